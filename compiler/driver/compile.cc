@@ -231,9 +231,8 @@ Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ost
   // A thread that outlives main would run while the libraries it calls are torn down.
   if (compilation->digests.valid()) compilation->digests.wait();
   if (options.process_ends_next) {
-    static Compilation* left = nullptr;  // never destroyed
-    left = compilation.release();
-    (void)left;
+    static auto& left = *new std::vector<std::unique_ptr<Compilation>>;  // never destroyed
+    left.push_back(std::move(compilation));
   }
   return status;
 }

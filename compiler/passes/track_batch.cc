@@ -192,7 +192,8 @@ class Tracker {
         return moves ? mixed() : f;
       }
       case AxisRule::kCat: {
-        int64_t dim = std::get<ir::DimAttrs>(op.attrs).dim;
+        const int64_t dim = std::get<ir::DimAttrs>(op.attrs).dim;
+        if (x.kind == BatchKind::kAxis && x.axis == dim) return side_by_side(op);
         std::optional<BatchFactor> f;
         for (size_t i = 0; i < op.operands.size(); ++i)
           if (!merge(f, factor(op, i))) return mixed();
@@ -326,7 +327,8 @@ class Tracker {
   BatchFactor gathered(const ir::Op& op) const {
     std::optional<BatchFactor> f;
     BatchFactor x = factor(op, 0), index = factor(op, 1);
-    if (!has_axis(x)) return index;
+    // What has no samples is read at the index's own place, which is a sample's in the piece, but along `dim`.
+    if (!has_axis(x)) return index.axis == std::get<ir::DimAttrs>(op.attrs).dim ? index : mixed();
     if (x.axis == std::get<ir::DimAttrs>(op.attrs).dim || !merge(f, x) || !merge(f, index)) return mixed();
     return *f;
   }
@@ -334,12 +336,23 @@ class Tracker {
   BatchFactor scattered(const ir::Op& op, const Shape& to) const {
     std::optional<BatchFactor> f;
     for (size_t i = 0; i < 3; ++i)
-      if (!merge(f, factor(op, i))) return mixed();
+      if (!has_axis(factor(op, i)) || !merge(f, factor(op, i))) return mixed();
     if (f->axis == std::get<ir::DimAttrs>(op.attrs).dim) return mixed();
     // A smaller index or source than x must still cover the whole batch axis.
     size_t axis = static_cast<size_t>(f->axis);
     bool whole = shape(op.operands[1])[axis] == to[axis];
     return whole ? *f : mixed();
+  }
+
+  // Batches one after the other: [2 * B], as in torch.cat([a, b]) of two views of the samples.
+  BatchFactor side_by_side(const ir::Op& op) const {
+    BatchFactor f = factor(op, 0);
+    for (size_t i = 1; i < op.operands.size(); ++i) {
+      const BatchFactor next = factor(op, i);
+      if (next.kind != f.kind || next.axis != f.axis || next.inner != f.inner) return mixed();
+      f.outer += next.outer;
+    }
+    return f;
   }
 
   BatchFactor index_select(const ir::Op& op) const {

@@ -99,7 +99,7 @@ TEST_CASE("products, broadcasts and constant indices keep or mix the batch") {
   CHECK(factor(graph, 2, "mixed") == "mixed");
   CHECK(factor(graph, 2, "pairs") == "mixed");
   CHECK(factor(graph, 2, "square") == "none");
-  CHECK(factor(graph, 2, "cat") == "mixed");
+  CHECK(factor(graph, 2, "cat") == "0:2x1");
 }
 
 TEST_CASE("what data alone add up is a total, and so is what is made of totals") {

@@ -1,0 +1,688 @@
+// What passes/track_batch says of the results of an operator, held to what kernels make: of a whole batch, and of its
+// pieces. Every operator that has an axis rule, with the samples on each axis of each operand or on none, alone on the
+// axis or as a factor of it:
+//   kNone    the results of all pieces are that of the whole
+//   kAxis    the result of the whole is that of the pieces, put together at (axis, outer, inner)
+//   adds_samples   it is their sum
+// and where no operator is said to mix samples, gradients of the pieces add up to that of the whole. What is mixed by a
+// rule and not by the numbers is a refusal of legal input: those that there are stand in kMissed.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "compiler/autodiff/autodiff.h"
+#include "compiler/ir/op_traits.h"
+#include "compiler/ir/shapes.h"
+#include "compiler/passes/track_batch.h"
+#include "runtime/kernels/kernel.h"
+#include "tests/numeric/interpreter.h"
+
+namespace piper::numeric {
+namespace {
+
+using ir::AxisRule;
+using ir::OpKind;
+using ir::Shape;
+using ir::ValueId;
+using passes::BatchFactor;
+using passes::BatchKind;
+
+// ---------------------------------------------------------------- forms of operators
+struct Place {
+  int64_t axis = -1, outer = 1, inner = 1;  // axis -1: no samples
+};
+enum class Content { kNumbers, kPositive, kBools, kIndices };
+struct Operand {
+  Shape shape;  // for one sample
+  Place place = {};
+  Content content = Content::kNumbers;
+  bool absent = false;
+  Shape at(int64_t n) const {
+    Shape extents = shape;
+    if (place.axis >= 0) extents[static_cast<size_t>(place.axis)] *= n;
+    return extents;
+  }
+};
+struct Form {
+  OpKind kind;
+  std::vector<Operand> operands;
+  std::function<ir::Attrs(int64_t n)> attrs;
+  int64_t bound = 4;  // of indices
+};
+
+std::string text(const Shape& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+std::string text(const Form& form) {
+  std::string out = std::string(ir::op_name(form.kind)) + "(";
+  for (const Operand& x : form.operands) {
+    if (x.absent) {
+      out += " -";
+      continue;
+    }
+    out += " " + text(x.shape);
+    if (x.place.axis >= 0)
+      out += "@" + std::to_string(x.place.axis) + ":" + std::to_string(x.place.outer) + "x" +
+             std::to_string(x.place.inner);
+  }
+  return out + " )";
+}
+
+// The samples on no axis, on each alone, and as the inner and the outer factor of each.
+std::vector<Operand> places_of(const Shape& shape, Content content, bool factors) {
+  std::vector<Operand> out{{shape, {}, content}};
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    for (const auto& [outer, inner] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2)}) {
+      if (!factors && outer * inner > 1) continue;
+      Shape of_sample = shape;
+      of_sample[axis] = outer * inner;
+      out.push_back({of_sample, {static_cast<int64_t>(axis), outer, inner}, content});
+    }
+  return out;
+}
+std::vector<Operand> placed(const std::vector<Shape>& shapes, Content content = Content::kNumbers,
+                            bool factors = true) {
+  std::vector<Operand> out;
+  for (const Shape& shape : shapes)
+    for (Operand& operand : places_of(shape, content, factors)) out.push_back(std::move(operand));
+  return out;
+}
+const Operand kAbsent{{}, {}, Content::kNumbers, true};
+
+template <class T>
+std::function<ir::Attrs(int64_t)> always(T attrs) {
+  return [attrs](int64_t) { return ir::Attrs(attrs); };
+}
+
+constexpr OpKind kAllOps[] = {
+#define PIPER_OP(enumerator, ...) OpKind::enumerator,
+#include "compiler/ir/ops.def"
+#undef PIPER_OP
+};
+
+class Forms {
+ public:
+  std::vector<Form> make() {
+    elements();
+    broadcasts();
+    views();
+    along_axes();
+    indices();
+    products();
+    layers();
+    return std::move(forms_);
+  }
+
+ private:
+  using Attributes = std::function<ir::Attrs(int64_t)>;
+  void add(OpKind kind, std::vector<Operand> operands, Attributes attrs, int64_t bound = 4) {
+    const bool samples =
+        std::any_of(operands.begin(), operands.end(), [](const Operand& x) { return x.place.axis >= 0; });
+    if (samples) forms_.push_back({kind, std::move(operands), std::move(attrs), bound});
+  }
+  void product(OpKind kind, const std::vector<std::vector<Operand>>& choices, const Attributes& attrs,
+               int64_t bound = 4, std::vector<Operand> chosen = {}) {
+    if (chosen.size() == choices.size()) return add(kind, std::move(chosen), attrs, bound);
+    for (const Operand& operand : choices[chosen.size()]) {
+      std::vector<Operand> more = chosen;
+      more.push_back(operand);
+      product(kind, choices, attrs, bound, std::move(more));
+    }
+  }
+
+  void elements() {
+    for (const OpKind kind : kAllOps) {
+      if (ir::axis_rule(kind) != AxisRule::kElement || kind == OpKind::kCopy) continue;
+      ir::Attrs attrs = default_attrs(kind);
+      if (auto* cast = std::get_if<ir::CastAttrs>(&attrs)) cast->to = DType::kI64;
+      if (auto* clamp = std::get_if<ir::ClampAttrs>(&attrs)) *clamp = {-0.5, 0.5};
+      if (auto* power = std::get_if<ir::ExponentAttrs>(&attrs)) power->exponent = 3;
+      const Content content = kind == OpKind::kLogicalNot ? Content::kBools : Content::kPositive;
+      for (const Operand& x : placed({{2, 3}}, content)) add(kind, {x}, always(attrs));
+    }
+    for (const Operand& x : placed({{2, 3}, {3, 2, 2}})) add(OpKind::kDropout, {x}, always(ir::DropoutAttrs{0.5, 7}));
+  }
+  void broadcasts() {
+    const std::vector<Shape> all{{}, {3}, {1, 3}, {2, 3}, {2, 1, 3}}, some{{3}, {2, 3}};
+    for (const OpKind kind : kAllOps) {
+      if (ir::axis_rule(kind) != AxisRule::kBroadcast) continue;
+      const bool logical = kind == OpKind::kLogicalAnd || kind == OpKind::kLogicalOr;
+      const Content content = logical ? Content::kBools : Content::kPositive;
+      if (kind == OpKind::kWhere)
+        product(kind,
+                {placed(some, Content::kBools, false), placed(some, content, false), placed(some, content, false)},
+                always(ir::NoAttrs{}));
+      else if (kind == OpKind::kSub || kind == OpKind::kMul)
+        product(kind, {placed(all, content), placed(all, content)}, always(ir::NoAttrs{}));
+      else product(kind, {placed(some, content), placed(some, content)}, always(ir::NoAttrs{}));
+    }
+    product(OpKind::kRotary, {placed({{2, 3, 4}, {3, 2, 2, 4}}), placed({{3, 4}, {2, 4}}), placed({{3, 4}, {2, 4}})},
+            always(ir::NoAttrs{}));
+  }
+
+  static void factorise(int64_t elements, size_t axes, Shape& so_far, std::vector<Shape>& out) {
+    if (so_far.size() + 1 == axes) {
+      out.push_back(so_far);
+      out.back().push_back(elements);
+      return;
+    }
+    for (int64_t f = 1; f <= elements; ++f) {
+      if (elements % f != 0) continue;
+      so_far.push_back(f);
+      factorise(elements / f, axes, so_far, out);
+      so_far.pop_back();
+    }
+  }
+  void views() {
+    for (const Operand& x : placed({{6}, {2, 3}, {2, 3, 2}})) {
+      if (x.place.axis < 0) continue;
+      std::vector<Shape> shapes;
+      for (size_t axes : {1, 2, 3}) {
+        Shape so_far;
+        factorise(ir::elements(x.shape, 0, x.shape.size()), axes, so_far, shapes);
+      }
+      for (const Shape& shape : shapes)
+        for (size_t axis = 0; axis < shape.size(); ++axis)
+          add(OpKind::kReshape, {x}, [=](int64_t n) {
+            Shape to = shape;
+            to[axis] *= n;
+            return ir::Attrs(ir::ReshapeAttrs{to});
+          });
+    }
+    for (const Operand& x : placed({{2, 3, 2}})) {
+      Shape dims{0, 1, 2};
+      do add(OpKind::kPermute, {x}, always(ir::PermuteAttrs{dims}));
+      while (std::next_permutation(dims.begin(), dims.end()));
+      for (int64_t dim : {0, 1, 2}) {
+        for (const auto& [start, end] : {std::pair(0, 1), std::pair(1, 2), std::pair(0, 2), std::pair(0, 3)})
+          add(OpKind::kSlice, {x}, always(ir::SliceAttrs{dim, start, end, 1}));
+        const auto extent = [x, dim = static_cast<size_t>(dim)](int64_t n) { return x.at(n)[dim]; };
+        for (int64_t step : {1, 2})
+          add(OpKind::kSlice, {x}, [=](int64_t n) { return ir::Attrs(ir::SliceAttrs{dim, 0, extent(n), step}); });
+        add(OpKind::kSlice, {x}, [=](int64_t n) { return ir::Attrs(ir::SliceAttrs{dim, 1, extent(n), 1}); });
+        for (const auto& [low, high] : {std::pair(0, 0), std::pair(1, 0), std::pair(0, 2), std::pair(-1, 1)}) {
+          ir::PadAttrs pad{{0, 0, 0}, {0, 0, 0}, 0.5};
+          pad.low[static_cast<size_t>(dim)] = low;
+          pad.high[static_cast<size_t>(dim)] = high;
+          add(OpKind::kPad, {x}, always(pad));
+        }
+      }
+    }
+    for (const Operand& x : placed({{1, 3}, {2, 1}, {3}}))
+      for (const Shape& to : {Shape{2, 3}, Shape{2, 2, 3}, Shape{2, 1, 3}, Shape{3, 2, 1}})
+        for (int64_t samples : {-1, 0, 1, 2})
+          for (bool grows : {false, true})
+            add(OpKind::kExpand, {x}, [=](int64_t n) {
+              // The axis of the samples of x, from the end; and one that is repeated for each.
+              ir::ExpandAttrs attrs{to, samples < static_cast<int64_t>(to.size()) ? samples : -1};
+              if (x.place.axis >= 0) {
+                const size_t axis = to.size() - x.shape.size() + static_cast<size_t>(x.place.axis);
+                if (axis < to.size()) attrs.shape[axis] = x.at(n)[static_cast<size_t>(x.place.axis)];
+              }
+              if (attrs.samples >= 0 && grows) attrs.shape[static_cast<size_t>(attrs.samples)] *= n;
+              return ir::Attrs(attrs);
+            });
+    // A parameter that is repeated for each sample.
+    for (const Shape& from : {Shape{3}, Shape{1, 3}})
+      for (int64_t each : {1, 2})
+        forms_.push_back(
+            {OpKind::kExpand, {{from}}, [=](int64_t n) { return ir::Attrs(ir::ExpandAttrs{{each * n, 3}, 0}); }});
+    product(OpKind::kCat, {placed({{2, 3}}), placed({{2, 3}, {1, 3}})}, always(ir::DimAttrs{0}));
+    product(OpKind::kCat, {placed({{2, 3}}), placed({{2, 3}, {2, 1}})}, always(ir::DimAttrs{1}));
+  }
+
+  void along_axes() {
+    for (const Operand& x : placed({{2, 3, 2}})) {
+      for (OpKind kind : {OpKind::kSum, OpKind::kMean, OpKind::kAmax})
+        for (bool keepdim : {false, true})
+          for (const Shape& dims : {Shape{}, {0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}})
+            add(kind, {x}, always(ir::ReduceAttrs{dims, keepdim}));
+      for (int64_t dim : {0, 1, 2}) {
+        add(OpKind::kMaxDim, {x}, always(ir::TopkAttrs{dim, 1}));
+        add(OpKind::kTopk, {x}, always(ir::TopkAttrs{dim, 2}));
+        for (OpKind kind : {OpKind::kCumsum, OpKind::kSoftmax, OpKind::kLogSoftmax})
+          add(kind, {x}, always(ir::DimAttrs{dim}));
+      }
+    }
+  }
+
+  void indices() {
+    const auto of = [](const std::vector<Shape>& shapes) { return placed(shapes, Content::kIndices); };
+    for (bool by_frequency : {false, true})
+      for (int64_t padding : {-1, 1})
+        product(OpKind::kEmbedding, {placed({{4, 3}}), of({{2}, {3}, {2, 3}})},
+                always(ir::EmbeddingAttrs{padding, by_frequency}), 1);
+    for (const Operand& index : of({{5}, {5, 3}}))
+      for (bool by_frequency : {false, true})
+        add(OpKind::kEmbedding, {{{4, 3}}, index}, always(ir::EmbeddingAttrs{-1, by_frequency}), 4);
+    for (int64_t dim : {0, 1}) {
+      product(OpKind::kGather, {placed({{3, 4}}), of({{3, 4}, {2, 4}})}, always(ir::DimAttrs{dim}), 1);
+      product(OpKind::kGather, {{{{3, 4}}}, of({{3, 4}})}, always(ir::DimAttrs{dim}), 3);
+      for (OpKind kind : {OpKind::kScatter, OpKind::kScatterAdd})
+        product(kind, {placed({{3, 4}}), of({{3, 4}, {2, 4}}), placed({{3, 4}, {2, 4}})}, always(ir::DimAttrs{dim}), 1);
+      product(OpKind::kIndexSelect, {placed({{3, 4}}), of({{2}})}, always(ir::DimAttrs{dim}), 1);
+      product(OpKind::kIndexSelect, {{{{3, 4}}}, of({{4}})}, always(ir::DimAttrs{dim}), 3);
+      product(OpKind::kIndexAdd, {placed({{3, 4}}), of({{2}}), placed({{2, 4}, {3, 2}})}, always(ir::DimAttrs{dim}), 1);
+    }
+  }
+
+  void products() {
+    product(OpKind::kMatmul, {placed({{2, 3}, {3, 2, 3}, {1, 2, 3}}), placed({{3, 2}, {3, 3, 2}, {1, 3, 2}})},
+            always(ir::NoAttrs{}));
+    std::vector<Operand> bias = placed({{2}});
+    bias.push_back(kAbsent);
+    product(OpKind::kLinear, {placed({{4, 3}, {2, 4, 3}}), placed({{2, 3}}), bias}, always(ir::NoAttrs{}));
+    std::vector<Operand> channels = placed({{4}});
+    channels.push_back(kAbsent);
+    product(OpKind::kConvolution, {placed({{2, 3, 5}}), placed({{4, 3, 2}}), channels},
+            always(ir::ConvolutionAttrs{{1}, {1}, {1}, 1}));
+    for (const Operand& x : placed({{2, 2, 4, 5}}))
+      add(OpKind::kConvolution, {x, {{3, 2, 2, 2}}, kAbsent}, always(ir::ConvolutionAttrs{{1, 2}, {0, 1}, {1, 1}, 1}));
+    for (const Operand& mask :
+         {kAbsent, Operand{{3, 3}, {}, Content::kBools}, Operand{{2, 1, 3, 3}, {}, Content::kBools},
+          Operand{{1, 1, 3, 3}, {0}, Content::kBools}, Operand{{1, 2, 3, 3}, {0}, Content::kBools},
+          Operand{{1, 1, 1, 3}, {2}, Content::kBools}})
+      product(OpKind::kSdpa,
+              {placed({{2, 2, 3, 4}}, Content::kNumbers, false),
+               placed({{2, 2, 3, 4}}, Content::kNumbers, false),
+               placed({{2, 2, 3, 4}}, Content::kNumbers, false),
+               {mask}},
+              always(ir::SdpaAttrs{false, 0.5}));
+  }
+
+  void layers() {
+    std::vector<Operand> weight = placed({{4}});
+    weight.push_back(kAbsent);
+    for (const Operand& x : placed({{2, 3, 4}}))
+      for (const Operand& w : weight) {
+        add(OpKind::kLayerNorm, {x, w, w}, always(ir::LayerNormAttrs{1}));
+        add(OpKind::kRmsNorm, {x, w}, always(ir::LayerNormAttrs{1}));
+        add(OpKind::kGroupNorm, {x, kAbsent, kAbsent}, always(ir::GroupNormAttrs{1}));
+        add(OpKind::kBatchNorm, {x, kAbsent, kAbsent, kAbsent, kAbsent}, always(ir::BatchNormAttrs{}));
+      }
+    for (const Operand& x : placed({{2, 3, 4}})) {
+      add(OpKind::kLayerNorm, {x, kAbsent, kAbsent}, always(ir::LayerNormAttrs{2}));
+      add(OpKind::kRmsNorm, {x, kAbsent}, always(ir::LayerNormAttrs{2}));
+    }
+    for (const Operand& x : placed({{2, 4, 3}})) {
+      add(OpKind::kGroupNorm, {x, {{4}}, {{4}}}, always(ir::GroupNormAttrs{2}));
+      add(OpKind::kBatchNorm, {x, {{4}}, {{4}}, kAbsent, kAbsent}, always(ir::BatchNormAttrs{}));
+    }
+    for (const Operand& x : placed({{2, 2, 4, 4}}))
+      for (OpKind kind : {OpKind::kMaxPool2d, OpKind::kAvgPool2d})
+        add(kind, {x}, always(ir::PoolAttrs{{2, 2}, {2, 2}, {0, 0}, {1, 1}, false}));
+  }
+
+  std::vector<Form> forms_;
+};
+
+// ---------------------------------------------------------------- a form on some of the samples
+// Numbers of the samples in order, each as many as one has; of an operand without samples for all.
+struct Contents {
+  std::vector<std::vector<double>> operands;
+  Contents(const Form& form, int64_t samples) {
+    std::mt19937_64 random(11);
+    const auto unit = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+    for (const Operand& x : form.operands) {
+      const int64_t count = ir::elements(x.shape, 0, x.shape.size()) * (x.place.axis >= 0 ? samples : 1);
+      std::vector<double>& numbers = operands.emplace_back(static_cast<size_t>(count));
+      for (double& number : numbers) {
+        const double u = unit();
+        switch (x.content) {
+          case Content::kNumbers: number = 2 * u - 1; break;
+          case Content::kPositive: number = 0.25 + u; break;
+          case Content::kBools: number = u < 0.6; break;
+          case Content::kIndices: number = std::floor(u * static_cast<double>(form.bound)); break;
+        }
+      }
+    }
+  }
+};
+
+DType dtype_of(Content content) {
+  return content == Content::kBools ? DType::kBool : content == Content::kIndices ? DType::kI64 : DType::kF32;
+}
+
+struct Run {
+  ir::Graph graph;
+  std::vector<ValueId> results;
+  std::vector<std::pair<ValueId, size_t>> sources;  // leaf, operand
+  std::vector<BatchFactor> claims;                  // [result]
+  bool adds = false, mixes = false;
+  std::vector<Tensor> values;     // [result]
+  std::vector<Tensor> gradients;  // [parameter]
+};
+
+// x [n, ..] with the samples where the operand has them.
+ValueId put_in_place(ir::GraphBuilder& b, ValueId x, const Operand& operand, int64_t n) {
+  const Place& place = operand.place;
+  const auto axis = static_cast<size_t>(place.axis);
+  Shape dims;
+  for (size_t d = 0; d < axis; ++d) dims.push_back(static_cast<int64_t>(d) + 1);
+  const int64_t behind = static_cast<int64_t>(axis) + 1;
+  if (place.outer > 1) dims.push_back(behind);
+  dims.push_back(0);
+  for (int64_t d = behind + (place.outer > 1 ? 1 : 0); d < static_cast<int64_t>(b.type(x).shape.size()); ++d)
+    dims.push_back(d);
+  return b.reshape(b.permute(x, dims), operand.at(n));
+}
+Shape samples_first(const Operand& operand, int64_t n) {
+  Shape shape{n};
+  for (size_t d = 0; d < operand.shape.size(); ++d)
+    if (static_cast<int64_t>(d) != operand.place.axis || operand.shape[d] > 1) shape.push_back(operand.shape[d]);
+  return shape;
+}
+
+// The graph for n samples; false where the operator takes no such operands.
+bool build(const Form& form, int64_t n, Run& run) {
+  ir::GraphBuilder b(run.graph, run.graph.intern_scope("form"), run.graph.provenance().model({"form", "form", ""}));
+  const auto parameter = [&](Shape shape) {
+    const std::string name = "p" + std::to_string(run.graph.parameters().size());
+    return run.graph.add_parameter({name}, {DType::kF32, std::move(shape)}, true, {});
+  };
+  std::vector<ValueId> operands;
+  for (size_t k = 0; k < form.operands.size(); ++k) {
+    const Operand& operand = form.operands[k];
+    if (operand.absent) {
+      operands.emplace_back();
+      continue;
+    }
+    const DType dtype = dtype_of(operand.content);
+    const bool samples = operand.place.axis >= 0;
+    ValueId leaf;
+    if (!samples && dtype == DType::kF32) leaf = parameter(operand.shape);
+    else
+      leaf = run.graph.add_input("x" + std::to_string(k), {dtype, samples ? samples_first(operand, n) : operand.shape},
+                                 samples);
+    run.sources.push_back({leaf, k});
+    if (!samples) {
+      operands.push_back(leaf);
+      continue;
+    }
+    ValueId x = put_in_place(b, leaf, operand, n);
+    if (dtype == DType::kF32) x = b.add1(OpKind::kMul, {x, parameter({})});
+    operands.push_back(x);
+  }
+  if (form.kind == OpKind::kDropout) {
+    operands.push_back(run.graph.seed_step());
+    operands.push_back(run.graph.sample_offset());
+  }
+  run.results = b.add(form.kind, operands, form.attrs(n));
+  return b.status().ok();
+}
+
+std::vector<int64_t> all_axes(const Shape& shape) {
+  std::vector<int64_t> dims(shape.size());
+  for (size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<int64_t>(i);
+  return dims;
+}
+
+// What is known of the operator's results, and a loss of those that pieces add up to: squares of what is per sample, or
+// a linear function of sums.
+void track(Run& run, int64_t n) {
+  const passes::BatchMap map = passes::track_batch(run.graph, n);
+  diag::Diagnostics diags;
+  (void)passes::lay_out_dropout(run.graph, map, n, 1, diags);
+  const ir::OpId id = run.graph.value(run.results[0]).producer;
+  run.adds = passes::adds_samples(run.graph, run.graph.op(id), map);
+  run.mixes = std::find(map.mixers.begin(), map.mixers.end(), id) != map.mixers.end();
+  for (ValueId result : run.results) run.claims.push_back(map.of(result));
+}
+
+void add_loss(Run& run) {
+  ir::GraphBuilder b(run.graph, ir::ScopeId(), run.graph.provenance().model({"loss", "loss", ""}));
+  ValueId loss;
+  for (size_t r = 0; r < run.results.size(); ++r) {
+    const ValueId y = run.results[r];
+    if (b.type(y).dtype != DType::kF32 || (!run.adds && run.claims[r].kind != BatchKind::kAxis)) continue;
+    const ValueId term = b.sum(run.adds ? y : b.add1(OpKind::kMul, {y, y}), all_axes(b.type(y).shape), false);
+    loss = loss.valid() ? b.add1(OpKind::kAdd, {loss, term}) : term;
+  }
+  run.graph.loss = loss;
+  if (!loss.valid()) return;
+  diag::Diagnostics diags;
+  const auto map = autodiff::differentiate(run.graph, diags);
+  if (!map.ok()) run.graph.loss = ValueId();
+}
+
+void execute(Run& run, const Form& form, const Contents& contents, int64_t begin, int64_t n) {
+  auto made = Interpreter::make(run.graph);
+  if (!made.ok()) FAIL(text(form) << ": " << made.error().message);
+  Interpreter& interpreter = **made;
+  for (const auto& [leaf, k] : run.sources) {
+    const Operand& operand = form.operands[k];
+    const std::vector<double>& numbers = contents.operands[k];
+    const int64_t first = operand.place.axis >= 0 ? begin * ir::elements(operand.shape, 0, operand.shape.size()) : 0;
+    Tensor& tensor = interpreter.source(leaf);
+    for (int64_t i = 0; i < tensor.type.elements(); ++i) tensor.set(i, numbers[static_cast<size_t>(first + i)]);
+  }
+  for (const ir::Parameter& scale : run.graph.parameters())
+    if (run.graph.type(scale.value).shape.empty() &&
+        std::none_of(run.sources.begin(), run.sources.end(), [&](const auto& s) { return s.first == scale.value; }))
+      interpreter.source(scale.value).set(0, 1.25);
+  if (form.kind == OpKind::kDropout) interpreter.source(run.graph.sample_offset()).set(0, static_cast<double>(begin));
+  interpreter.run();
+  for (ValueId result : run.results) run.values.push_back(interpreter.value(result));
+  for (const ir::Parameter& parameter : run.graph.parameters()) {
+    const Tensor* gradient = run.graph.loss.valid() ? interpreter.gradient(parameter.value) : nullptr;
+    run.gradients.push_back(gradient != nullptr ? *gradient : Tensor());
+  }
+  (void)n;
+}
+
+// ---------------------------------------------------------------- the whole and its pieces
+struct Piece {
+  int64_t begin = 0, n = 0;
+};
+bool near(double a, double b) {
+  return std::abs(a - b) <= 1e-4 * std::max(1.0, std::abs(b)) || (std::isnan(a) && std::isnan(b));
+}
+
+bool is_same(const Tensor& whole, const Tensor& piece) {
+  if (whole.type != piece.type) return false;
+  for (int64_t i = 0; i < whole.type.elements(); ++i)
+    if (!near(piece.at(i), whole.at(i))) return false;
+  return true;
+}
+
+bool holds_rows(const Tensor& whole, int64_t samples, const Tensor& part, const Piece& piece, const BatchFactor& f) {
+  const auto axis = static_cast<size_t>(f.axis);
+  const Shape &all = whole.type.shape, &some = part.type.shape;
+  if (all.size() != some.size() || axis >= all.size() || all[axis] != f.outer * samples * f.inner ||
+      some[axis] != f.outer * piece.n * f.inner)
+    return false;
+  for (size_t d = 0; d < all.size(); ++d)
+    if (d != axis && all[d] != some[d]) return false;
+  const int64_t before = ir::elements(all, 0, axis) * f.outer, behind = f.inner * ir::elements_behind(all, axis);
+  for (int64_t b = 0; b < before; ++b)
+    for (int64_t s = 0; s < piece.n; ++s)
+      for (int64_t e = 0; e < behind; ++e)
+        if (!near(part.at((b * piece.n + s) * behind + e), whole.at((b * samples + piece.begin + s) * behind + e)))
+          return false;
+  return true;
+}
+
+bool is_sum(const Tensor& whole, const std::vector<const Tensor*>& parts) {
+  for (const Tensor* part : parts)
+    if (part->type != whole.type) return false;
+  for (int64_t i = 0; i < whole.type.elements(); ++i) {
+    double sum = 0;
+    for (const Tensor* part : parts) sum += part->at(i);
+    if (!near(sum, whole.at(i))) return false;
+  }
+  return true;
+}
+
+// Whether the numbers are those of a slice at some place.
+bool is_of_samples(const Tensor& whole, int64_t samples, const std::vector<const Tensor*>& parts,
+                   const std::vector<Piece>& pieces) {
+  for (size_t axis = 0; axis < whole.type.shape.size(); ++axis) {
+    const int64_t each = whole.type.shape[axis] / samples;
+    if (each == 0 || each * samples != whole.type.shape[axis]) continue;
+    for (int64_t outer = 1; outer <= each; ++outer) {
+      if (each % outer != 0) continue;
+      const BatchFactor f{BatchKind::kAxis, static_cast<int64_t>(axis), outer, each / outer};
+      bool holds = true;
+      for (size_t p = 0; holds && p < pieces.size(); ++p) holds = holds_rows(whole, samples, *parts[p], pieces[p], f);
+      if (holds) return true;
+    }
+  }
+  return false;
+}
+
+const std::vector<std::vector<Piece>> kCuts = {{{0, 1}, {1, 2}}, {{0, 2}, {2, 2}}, {{0, 2}, {2, 3}}, {{0, 3}, {3, 3}}};
+
+struct Outcome {
+  bool checked = false;
+  std::vector<std::string> wrong;
+  std::set<std::string> missed;
+};
+
+void check_cut(const Form& form, const std::vector<Piece>& pieces, Outcome& outcome) {
+  const int64_t samples = pieces.back().begin + pieces.back().n;
+  std::vector<Run> runs(pieces.size() + 1);  // the last is the whole
+  const auto n_of = [&](size_t i) { return i < pieces.size() ? pieces[i].n : samples; };
+  for (size_t i = 0; i < runs.size(); ++i)
+    if (!build(form, n_of(i), runs[i])) return;
+  for (size_t i = 0; i < runs.size(); ++i) track(runs[i], n_of(i));
+  // With one sample every axis of extent 1 can pass for the batch: what is known is that of a larger number.
+  Run& whole = runs.back();
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].n == 1) runs[i].claims = whole.claims, runs[i].mixes = whole.mixes, runs[i].adds = whole.adds;
+    for (size_t r = 0; r < whole.claims.size(); ++r) {
+      const BatchFactor &a = runs[i].claims[r], &b = whole.claims[r];
+      if (a.kind != b.kind || a.axis != b.axis || a.outer != b.outer || a.inner != b.inner) return;  // an extent is n
+    }
+  }
+  const Contents contents(form, samples);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].mixes || runs[i].adds) add_loss(runs[i]);
+    execute(runs[i], form, contents, i < pieces.size() ? pieces[i].begin : 0, n_of(i));
+  }
+  outcome.checked = true;
+  const auto wrong = [&](const std::string& what) {
+    outcome.wrong.push_back(text(form) + " in pieces of " + std::to_string(pieces[0].n) + ", " +
+                            std::to_string(pieces[1].n) + ": " + what);
+  };
+  for (size_t r = 0; r < whole.values.size(); ++r) {
+    std::vector<const Tensor*> parts;
+    for (size_t i = 0; i < pieces.size(); ++i) parts.push_back(&runs[i].values[r]);
+    const Tensor& all = whole.values[r];
+    const std::string result = "result " + std::to_string(r);
+    bool same = true, rows = true;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      same = same && is_same(all, *parts[i]);
+      rows = rows && whole.claims[r].kind == BatchKind::kAxis &&
+             holds_rows(all, samples, *parts[i], pieces[i], whole.claims[r]);
+    }
+    if (whole.adds) {
+      std::vector<Tensor> scaled;
+      if (form.kind == OpKind::kMean) {  // of as many samples as each piece has
+        for (size_t i = 0; i < pieces.size(); ++i) {
+          scaled.push_back(*parts[i]);
+          for (int64_t e = 0; e < scaled[i].type.elements(); ++e)
+            scaled[i].set(e, scaled[i].at(e) * static_cast<double>(pieces[i].n) / static_cast<double>(samples));
+        }
+        for (size_t i = 0; i < pieces.size(); ++i) parts[i] = &scaled[i];
+      }
+      if (!is_sum(all, parts)) wrong(result + " is no sum");
+      continue;
+    }
+    switch (whole.claims[r].kind) {
+      case BatchKind::kNone:
+        if (!same) wrong(result + " is not the same for all pieces");
+        break;
+      case BatchKind::kAxis:
+        if (!rows && !whole.mixes) wrong(result + " is not made of the pieces'");
+        break;
+      case BatchKind::kGrouped:
+      case BatchKind::kMixed:
+      case BatchKind::kTotal:
+        if (all.type.elements() > 0 && (same || is_of_samples(all, samples, parts, pieces) || is_sum(all, parts)))
+          outcome.missed.insert(std::string(ir::op_name(form.kind)));
+        break;
+    }
+  }
+  if (!whole.graph.loss.valid() || form.kind == OpKind::kMean) return;  // a mean's gradient has its count in it
+  for (size_t p = 0; p < whole.gradients.size(); ++p) {
+    std::vector<const Tensor*> parts;
+    for (size_t i = 0; i < pieces.size(); ++i) parts.push_back(&runs[i].gradients[p]);
+    if (!is_sum(whole.gradients[p], parts)) wrong("gradients of parameter " + std::to_string(p) + " do not add up");
+  }
+}
+
+// Operator -> where its numbers are those of samples and its rule says that it mixes them.
+const std::map<std::string, std::string> kMissed = {
+    {"avg_pool2d", "samples on the axis of channels"},
+    {"batch_norm", "samples on the axis of channels"},
+    {"convolution", "samples on the axis of channels of both operands, or of the result"},
+    {"embedding", "a table with samples along its rows"},
+    {"eq", "chance: few bits"},
+    {"expand", "a repetition for each sample of what has samples"},
+    {"gather", "chance: factors in two orders"},
+    {"ge", "chance: few bits"},
+    {"gt", "chance: few bits"},
+    {"le", "chance: few bits"},
+    {"linear", "weights with samples, or a contraction over them"},
+    {"logical_and", "chance: few bits"},
+    {"logical_or", "chance: few bits"},
+    {"lt", "chance: few bits"},
+    {"max_pool2d", "samples on the axis of channels"},
+    {"ne", "chance: few bits"},
+    {"rotary", "samples along the axis that is turned"},
+    {"scaled_dot_product_attention", "samples on the axis of heads"},
+    {"scatter", "all indices are 0 where samples are written over"},
+    {"scatter_add", "all indices are 0 where samples are written over"},
+    {"slice", "a step over the inner factor"},
+};
+
+TEST_CASE("what is said of the batch is what kernels make of pieces") {
+  kernels::initialise_process();
+  kernels::enter_worker_thread(1);
+  std::map<std::string, int> checked;
+  std::map<std::string, std::set<std::string>> missed;
+  std::vector<std::string> wrong;
+  for (const Form& form : Forms().make()) {
+    Outcome outcome;
+    for (const std::vector<Piece>& pieces : kCuts) check_cut(form, pieces, outcome);
+    if (outcome.checked) ++checked[std::string(ir::op_name(form.kind))];
+    for (const std::string& op : outcome.missed) missed[op].insert(text(form));
+    wrong.insert(wrong.end(), outcome.wrong.begin(), outcome.wrong.end());
+  }
+  for (size_t i = 0; i < wrong.size() && i < 40; ++i) std::cout << wrong[i] << "\n";
+  CHECK(wrong.empty());
+  for (const auto& [op, forms] : missed) {
+    INFO(op << ": of samples by the numbers, and mixed by its rule, as in " << *forms.begin());
+    CHECK(kMissed.count(op) == 1);
+  }
+  for (const auto& [op, why] : kMissed) {
+    INFO(op << " is no more mixed where it is of samples: " << why);
+    CHECK(missed.count(op) == 1);
+  }
+  int total = 0;
+  for (const auto& [op, count] : checked) total += count;
+  std::cout << total << " forms of " << checked.size() << " operators\n";
+  // Rows in the order of experts are known at run time alone; losses are taken apart before they are cut.
+  const std::set<AxisRule> elsewhere = {AxisRule::kExpertOrder,   AxisRule::kTakeRows, AxisRule::kGroupedMatmul,
+                                        AxisRule::kGroupedExpand, AxisRule::kRowLoss,  AxisRule::kElementLoss,
+                                        AxisRule::kMixes,         AxisRule::kBackward};
+  for (const OpKind kind : kAllOps) {
+    if (kind == OpKind::kCopy || elsewhere.count(ir::axis_rule(kind)) != 0) continue;
+    INFO(ir::op_name(kind));
+    CHECK(checked[std::string(ir::op_name(kind))] > 0);
+  }
+}
+
+}  // namespace
+}  // namespace piper::numeric
