@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -179,7 +180,31 @@ class Slicer {
       sampled_[result.index] = sampled;
       places_in_step_[result.index] = places_in_step;
     }
+    if (op.kind == OpKind::kSlice && sampled) take_batches(id);
     return {};
+  }
+  // A slice of whole batches on an axis where several lie one after the other, [2 * B], is one of an axis that counts
+  // them: x[B:] of two.
+  void take_batches(OpId id) {
+    const ir::Op op = piece_.op(id);
+    const auto &here = std::get<ir::SliceAttrs>(op.attrs), &there = std::get<ir::SliceAttrs>(whole_.op(id).attrs);
+    const auto dim = static_cast<size_t>(here.dim);
+    Shape shape = piece_.type(op.operands[0]).shape;
+    const int64_t extent = shape[dim], of_whole = whole_.type(whole_.op(id).operands[0]).shape[dim];
+    const auto is_of_batches = [&](int64_t a, int64_t b) {
+      return a % step_.piece == 0 && a / step_.piece * step_.whole == b;
+    };
+    if (here.step != 1 || here.end - here.start == extent || !is_of_batches(here.start, there.start) ||
+        !is_of_batches(here.end, there.end) || !is_of_batches(extent, of_whole))
+      return;
+    const int64_t run = std::gcd(std::gcd(here.start, here.end), extent);  // of samples, each as often as may be
+    shape[dim] = run;
+    shape.insert(shape.begin() + here.dim, extent / run);
+    ir::GraphBuilder b(piece_, op.scope, op.prov);
+    const ValueId batches = b.slice(b.reshape(op.operands[0], shape), here.dim, here.start / run, here.end / run);
+    piece_.op(id).kind = OpKind::kReshape;
+    piece_.op(id).attrs = ir::ReshapeAttrs{piece_.type(op.results[0]).shape};
+    piece_.op(id).operands = {batches};
   }
   bool is_per_piece(const ir::Op& op) const {
     const std::string& module = piece_.scope(op.scope);

@@ -8,6 +8,7 @@
 //   numbers made of such values (mask.sum()) are those of the whole;
 //   values of which every sample has the same are an `expand` whose attribute `samples` says which axis is the batch;
 //   all others are rows of the whole's value, from `sample_offset` on;
+//   a slice of whole batches out of several on one axis is a slice of an axis that counts batches;
 //   what rows of samples are read by, and what such indices are made of, stays the piece's.
 // Modules of `per_piece` keep the values of the piece, as if called on it: numbers, and a range over as many places as
 // the piece's experts have.

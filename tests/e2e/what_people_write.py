@@ -74,6 +74,14 @@ def first_sample_left_out(m, p, y, mask):
     return (e * counted).sum() / counted.sum()
 
 
+def views(m, p, y):
+    return m.b(torch.tanh(F.pad(torch.cat([p, y]), (0, 1))))
+
+
+def halves(rows, middle):
+    return rows[:middle], rows[middle:]
+
+
 def two_samples_left_out(m, p, y, mask):
     counted = torch.ones(p.shape[0])
     counted[:2] = 0
@@ -154,6 +162,13 @@ CASES = {
     "cumulated_ones": Case(lambda m, p, y, mask: (error(p, y) * torch.ones_like(mask).cumsum(0)).mean()),
     "table_by_position": Case(lambda m, p, y, mask: error(p + m.w[torch.arange(p.shape[0])], y).mean(), more=with_parameter(16, 3), kinds=("pt2",)),
     "one_hot_of_positions": Case(lambda m, p, y, mask: error(p * F.one_hot(torch.arange(p.shape[0]) % 3, 3), y).mean()),
+    # batches one after the other in one pass
+    "two_views": Case(lambda m, p, y, mask: (lambda z: z[0] * z[1])(views(m, p, y).view(2, -1, 3)).pow(2).mean(), spread=True),
+    "two_views_in_halves": Case(lambda m, p, y, mask: error(*halves(views(m, p, y), p.shape[0])).mean(), spread=True),
+    "two_views_in_slices": Case(lambda m, p, y, mask: F.logsigmoid(views(m, p, y)[:p.shape[0]] - views(m, p, y)[p.shape[0]:]).mean().neg(), spread=True),
+    "three_views": Case(lambda m, p, y, mask: (lambda a, b, c: (a * b + b * c).sum(-1).mean() / 10 + error(p, y).mean())(*torch.cat([p, y, p * y]).view(3, -1, 3))),
+    "views_of_rows": Case(lambda m, p, y, mask: error(*halves(torch.cat([p.unsqueeze(1) * y.unsqueeze(2), y.unsqueeze(1).expand(-1, 3, -1)]).flatten(0, 1),
+                                                              3 * p.shape[0])).mean()),
     # what reads several samples is refused under a cut, with one sample in a piece as well
     "in_batch_negatives": Case(in_batch_negatives, refused=MIXES),
     "gram": Case(lambda m, p, y, mask: (p @ p.t()).pow(2).mean(), refused=MIXES),

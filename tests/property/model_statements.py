@@ -77,6 +77,14 @@ HIDDEN = [
     ("F.pad(<H>, (0, 0, 1, 0))[:, :-1]",),
     ("torch.cat([<H>, <H>], -1)[..., 1:D + 1]",),
     ("self.m#(torch.cat([<H>, <H>], -1))", "self.m# = nn.Linear(2 * D, D)"),
+    # numbers of the data's batch
+    ("<H> / <E>",),
+    ("<H> + <X:1> - <X:1>.mean(0)",),
+    ("<H> * <X>.pow(2).mean((0, 1)).sqrt()",),
+    ("<H> * <M:1>.unsqueeze(-1) / <M:1>.mean()",),
+    # two batches one after the other
+    ("a = torch.tanh(self.m#(torch.cat([<H>, <H>])))\n$ = a[:B] * a[B:]", LINEAR),
+    ("a = self.m#(torch.cat([<H>, <H>])).view(2, B, S, D)\n$ = a[0] + a[1].detach()", LINEAR),
     # views
     ("<H>.reshape(B, -1).view(B, S, D)",),
     ("torch.tanh(<H>.reshape(-1, D)).view(B, S, D)",),
