@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "compiler/frontend/aten/fixed_buffers.h"
 #include "compiler/frontend/aten/functionalise.h"
 #include "compiler/frontend/aten/import_calls.h"
 #include "compiler/frontend/aten/running_statistics.h"
@@ -180,6 +181,11 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     folders.push_back({top + folder, std::move(payloads).value()});
   }
   const std::set<std::string> statistics = aten::running_statistics(program_);
+  std::set<std::string> persistent, constants;
+  for (const Placeholder& p : placeholders)
+    if (p.persistent && statistics.count(p.name) == 0 && !aten::counts_batches(p.target)) persistent.insert(p.name);
+    else if (p.kind == Placeholder::Kind::kConstant || p.kind == Placeholder::Kind::kBuffer) constants.insert(p.name);
+  const std::set<std::string> fixed = aten::fixed_buffers(program_, persistent, constants);
   const std::map<std::string, std::string> tied = tied_names(archive, top);
   std::map<std::pair<std::string, std::string>, size_t>
       stored;  // folder and entry -> position in values_.tensors, of parameters
@@ -198,12 +204,14 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     const bool statistic = statistics.count(p.name) != 0;
     StoredTensor t;
     t.names = {p.target};
-    t.role = p.kind == Placeholder::Kind::kParameter ? StoredTensor::Role::kParameter
-             : statistic                             ? StoredTensor::Role::kBuffer
-                                                     : StoredTensor::Role::kConstant;
+    t.role = p.kind == Placeholder::Kind::kParameter                   ? StoredTensor::Role::kParameter
+             : statistic                                               ? StoredTensor::Role::kBuffer
+             : persistent.count(p.name) == 0                           ? StoredTensor::Role::kConstant
+             : fixed.count(p.name) != 0                                ? StoredTensor::Role::kFixedBuffer
+                                                                       : StoredTensor::Role::kReadBuffer;
     t.trainable = payload.requires_grad;
     program_.placeholders[p.name] = p.target;
-    if (t.role == StoredTensor::Role::kParameter) {
+    if (t.role != StoredTensor::Role::kConstant && !statistic) {
       const auto tie = tied.find(p.target);
       const std::string& entry = !payload.is_meta ? payload.path : tie == tied.end() ? p.target : tie->second;
       const auto [same, fresh] =
@@ -235,7 +243,7 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
 // operator updates itself, and counters that nothing reads. Everything else would be lost.
 Status Pt2Model::check_changed_buffers(const std::map<std::string, std::string>& changed) const {
   for (const auto& [buffer, value] : changed) {
-    if (buffer.substr(buffer.rfind('.') + 1) == "num_batches_tracked") continue;
+    if (aten::counts_batches(buffer)) continue;
     if (!aten::is_made_by_batch_norm(program_, value))
       return Status::failure("P0314", "a step of the model changes the buffer '" + buffer + "'");
   }

@@ -19,6 +19,7 @@
 #include "schemas/base/flat_lists.h"
 #include "schemas/base/status.h"
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/model_buffer.h"
 
 namespace piper::ir {
 
@@ -85,6 +86,7 @@ struct Parameter {
   // position p of its group holds part p, and `source` is the whole. `shard`: index into ChunkedGraph::shards.
   int32_t shards = 1;
   int32_t shard = -1;
+  plan::ModelBuffer buffer = plan::ModelBuffer::kNone;  // other than kNone: not trainable
   // The type of the whole, given that of a part.
   TensorType whole(TensorType part) const {
     if (shards > 1) part.shape[0] *= shards;
