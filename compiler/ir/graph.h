@@ -146,6 +146,12 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id.index]; }
   Value& value(ValueId id) { return values_[id.index]; }
   const TensorType& type(ValueId id) const { return values_[id.index].type; }
+  // A constant, or a persistent buffer: what training does not change.
+  bool is_unchanging(ValueId id) const {
+    const Value& v = value(id);
+    return v.kind == ValueKind::kConstant ||
+           (v.kind == ValueKind::kParameter && parameters_[v.payload].buffer != plan::ModelBuffer::kNone);
+  }
   // The op of that kind that made the value; nullptr where another or none did.
   const Op* made_by(ValueId id, OpKind kind) const {
     if (value(id).kind != ValueKind::kOpResult) return nullptr;

@@ -181,6 +181,7 @@ std::vector<OpRole> op_roles(const ir::Graph& graph) {
   for (size_t v = 0; v < graph.num_values(); ++v) {
     const ir::ValueKind kind = graph.value(ir::ValueId(v)).kind;
     if (kind == ir::ValueKind::kInput) depends[v] = kInputBit;
+    if (graph.is_unchanging(ir::ValueId(v))) continue;
     if (kind == ir::ValueKind::kParameter || kind == ir::ValueKind::kBuffer) depends[v] = kWeightBit;
   }
   std::vector<OpRole> roles;

@@ -79,8 +79,8 @@ class Normaliser {
     parameter_free_.assign(graph_.num_values(), false);
     for (size_t i = 0; i < graph_.num_values(); ++i) {
       ir::ValueKind kind = graph_.value(ValueId(i)).kind;
-      parameter_free_[i] =
-          kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant || kind == ir::ValueKind::kSampleOffset;
+      parameter_free_[i] = kind == ir::ValueKind::kInput || kind == ir::ValueKind::kSampleOffset ||
+                           graph_.is_unchanging(ValueId(i));
     }
     size_t next = 0;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
@@ -225,7 +225,7 @@ class Normaliser {
   // of positions of a loss mask: then its value on the whole batch is computed before the first forward.
   bool known_before_forward(ValueId v) const {
     const ir::Value& value = graph_.value(v);
-    if (value.kind == ir::ValueKind::kConstant) return true;
+    if (graph_.is_unchanging(v)) return true;
     BatchKind kind = batch_.of(v).kind;
     if (value.kind == ir::ValueKind::kInput) return kind == BatchKind::kNone;
     if (value.kind != ir::ValueKind::kOpResult || per_sample(v) || !parameter_free_[v.index]) return false;
@@ -348,7 +348,7 @@ class Normaliser {
   // v as made by ops of phase kCount alone, in the chunk of the loss op.
   Result<ValueId> count_copy(const ir::Op& loss, ValueId v, std::map<uint32_t, ValueId>& copies) {
     const ir::Value& value = graph_.value(v);
-    if (value.kind == ir::ValueKind::kParameter)
+    if (value.kind == ir::ValueKind::kParameter && !graph_.is_unchanging(v))
       return diags_.error("P0332").help("use labels and class weights that are inputs or constants")
              << "the number of labels that " << graph_.provenance().describe(loss.prov)
              << " divides by depends on the parameter '" << value.name

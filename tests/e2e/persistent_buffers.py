@@ -62,7 +62,18 @@ class Temperature(Small):
         self.register_buffer("temperature", torch.tensor(2.0))
 
     def between(self, h):
-        return (h / self.temperature).softmax(-1) ** self.temperature
+        return (h / self.temperature).softmax(-1)
+
+
+class Exponent(Small):
+    """The compiler has no power with an exponent that it does not know."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sharpness", torch.tensor(2.0))
+
+    def between(self, h):
+        return h.softmax(-1) ** self.sharpness
 
 
 class FixedNorm(Small):
@@ -299,6 +310,7 @@ CASES = {
     "scale": Case(Scale, {"scale": SIX, "unread": torch.zeros(2, 2)}, forms=EVERYWHERE, spread=True, left_out={"onnx": {"unread"}}),
     "in_both_stages": Case(InBothStages, {"scale": SIX / 3}, forms=(family("1f1b"), SHARDED), left_out={"onnx": {"unread"}}),
     "temperature": Case(Temperature, {"temperature": torch.tensor(0.5)}, spread=True),
+    "exponent": Case(Exponent, fixed={"sharpness": torch.tensor(3.0)}, spread=True),
     "fixed_norm": Case(FixedNorm, {"running_mean": SIX / 4, "running_var": SIX + 0.5, "weight": SIX}, spread=True),
     "router": Case(Router, {"bias": torch.tensor([0.5, -0.2, 0.1, -0.4])}, forms=(1, 2, REPLICAS), spread=True),
     "class_weights": Case(ClassWeights, {"of_class": torch.tensor([0.5, 2.0, 1.0, 0.25])}, data=labelled, forms=(1, 2, REPLICAS), spread=True),
@@ -328,7 +340,7 @@ def start_of(case):
     state = {name: value.clone() for name, value in made(case).state_dict().items()}
     for name, _ in made(case).named_parameters():
         state[name] += 0.05 * torch.randn(state[name].shape)
-    return state | case.loaded
+    return state | {name: value.clone() for name, value in case.loaded.items()}
 
 
 def trained_by_torch(case, data):

@@ -23,6 +23,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 Use use_as(const Parameter& parameter) {
   if (is_one_of(parameter.name, {"index", "indices", "offsets", "repeats"})) return Use::kForm;
   if (is_one_of(parameter.name, {"condition", "mask", "attn_mask"})) return Use::kMask;
+  if (parameter.type == "Operand" && parameter.name == "exponent") return Use::kForm;
   const bool is_tensor = parameter.type.rfind("Tensor", 0) == 0 || is_one_of(parameter.type, {"Operand", "Any"});
   return is_tensor ? Use::kRead : Use::kForm;
 }
