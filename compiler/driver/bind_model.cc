@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/autodiff/autodiff.h"
 #include "compiler/diag/diagnostics.h"
 #include "compiler/directives/split.h"
 #include "compiler/passes/cut_chunks.h"
@@ -147,13 +148,27 @@ Status need_model(const Compilation& c) {
   return c.model != nullptr ? Status() : Status::failure("P0101", "there is no model file to bind");
 }
 
-// A loss that no operator makes: a parameter itself is given one; a number that the compiler knows, or an input, trains
-// nothing. Error P0421.
+// Whether a gradient of the loss reaches a parameter.
+bool trains_anything(const ir::Graph& graph) {
+  std::vector<bool> trained(graph.num_values());
+  for (const ir::Parameter& p : graph.parameters()) trained[p.value.index] = p.trainable;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    if (autodiff::derivative_of(op.kind) == autodiff::Derivative::kZero) continue;
+    const bool any = std::any_of(op.operands.begin(), op.operands.end(),
+                                 [&](ir::ValueId v) { return v.valid() && trained[v.index]; });
+    for (ir::ValueId result : op.results) trained[result.index] = any;
+  }
+  return trained[graph.loss.index];
+}
+
+// P0421 where the loss trains nothing, before it is asked how it is cut. One that is a parameter itself is given an
+// operator.
 Status make_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::Diagnostics& diags) {
   const ir::Value& value = graph.value(graph.loss);
-  if (value.kind == ir::ValueKind::kOpResult) return Status();
-  if (value.kind != ir::ValueKind::kParameter || !graph.parameters()[value.payload].trainable)
+  if (!trains_anything(graph))
     return diags.error("P0421", choice.span) << "the loss '" << value.name << "' does not depend on any trained parameter";
+  if (value.kind == ir::ValueKind::kOpResult) return Status();
   ir::GraphBuilder b(graph, graph.intern_scope(""), graph.provenance().directive({"loss", diags.place(choice.span)}));
   graph.loss = b.add1(ir::OpKind::kMul, {graph.loss, b.scalar(1, value.type.dtype)});
   return b.status().ok() ? Status() : Status(b.status().error());

@@ -106,8 +106,7 @@ def fault(bench, case, pieces, data):
         return "" if code == 1 and f"error[{case.refused}]" in text else f"not refused with {case.refused}: {code} {text}"
     if code:
         return text
-    parameters = ", ".join(["'w'", "'b'", *(f"'{name}'" for name in case.trained)])
-    constants = ", ".join(f"'{name}'" for name in case.constants) or "none"
+    parameters, constants = ", ".join(["w", "b", *case.trained]), ", ".join(case.constants) or "none"
     said = f"taken as parameters {parameters}, as constants {constants}"
     if text.count("warning[P0317]") != 1 or said not in text:
         return f"does not say once '{said}': {text}"

@@ -41,9 +41,12 @@ class Finder {
   // A value that is made of known ones alone is known: what its readers do is done to the buffers behind it.
   std::set<std::string> run() {
     for (const ProgramCall& c : program_.calls) {
-      const bool known = std::all_of(c.refs.begin(), c.refs.end(), [&](const std::string& ref) { return is_known(ref); });
+      std::vector<std::string> refs;  // the program may not be indexed yet
+      for (const Item& item : c.call.args) collect_refs(item, refs);
+      for (const auto& [key, item] : c.call.kwargs) collect_refs(item, refs);
+      const bool known = std::all_of(refs.begin(), refs.end(), [&](const std::string& ref) { return is_known(ref); });
       if (c.call.target.rfind("aten.sym_size", 0) == 0) known_.insert(c.call.name);
-      else if (known) pass_on(c);
+      else if (known) pass_on(c, refs);
       else look_at(c);
     }
     std::set<std::string> fixed;
@@ -55,12 +58,12 @@ class Finder {
  private:
   bool is_known(const std::string& name) const { return known_.count(name) != 0 || program_.sizes.count(name) != 0; }
 
-  void pass_on(const ProgramCall& c) {
+  void pass_on(const ProgramCall& c, const std::vector<std::string>& refs) {
     std::vector<std::string> results = {c.call.name};
     for (const auto& [name, index] : c.results) results.push_back(name);
     for (const std::string& result : results) {
       known_.insert(result);
-      for (const std::string& ref : c.refs)
+      for (const std::string& ref : refs)
         if (const auto found = made_of_.find(ref); found != made_of_.end())
           made_of_[result].insert(found->second.begin(), found->second.end());
     }
