@@ -26,6 +26,8 @@ import harness
 import piper_export
 from what_people_write import BATCH, LR, REPLICAS, STEPS, family, logged, strategy
 
+RECOMPUTED = strategy(2).replace("optimizer", "  - {op: recompute, filter: {}}\noptimizer")
+EVALUATED = strategy(2) + "eval: {data: DATA, every: 1, batches: 1}\n"
 SHARDED = REPLICAS.replace("replicate, filter: {}", "replicate, filter: {}, shard_params: true")
 
 
@@ -305,7 +307,7 @@ class Case:
     left_out: dict = dataclasses.field(default_factory=dict)   # of a container: what its file does not have
 
 
-EVERYWHERE = (1, 2, REPLICAS, SHARDED, family("1f1b"), family("gpipe", 4))
+EVERYWHERE = (1, 2, REPLICAS, SHARDED, RECOMPUTED, EVALUATED, family("1f1b"), family("gpipe", 4), family("zero_bubble"))
 SIX = torch.tensor([5.0, 4, 3, 2, 1, 0])
 CASES = {
     "scale": Case(Scale, {"scale": SIX, "unread": torch.zeros(2, 2)}, forms=EVERYWHERE, spread=True, left_out={"onnx": {"unread"}}),
@@ -390,7 +392,7 @@ class Runs:
 
     def try_one(self, name, case, kind, form, losses, state):
         what, folder, model = f"{name}, {kind}, {form}", self.folder, self.exported(name, kind)
-        (folder / "s.yaml").write_text(strategy(form))
+        (folder / "s.yaml").write_text(strategy(form).replace("DATA", str(folder.resolve() / "data.safetensors")))
         code, text = self.bench.end_of([self.bench.bin / "piperc", model, "--strategy", folder / "s.yaml", "-o", folder / "plans"])
         self.check(f"{what}: compiles", code == 0, text)
         if code:
