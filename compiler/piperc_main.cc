@@ -15,6 +15,7 @@
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/tune/tune.h"
 #include "schemas/base/check.h"
+#include "schemas/plan/durable_files.h"
 
 namespace {
 
@@ -199,6 +200,7 @@ int compile_or_tune(Flags& flags) {
 }
 
 int run(int argc, char** argv) {
+  piper::plan::let_large_files_fail();
   CLI::App app("Compiles a model and a strategy into one plan per rank.", "piperc");
   Flags flags;
   declare_inputs(app, flags);

@@ -10,6 +10,7 @@ namespace piper::launcher {
 
 Result<Signals> Signals::open() {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // the write fails
   sigset_t taken, before;
   sigemptyset(&taken);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT}) sigaddset(&taken, number);

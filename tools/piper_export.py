@@ -66,6 +66,7 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     causes: list[str] = []
     with _as_trained(model, loss):
         _refuse_hooks(model, allow_hooks, causes)
+        _refuse_shared_memory(model)
         as_traced = functools.partial(_tracing, model, allow_custom_functions, allow_hooks, causes)
         if not weights:
             path = _export_shapes(model, inputs, path, shapes, as_traced)
@@ -716,6 +717,16 @@ def _first_line(error):
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
+def _refuse_shared_memory(model):
+    owners = {parameter.untyped_storage().data_ptr(): name for name, parameter in model.named_parameters()
+              if parameter.device.type != "meta" and parameter.requires_grad and parameter.numel()}
+    for name, buffer in model.named_buffers():
+        owner = owners.get(buffer.untyped_storage().data_ptr()) if buffer.device.type != "meta" and buffer.numel() else None
+        if owner is not None:
+            raise ExportError(f"the buffer '{name}' shares the memory of the parameter '{owner}', so that the optimizer changes it: "
+                              "a file has two tensors. Read the parameter instead, or register a clone")
+
+
 def _check_outputs(program):
     outputs = [s.arg for s in program.graph_signature.output_specs if s.kind == torch.export.graph_signature.OutputKind.USER_OUTPUT]
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
@@ -775,8 +786,10 @@ def _notes(model, onnx_program) -> dict[str, str]:
 def _check_parameters(model, onnx_program):
     kept = set(onnx_program.model.graph.initializers)
     groups: dict[int, list[str]] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        groups.setdefault(id(parameter), []).append(name)
+    state = model.state_dict(keep_vars=True)
+    for name, tensor in state.items():
+        if isinstance(tensor, torch.Tensor) and name.rpartition(".")[2] != "num_batches_tracked":
+            groups.setdefault(id(tensor), []).append(name)
     lost = [names[0] for names in groups.values() if not kept & set(names)]
     if lost:
         print(f"piper_export: the loss does not depend on {', '.join(lost[:10])}"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/autodiff/autodiff.h"
 #include "compiler/diag/diagnostics.h"
 #include "compiler/directives/split.h"
 #include "compiler/passes/cut_chunks.h"
@@ -147,6 +148,32 @@ Status need_model(const Compilation& c) {
   return c.model != nullptr ? Status() : Status::failure("P0101", "there is no model file to bind");
 }
 
+// Whether a gradient of the loss reaches a parameter.
+bool trains_anything(const ir::Graph& graph) {
+  std::vector<bool> trained(graph.num_values());
+  for (const ir::Parameter& p : graph.parameters()) trained[p.value.index] = p.trainable;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    if (autodiff::derivative_of(op.kind) == autodiff::Derivative::kZero) continue;
+    const bool any = std::any_of(op.operands.begin(), op.operands.end(),
+                                 [&](ir::ValueId v) { return v.valid() && trained[v.index]; });
+    for (ir::ValueId result : op.results) trained[result.index] = any;
+  }
+  return trained[graph.loss.index];
+}
+
+// P0421 where the loss trains nothing, before it is asked how it is cut. One that is a parameter itself is given an
+// operator.
+Status make_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::Diagnostics& diags) {
+  const ir::Value& value = graph.value(graph.loss);
+  if (!trains_anything(graph))
+    return diags.error("P0421", choice.span) << "the loss '" << value.name << "' does not depend on any trained parameter";
+  if (value.kind == ir::ValueKind::kOpResult) return Status();
+  ir::GraphBuilder b(graph, graph.intern_scope(""), graph.provenance().directive({"loss", diags.place(choice.span)}));
+  graph.loss = b.add1(ir::OpKind::kMul, {graph.loss, b.scalar(1, value.type.dtype)});
+  return b.status().ok() ? Status() : Status(b.status().error());
+}
+
 // Whether the model can be bound to `local` samples.
 Status check_local_batch(const Compilation& c, int64_t local, int64_t pieces, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(need_model(c));
@@ -185,12 +212,14 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   };
   request.dims = c.strategy.model.dims;
   request.freeze = c.strategy.model.freeze;
+  request.train = c.strategy.model.train;
   ir::ModelVariant variant;
   variant.local_batch = local_batch;
   PIPER_ASSIGN(frontend::BoundGraph bound, c.model->bind(request, diags));
   variant.chunked.graph = std::move(bound.graph);
   variant.like_batch = bound.like;
   PIPER_RETURN_IF_ERROR(choose_loss(variant.chunked.graph, c.strategy.model.loss, diags));
+  PIPER_RETURN_IF_ERROR(make_loss(variant.chunked.graph, c.strategy.model.loss, diags));
   rename_reserved(variant.chunked.graph);
   return variant;
 }
@@ -251,6 +280,28 @@ Status check_no_f64(const ir::Graph& graph, diag::Diagnostics& diags) {
   error << "the loss is f64, which piper does not add up";
   error.help("cast it with loss.float()");
   return error;
+}
+
+// Of a file that does not say which of its numbers are trained: what they are taken for.
+void tell_unsaid(const Compilation& c, const ir::Graph& graph, diag::Diagnostics& diags) {
+  const std::vector<std::string> unsaid = c.model->unsaid_numbers();
+  if (unsaid.empty()) return;
+  std::set<std::string> trained, statistics;
+  for (const ir::Parameter& p : graph.parameters())
+    if (p.trainable) trained.insert(p.names.begin(), p.names.end());
+  for (const ir::Parameter& b : graph.buffers()) statistics.insert(b.names.begin(), b.names.end());
+  std::vector<std::string> parameters, constants;
+  for (const std::string& name : unsaid)
+    if (statistics.count(name) == 0) (trained.count(name) != 0 ? parameters : constants).push_back(name);
+  constexpr size_t kShown = 20;
+  const auto shown = [](const std::vector<std::string>& names) {
+    if (names.empty()) return std::string("none");
+    if (names.size() <= kShown) return joined(names);
+    return joined({names.begin(), names.begin() + kShown}) + " and " + std::to_string(names.size() - kShown) + " more";
+  };
+  diags.warning("P0317").help("model: {train: [NAME]} trains a constant, {freeze: [NAME]} keeps a parameter as it is")
+      << c.model->base_name() << " does not say which of its numbers are trained: taken as parameters " << shown(parameters)
+      << ", as constants " << shown(constants);
 }
 
 // A glob that matches no module of the model's operators keeps nothing.
@@ -323,6 +374,7 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(check_input_names(c.strategy.model, variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_no_f64(variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_kept_modules(c, variant.chunked.graph, diags));
+  tell_unsaid(c, variant.chunked.graph, diags);
   c.sample_flops = passes::model_flops(variant.chunked.graph) / static_cast<double>(local);
   c.module.variants.push_back(std::move(variant));
   return Status();

@@ -54,6 +54,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     const bool trained = !request.module->state.parameter_uses[p].empty();
     tensor(graph.parameters()[p], trained);
     if (trained) m.tensors.back().group = request.decay_group[p];
+    m.tensors.back().buffer = graph.parameters()[p].buffer;
   }
   for (const ir::Parameter& b : graph.buffers()) tensor(b, false);
   m.optimizer = request.optimizer;
@@ -134,8 +135,10 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   });
   for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[roles.first[roles.role_of[rank]]];
   const ir::Graph& graph = request.module->graph();
-  for (const ir::Parameter& p : graph.parameters())
+  for (const ir::Parameter& p : graph.parameters()) {
     out.parameters.push_back(weight_tensor(p.names[0], p.in_source(graph.type(p.value)), p.source));
+    out.parameters.back().buffer = p.buffer != plan::ModelBuffer::kNone;
+  }
   for (const ir::Parameter& b : graph.buffers())
     out.parameters.push_back(weight_tensor(b.names[0], graph.type(b.value), b.source));
   return out;

@@ -5,6 +5,7 @@
 
 #include "compiler/frontend/aten/onnx_calls.h"
 #include "compiler/frontend/aten/fx_text.h"
+#include "compiler/frontend/aten/running_statistics.h"
 #include "compiler/frontend/onnx/node_origin.h"
 
 namespace piper::frontend {
@@ -123,7 +124,7 @@ Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, 
   if (!metadata.has_signature) return Status();
   std::vector<const SignatureEntry*> changed;  // buffers that a step changes
   for (const SignatureEntry& e : metadata.outputs)
-    if (e.kind == "BUFFER_MUTATION" && last_word(e.target) != "num_batches_tracked") changed.push_back(&e);
+    if (e.kind == "BUFFER_MUTATION" && !aten::counts_batches(e.target)) changed.push_back(&e);
   const std::vector<const SignatureEntry*> absent = absent_parameters(file, metadata);
   if (absent.empty() && changed.empty()) return Status();
   std::set<std::string> proved, used;

@@ -46,6 +46,7 @@ void read_signature(std::string_view text, ExportMetadata& out) {
       const size_t close = line.find('\'', quote + 8);
       if (close != std::string::npos) entry.target = line.substr(quote + 8, close - quote - 8);
     }
+    entry.persistent = line.find(" persistent=True", colon) != std::string::npos;
     section->push_back(std::move(entry));
   }
 }

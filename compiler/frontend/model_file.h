@@ -30,6 +30,7 @@ struct BindRequest {
   std::function<bool(const std::string&)> per_piece;
   std::map<std::string, int64_t> dims;  // other symbols by name
   std::vector<std::string> freeze;      // globs of parameter names
+  std::vector<std::string> train;       // globs of constants of which the file does not say what they are
 };
 
 // A model bound to one number of samples.
@@ -53,6 +54,9 @@ class ModelFile {
   // Tags that the model itself carries (torch.fx.traceback.annotate, kept by tools/piper_export.py), by
   // the node name of an op's ModelOrigin. A strategy's `annotate` goes before them.
   virtual std::map<std::string, ir::TagSet> node_tags() const { return {}; }
+  // Numbers of which the file does not say whether they are trained: initializers of an ONNX file without the signature
+  // of torch's exporter.
+  virtual std::vector<std::string> unsaid_numbers() const { return {}; }
   // The graph for one local batch, the slice of the step's (slice_of_step.h): imported, folded, causal masks
   // recognised, dead ops removed, inputs that nothing reads kept in inputs(). Errors are diagnostics (P03xx) that name
   // node and Python line.

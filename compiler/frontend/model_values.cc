@@ -40,9 +40,39 @@ bool glob_matches(std::string_view glob, std::string_view name) {
 }
 
 // A glob means a parameter, or every parameter of a module.
-bool freezes(const std::string& glob, const std::string& name) {
+bool means(const std::string& glob, const std::string& name) {
   return glob_matches(glob, name) || glob_matches(glob + ".*", name);
 }
+
+// Patterns of a key of the strategy; those that match nothing are told.
+class Globs {
+ public:
+  explicit Globs(const std::vector<std::string>& globs) : globs_(globs), unmatched_(globs.begin(), globs.end()) {}
+  bool match(const StoredTensor& t) {
+    bool found = false;
+    for (const std::string& name : t.names)
+      for (const std::string& glob : globs_)
+        if (means(glob, name)) {
+          found = true;
+          unmatched_.erase(glob);
+        }
+    return found;
+  }
+  // P0309. `key`: "model.freeze: '"; `what`: none of which it matches.
+  Status check(const char* key, const std::string& what, const std::vector<std::string>& names, diag::Diagnostics& diags) const {
+    if (unmatched_.empty()) return Status();
+    const std::string& glob = *unmatched_.begin();
+    diag::InFlight error = diags.error("P0309");
+    error << key << ": '" << glob << "' matches no " << what;
+    const std::string near = diag::nearest(glob, names);
+    if (!near.empty()) error.help("did you mean '" + near + "'?");
+    return error;
+  }
+
+ private:
+  const std::vector<std::string>& globs_;
+  std::set<std::string> unmatched_;
+};
 
 Status bind_dims(const ModelValues& values, const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) {
   if (request.local_batch < 1) return diags.error("P0303") << "a piece must have at least one sample";
@@ -121,18 +151,6 @@ Status add_inputs(const ModelValues& values, BoundModel& model, diag::Diagnostic
   return Status();
 }
 
-// True where it has elements and no pattern freezes it; patterns that match are taken off `unmatched`.
-bool stays_trainable(const StoredTensor& t, const BindRequest& request, std::set<std::string>& unmatched) {
-  bool trainable = t.trainable && is_floating(t.type.dtype) && t.type.elements() > 0;
-  for (const std::string& name : t.names)
-    for (const std::string& glob : request.freeze)
-      if (freezes(glob, name)) {
-        trainable = false;
-        unmatched.erase(glob);
-      }
-  return trainable;
-}
-
 }  // namespace
 
 int64_t fixed_batch_of(const std::vector<ModelInput>& inputs) {
@@ -167,11 +185,20 @@ Result<ConstantTensor> read_tensor(const ir::TensorType& type, const ir::WeightS
 Status bind_values(const ModelValues& values, const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(bind_dims(values, request, model, diags));
   PIPER_RETURN_IF_ERROR(add_inputs(values, model, diags));
-  std::set<std::string> unmatched(request.freeze.begin(), request.freeze.end());
-  std::vector<std::string> all_names;
+  Globs freeze(request.freeze), train(request.train);
+  std::vector<std::string> parameters, unsaid;
   for (const StoredTensor& t : values.tensors) {
     const std::string& key = t.names[0];
-    if (t.role == StoredTensor::Role::kConstant) {
+    const bool is_fixed = t.role == StoredTensor::Role::kFixedBuffer, is_read = t.role == StoredTensor::Role::kReadBuffer;
+    if (is_fixed || is_read) {
+      const ir::ValueId value = model.graph.add_parameter(t.names, t.type, false, t.source);
+      model.graph.parameters().back().buffer = is_fixed ? plan::ModelBuffer::kFixed : plan::ModelBuffer::kRead;
+      if (is_read) model.values[key] = value;
+    }
+    if (is_read) continue;
+    if (t.is_unsaid) unsaid.push_back(key);
+    const bool made_trained = t.is_unsaid && train.match(t);
+    if (is_fixed || (t.role == StoredTensor::Role::kConstant && !made_trained)) {
       ir::WeightSource source = t.source;
       if (source.bytes <= kMostBytesInMemory) {
         Result<ConstantTensor> value = read_tensor(t.type, source);
@@ -185,20 +212,18 @@ Status bind_values(const ModelValues& values, const BindRequest& request, BoundM
       model.values[key] = model.graph.add_constant(key, t.type, std::move(source));
       continue;
     }
-    all_names.insert(all_names.end(), t.names.begin(), t.names.end());
-    model.values[key] =
-        t.role == StoredTensor::Role::kBuffer
-            ? model.graph.add_buffer(t.names, t.type, t.source)
-            : model.graph.add_parameter(t.names, t.type, stays_trainable(t, request, unmatched), t.source);
+    parameters.insert(parameters.end(), t.names.begin(), t.names.end());
+    const bool frozen = freeze.match(t);
+    const bool trainable = t.trainable && !frozen && is_floating(t.type.dtype) && t.type.elements() > 0;
+    model.values[key] = t.role == StoredTensor::Role::kBuffer
+                            ? model.graph.add_buffer(t.names, t.type, t.source)
+                            : model.graph.add_parameter(t.names, t.type, trainable, t.source);
   }
-  for (const std::string& glob : unmatched) {
-    diag::InFlight error = diags.error("P0309");
-    error << "model.freeze: '" << glob << "' matches no parameter of " << values.base_name;
-    const std::string near = diag::nearest(glob, all_names);
-    if (!near.empty()) error.help("did you mean '" + near + "'?");
-    return error;
-  }
-  return Status();
+  PIPER_RETURN_IF_ERROR(freeze.check("model.freeze", "parameter of " + values.base_name, parameters, diags));
+  return train.check("model.train",
+                     unsaid.empty() ? "number of " + values.base_name + ": the file itself says what is trained"
+                                    : "number of " + values.base_name,
+                     unsaid, diags);
 }
 
 }  // namespace piper::frontend

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <set>
 
+#include "compiler/frontend/aten/fixed_buffers.h"
 #include "compiler/frontend/aten/import_calls.h"
 #include "compiler/frontend/aten/onnx_calls.h"
 #include "compiler/frontend/aten/running_statistics.h"
@@ -26,7 +27,6 @@ Result<std::unique_ptr<ModelFile>> OnnxModel::open(const std::string& path, cons
   model->metadata_ = read_export_metadata(model->file_);
   PIPER_RETURN_IF_ERROR(model->read_inputs(diags));
   PIPER_RETURN_IF_ERROR(check_damage(model->file_, model->metadata_, diags));
-  PIPER_RETURN_IF_ERROR(model->read_tensors(diags));
 
   const bool has_texts = aten::every_node_has_text(model->file_);
   if (route == "fx" && !has_texts)
@@ -41,6 +41,8 @@ Result<std::unique_ptr<ModelFile>> OnnxModel::open(const std::string& path, cons
   } else {
     PIPER_RETURN_IF_ERROR(check_operator_route(model->file_, diags));
   }
+  model->find_buffers();
+  PIPER_RETURN_IF_ERROR(model->read_tensors(diags));
   PIPER_RETURN_IF_ERROR(model->check_changed_state(diags));
   return std::unique_ptr<ModelFile>(std::move(model));
 }
@@ -89,6 +91,13 @@ std::map<std::string, ir::TagSet> OnnxModel::node_tags() const {
   return out;
 }
 
+std::vector<std::string> OnnxModel::unsaid_numbers() const {
+  std::vector<std::string> names;
+  for (const StoredTensor& t : values_.tensors)
+    if (t.is_unsaid) names.push_back(t.names[0]);
+  return names;
+}
+
 bool OnnxModel::is_running_statistic(const std::string& name) const {
   for (const SignatureEntry& e : metadata_.outputs)
     if (e.kind == "BUFFER_MUTATION" && e.target == name) return true;
@@ -106,6 +115,26 @@ bool OnnxModel::is_parameter(const onnx::OnnxTensor& tensor) const {
   return dtype && is_floating(*dtype) && !tensor.dims.empty() && word != "running_mean" && word != "running_var";
 }
 
+// Operators alone do not say what is a mask: there a buffer of numbers is read, and one of integers or truth values fixed.
+void OnnxModel::find_buffers() {
+  std::set<std::string> persistent, constants;  // placeholders
+  std::map<std::string, std::string> initializers;
+  for (const SignatureEntry& e : metadata_.inputs) {
+    const bool kept = e.kind == "BUFFER" && e.persistent && !is_running_statistic(e.target) && !aten::counts_batches(e.target);
+    if (kept) persistent.insert(e.name);
+    else if (e.kind == "BUFFER" || e.kind == "CONSTANT_TENSOR") constants.insert(e.name);
+    initializers[e.name] = e.target;
+  }
+  const std::set<std::string> fixed = program_ ? aten::fixed_buffers(*program_, persistent, constants) : std::set<std::string>();
+  for (const std::string& placeholder : persistent)
+    buffers_[initializers[placeholder]] =
+        fixed.count(placeholder) != 0 ? StoredTensor::Role::kFixedBuffer : StoredTensor::Role::kReadBuffer;
+  if (program_) return;
+  for (const onnx::OnnxTensor& t : file_.initializers)
+    if (const auto buffer = buffers_.find(t.name); buffer != buffers_.end() && !is_floating(*onnx::dtype_of(t.elem_type)))
+      buffer->second = StoredTensor::Role::kFixedBuffer;
+}
+
 Status OnnxModel::read_tensors(diag::Diagnostics& diags) {
   const std::map<std::string, std::vector<std::string>> aliases = tied_aliases(file_, metadata_);
   for (const onnx::OnnxTensor& t : file_.initializers) {
@@ -117,8 +146,10 @@ Status OnnxModel::read_tensors(diag::Diagnostics& diags) {
     stored.names = {t.name};
     stored.type = {*onnx::dtype_of(t.elem_type), t.dims};
     stored.source = std::move(source).value();
+    stored.is_unsaid = !metadata_.has_signature && kinds_.count(t.name) == 0 && is_floating(stored.type.dtype);
     if (is_parameter(t)) stored.role = StoredTensor::Role::kParameter;
     else if (is_running_statistic(t.name)) stored.role = StoredTensor::Role::kBuffer;
+    else if (const auto buffer = buffers_.find(t.name); buffer != buffers_.end()) stored.role = buffer->second;
     if (const auto found = aliases.find(t.name); found != aliases.end() && stored.role != StoredTensor::Role::kConstant)
       stored.names.insert(stored.names.end(), found->second.begin(), found->second.end());
     for (const std::string& name : stored.names)
@@ -145,8 +176,7 @@ Status OnnxModel::check_changed_state(diag::Diagnostics& diags) const {
   for (const onnx::OnnxTensor& t : file_.initializers) initializers.insert(t.name);
   for (const SignatureEntry& e : metadata_.outputs) {
     if (e.kind != "BUFFER_MUTATION" && e.kind != "PARAMETER_MUTATION") continue;
-    const bool counts_batches = e.target.substr(e.target.rfind('.') + 1) == "num_batches_tracked";
-    if (counts_batches && initializers.count(e.target) == 0) continue;  // nothing reads it
+    if (aten::counts_batches(e.target) && initializers.count(e.target) == 0) continue;  // nothing reads it
     if (statistics.count(e.target) != 0 && (!program_ || aten::is_made_by_batch_norm(*program_, e.name))) continue;
     return diags.error("P0314") << values_.base_name << ": a step of the model changes the "
                                 << (e.kind == "BUFFER_MUTATION" ? "buffer '" : "parameter '") << e.target << "'";

@@ -30,6 +30,7 @@ class OnnxModel final : public ModelFile {
   int64_t fixed_batch() const override { return values_.fixed_batch; }
   int64_t declared_min_batch() const override { return metadata_.declared_min_batch; }
   std::map<std::string, ir::TagSet> node_tags() const override;
+  std::vector<std::string> unsaid_numbers() const override;
   // Errors: P0302 an extent without a value, P0303 a batch that the file cannot have, and those of the route.
   Result<BoundGraph> bind(const BindRequest& request, diag::Diagnostics& diags) const override;
 
@@ -41,11 +42,13 @@ class OnnxModel final : public ModelFile {
   Status check_changed_state(diag::Diagnostics& diags) const;
   bool is_parameter(const onnx::OnnxTensor& tensor) const;
   bool is_running_statistic(const std::string& name) const;
+  void find_buffers();
 
   std::string path_;
   onnx::OnnxFile file_;
   ExportMetadata metadata_;
   std::map<std::string, std::string> kinds_;  // initializer -> InputSpec.kind
+  std::map<std::string, StoredTensor::Role> buffers_;  // persistent ones that no step changes
   ModelValues values_;
   std::optional<aten::Program> program_;  // the ATen route, where it is taken
   std::vector<std::string> outputs_;

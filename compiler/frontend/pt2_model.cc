@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "compiler/frontend/aten/fixed_buffers.h"
 #include "compiler/frontend/aten/functionalise.h"
 #include "compiler/frontend/aten/import_calls.h"
 #include "compiler/frontend/aten/running_statistics.h"
@@ -179,10 +180,22 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     if (!payloads.ok()) return payloads.take_status().with_context("'" + path + "'");
     folders.push_back({top + folder, std::move(payloads).value()});
   }
-  const std::set<std::string> statistics = aten::running_statistics(program_);
+  std::set<std::string> statistics = aten::running_statistics(program_), persistent, constants;
+  std::set<std::string> updated;  // entries of running statistics: a module that has two names is called by one
+  for (const Placeholder& p : placeholders)
+    if (const auto found = folders[0].payloads.find(p.target); found != folders[0].payloads.end() && statistics.count(p.name) != 0)
+      updated.insert(found->second.path);
+  for (const Placeholder& p : placeholders)
+    if (const auto found = folders[0].payloads.find(p.target);
+        found != folders[0].payloads.end() && p.kind == Placeholder::Kind::kBuffer && updated.count(found->second.path) != 0)
+      statistics.insert(p.name);
+  for (const Placeholder& p : placeholders)
+    if (p.persistent && statistics.count(p.name) == 0 && !aten::counts_batches(p.target)) persistent.insert(p.name);
+    else if (p.kind == Placeholder::Kind::kConstant || p.kind == Placeholder::Kind::kBuffer) constants.insert(p.name);
+  const std::set<std::string> fixed = aten::fixed_buffers(program_, persistent, constants);
   const std::map<std::string, std::string> tied = tied_names(archive, top);
   std::map<std::pair<std::string, std::string>, size_t>
-      stored;  // folder and entry -> position in values_.tensors, of parameters
+      stored;  // folder and entry -> position in values_.tensors, of what has a name in the state dict
   std::map<size_t, pt2::Payload> layouts;
   for (const Placeholder& p : placeholders) {
     if (p.kind == Placeholder::Kind::kUserInput) continue;
@@ -198,25 +211,30 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     const bool statistic = statistics.count(p.name) != 0;
     StoredTensor t;
     t.names = {p.target};
-    t.role = p.kind == Placeholder::Kind::kParameter ? StoredTensor::Role::kParameter
-             : statistic                             ? StoredTensor::Role::kBuffer
-                                                     : StoredTensor::Role::kConstant;
+    t.role = p.kind == Placeholder::Kind::kParameter                   ? StoredTensor::Role::kParameter
+             : statistic                                               ? StoredTensor::Role::kBuffer
+             : persistent.count(p.name) == 0                           ? StoredTensor::Role::kConstant
+             : fixed.count(p.name) != 0                                ? StoredTensor::Role::kFixedBuffer
+                                                                       : StoredTensor::Role::kReadBuffer;
     t.trainable = payload.requires_grad;
     program_.placeholders[p.name] = p.target;
-    if (t.role == StoredTensor::Role::kParameter) {
+    if (t.role != StoredTensor::Role::kConstant) {
       const auto tie = tied.find(p.target);
       const std::string& entry = !payload.is_meta ? payload.path : tie == tied.end() ? p.target : tie->second;
       const auto [same, fresh] =
           stored.emplace(std::pair(payload.is_meta ? std::string() : folder->path, entry), values_.tensors.size());
-      if (!fresh) {
-        if (!(layouts.at(same->second) == payload))
+      const bool is_same = !fresh && layouts.at(same->second) == payload;
+      const bool trains = t.role == StoredTensor::Role::kParameter ||
+                          (!fresh && values_.tensors[same->second].role == StoredTensor::Role::kParameter);
+      if (!fresh && (is_same || trains)) {
+        if (!is_same)
           return Status::failure("P0301", "'" + p.target + "' and '" + values_.tensors[same->second].names[0] +
                                               "' are different views of one tensor, which piper cannot train");
         values_.tensors[same->second].names.push_back(p.target);
         program_.placeholders[p.name] = values_.tensors[same->second].names[0];
         continue;
       }
-      layouts.emplace(values_.tensors.size(), payload);
+      if (fresh) layouts.emplace(values_.tensors.size(), payload);
     }
     if (payload.is_meta && t.role != StoredTensor::Role::kParameter)
       return Status::failure("P0310", "the buffer '" + p.target +
@@ -235,7 +253,7 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
 // operator updates itself, and counters that nothing reads. Everything else would be lost.
 Status Pt2Model::check_changed_buffers(const std::map<std::string, std::string>& changed) const {
   for (const auto& [buffer, value] : changed) {
-    if (buffer.substr(buffer.rfind('.') + 1) == "num_batches_tracked") continue;
+    if (aten::counts_batches(buffer)) continue;
     if (!aten::is_made_by_batch_norm(program_, value))
       return Status::failure("P0314", "a step of the model changes the buffer '" + buffer + "'");
   }

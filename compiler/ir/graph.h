@@ -19,6 +19,7 @@
 #include "schemas/base/flat_lists.h"
 #include "schemas/base/status.h"
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/model_buffer.h"
 
 namespace piper::ir {
 
@@ -85,6 +86,7 @@ struct Parameter {
   // position p of its group holds part p, and `source` is the whole. `shard`: index into ChunkedGraph::shards.
   int32_t shards = 1;
   int32_t shard = -1;
+  plan::ModelBuffer buffer = plan::ModelBuffer::kNone;  // other than kNone: not trainable
   // The type of the whole, given that of a part.
   TensorType whole(TensorType part) const {
     if (shards > 1) part.shape[0] *= shards;
@@ -144,6 +146,12 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id.index]; }
   Value& value(ValueId id) { return values_[id.index]; }
   const TensorType& type(ValueId id) const { return values_[id.index].type; }
+  // A constant, or a persistent buffer: what training does not change.
+  bool is_unchanging(ValueId id) const {
+    const Value& v = value(id);
+    return v.kind == ValueKind::kConstant ||
+           (v.kind == ValueKind::kParameter && parameters_[v.payload].buffer != plan::ModelBuffer::kNone);
+  }
   // The op of that kind that made the value; nullptr where another or none did.
   const Op* made_by(ValueId id, OpKind kind) const {
     if (value(id).kind != ValueKind::kOpResult) return nullptr;

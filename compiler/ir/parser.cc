@@ -169,7 +169,14 @@ class GraphParser {
     if (kind == "constant") return graph_.add_constant(name, std::move(t), std::move(from));
     if (kind == "buffer") return graph_.add_buffer(std::move(names), std::move(t), std::move(from));
     PIPER_ASSIGN(const bool frozen, in_.takes("frozen"));
-    const ValueId v = graph_.add_parameter(std::move(names), std::move(t), !frozen, std::move(from));
+    PIPER_ASSIGN(const bool buffer, in_.takes("buffer"));
+    if (buffer) {
+      PIPER_ASSIGN(const bool fixed, in_.takes("fixed"));
+      if (!fixed) PIPER_RETURN_IF_ERROR(in_.want_word("read"));
+      cut.buffer = fixed ? plan::ModelBuffer::kFixed : plan::ModelBuffer::kRead;
+    }
+    const ValueId v = graph_.add_parameter(std::move(names), std::move(t), !frozen && !buffer, std::move(from));
+    graph_.parameters().back().buffer = cut.buffer;
     graph_.parameters().back().shards = cut.shards;
     graph_.parameters().back().shard = cut.shard;
     graph_.parameters().back().master = cut.master;

@@ -56,7 +56,8 @@ class GraphPrinter {
       case ValueKind::kParameter: {
         const Parameter& p = graph_.parameters()[v.payload];
         named("parameter", p, v.type);
-        if (!p.trainable) out_ << " frozen";
+        if (p.buffer != plan::ModelBuffer::kNone) out_ << " buffer " << plan::model_buffer_name(p.buffer);
+        else if (!p.trainable) out_ << " frozen";
         break;
       }
       case ValueKind::kBuffer: named("buffer", graph_.buffers()[v.payload], v.type); break;

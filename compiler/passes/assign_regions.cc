@@ -156,6 +156,23 @@ Status number_modules(const ir::Graph& graph, const std::vector<OpRole>& roles, 
   return {};
 }
 
+// A region that no weight has a part in is one all the same (a stage that reshapes, pools or scales its input): what it
+// makes of inputs is its work.
+void give_work(const ir::Graph& graph, const TagColumn& column, std::vector<OpRole>& roles) {
+  std::vector<bool> works(static_cast<size_t>(column.count)), reads_input(graph.num_values());
+  for (const ir::Input& input : graph.inputs()) reads_input[input.value.index] = true;
+  for (size_t i = 0; i < graph.num_ops(); ++i)
+    if (roles[i] == OpRole::kWork && column.by_position[i] >= 0) works[static_cast<size_t>(column.by_position[i])] = true;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    const bool reads = std::any_of(op.operands.begin(), op.operands.end(),
+                                   [&](ir::ValueId v) { return v.valid() && reads_input[v.index]; });
+    for (ir::ValueId result : op.results) reads_input[result.index] = reads;
+    const int32_t region = column.by_position[i];
+    if (reads && region >= 0 && !works[static_cast<size_t>(region)]) roles[i] = OpRole::kWork;
+  }
+}
+
 }  // namespace
 
 std::vector<OpRole> op_roles(const ir::Graph& graph) {
@@ -164,6 +181,7 @@ std::vector<OpRole> op_roles(const ir::Graph& graph) {
   for (size_t v = 0; v < graph.num_values(); ++v) {
     const ir::ValueKind kind = graph.value(ir::ValueId(v)).kind;
     if (kind == ir::ValueKind::kInput) depends[v] = kInputBit;
+    if (graph.is_unchanging(ir::ValueId(v))) continue;
     if (kind == ir::ValueKind::kParameter || kind == ir::ValueKind::kBuffer) depends[v] = kWeightBit;
   }
   std::vector<OpRole> roles;
@@ -191,7 +209,7 @@ std::vector<OpRole> op_roles(const ir::Graph& graph) {
   return roles;
 }
 
-Result<std::vector<TagColumn>> assign_regions(const ir::Graph& graph, const std::vector<OpRole>& roles,
+Result<std::vector<TagColumn>> assign_regions(const ir::Graph& graph, std::vector<OpRole>& roles,
                                               const std::vector<Annotation>& annotations, diag::Diagnostics& diags) {
   std::map<std::string, TagColumn> columns;
   std::map<std::string, const Annotation*> first;
@@ -215,6 +233,7 @@ Result<std::vector<TagColumn>> assign_regions(const ir::Graph& graph, const std:
         column.by_position.resize(graph.num_ops(), -1);
         column.is_partition = true;
         status = cut_at_starts(graph, roles, annotation, column, diags);
+        if (status.ok()) give_work(graph, column, roles);
         break;
       case Annotation::Kind::kStages:
         column.is_partition = true;

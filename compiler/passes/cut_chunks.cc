@@ -330,6 +330,7 @@ class Rebuilder {
     }
     for (const ir::Parameter& p : from_.parameters()) {
       plain_[p.value.index] = to_.add_parameter(p.names, from_.type(p.value), p.trainable, p.source);
+      to_.parameters().back().buffer = p.buffer;
     }
     for (const ir::Parameter& b : from_.buffers()) {
       plain_[b.value.index] = to_.add_buffer(b.names, from_.type(b.value), b.source);
@@ -386,7 +387,7 @@ class Rebuilder {
 
 Result<ir::ChunkedGraph> cut_chunks(ir::Graph graph, const std::vector<strategy::Annotation>& annotations,
                                     diag::Diagnostics& diags, const ModelTags& model_tags) {
-  const std::vector<OpRole> roles = op_roles(graph);
+  std::vector<OpRole> roles = op_roles(graph);
   Regions regions;
   PIPER_ASSIGN(regions.columns, assign_regions(graph, roles, annotations, diags));
   PIPER_RETURN_IF_ERROR(add_model_tags(graph, roles, annotations, model_tags, regions.columns, diags));

@@ -29,7 +29,8 @@ class TakeMeans {
       const ir::Value& value = graph.value(ValueId(v));
       const bool random = value.kind == ValueKind::kSeedStep || value.kind == ValueKind::kSampleOffset;
       const bool batched = value.kind == ValueKind::kInput && graph.inputs()[value.payload].batched;
-      parameter_free_.push_back(value.kind != ValueKind::kParameter && value.kind != ValueKind::kBuffer && !random);
+      const bool trained = value.kind == ValueKind::kParameter && !graph.is_unchanging(ValueId(v));
+      parameter_free_.push_back(!trained && value.kind != ValueKind::kBuffer && !random);
       fixed_.push_back(!batched && !random);
     }
     for (size_t i = 0; i < graph.num_ops(); ++i) {

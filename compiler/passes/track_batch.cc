@@ -28,8 +28,8 @@ class Tracker {
     of_data_.resize(graph.num_values());
     for (size_t v = 0; v < graph.num_values(); ++v) {
       const ir::ValueKind kind = graph.value(ValueId(v)).kind;
-      of_data_[v] =
-          kind == ir::ValueKind::kInput || kind == ir::ValueKind::kConstant || kind == ir::ValueKind::kSampleOffset;
+      of_data_[v] = kind == ir::ValueKind::kInput || kind == ir::ValueKind::kSampleOffset ||
+                    graph.is_unchanging(ValueId(v));
     }
   }
 
@@ -406,7 +406,7 @@ class Tracker {
   const ir::Graph& graph_;
   int64_t batch_;
   BatchMap map_;
-  std::vector<bool> of_data_;  // [value] made of inputs and constants alone, no total among them
+  std::vector<bool> of_data_;  // [value] made of inputs and what no step changes, no total among them
 };
 
 }  // namespace

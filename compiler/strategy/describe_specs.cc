@@ -74,7 +74,8 @@ Json model() {
                  {"dims", {{"type", "object"}, {"additionalProperties", whole(1)}}},
                  {"loss", loss},
                  {"inputs", inputs},
-                 {"freeze", ref("globs")}});
+                 {"freeze", ref("globs")},
+                 {"train", ref("globs")}});
 }
 
 Json annotation() {

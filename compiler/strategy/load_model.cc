@@ -135,6 +135,7 @@ void load_model(ReadContext& context, const Value& value, Strategy& out) {
     }
   }
   if (const Value* freeze = reader.get("freeze")) model.freeze = read_strings(context, *freeze, "'freeze'");
+  if (const Value* train = reader.get("train")) model.train = read_strings(context, *train, "'train'");
   reader.finish();
 }
 

@@ -85,7 +85,7 @@ struct ModelConfig {
   std::map<std::string, int64_t> dims;
   LossChoice loss;
   std::map<std::string, InputRole> inputs;  // by graph input
-  std::vector<std::string> freeze;          // globs
+  std::vector<std::string> freeze, train;   // globs
   Span span, batch_span;
 };
 struct Annotation {

@@ -31,7 +31,8 @@ struct RankEnvironment {
 };
 
 using GetVariable = std::function<std::optional<std::string>(const char* name)>;
-// The first launcher whose variables are complete. R0105: a variable that is not a number.
+// The first launcher whose variables are complete. R0105: a variable that is not a number, a rank that the launch does
+// not have.
 Result<RankEnvironment> read_rank_environment(const GetVariable& get);
 // From the process's own environment.
 std::optional<std::string> process_variable(const char* name);

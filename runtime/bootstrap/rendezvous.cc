@@ -90,7 +90,7 @@ Result<hal::StoreAddress> of_torchrun(const RankEnvironment& environment, const 
   PIPER_ASSIGN(address.attempt, attempt_of(get, "TORCHELASTIC_RESTART_COUNT"));
   address.served_by_launcher = get("TORCHELASTIC_USE_AGENT_STORE") == "True";
   if (const auto local = first_of(get, {"LOCAL_WORLD_SIZE"})) {
-    PIPER_ASSIGN(const uint64_t here, number(*local, 1, INT32_MAX));
+    PIPER_ASSIGN(const uint64_t here, number(*local, 1, static_cast<uint64_t>(environment.size)));
     address.several_nodes = here < static_cast<uint64_t>(environment.size);
   } else {
     address.several_nodes = !is_loopback(address.host);
@@ -205,7 +205,8 @@ Result<int32_t> read_local_rank(const RankEnvironment& environment, const GetVar
     case Launcher::kNone: break;
   }
   if (variable) {
-    PIPER_ASSIGN(const uint64_t rank, number(*variable, 0, INT32_MAX));
+    const int32_t last = environment.size > 0 ? environment.size - 1 : INT32_MAX;  // 0: MPI will tell
+    PIPER_ASSIGN(const uint64_t rank, number(*variable, 0, static_cast<uint64_t>(last)));
     return static_cast<int32_t>(rank);
   }
   if (environment.size == 1) return 0;

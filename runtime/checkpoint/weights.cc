@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/weights.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/convert_elements.h"
@@ -30,6 +31,20 @@ bool fits(const plan::Placement& placement, DType stored) {
   return placement.dtype == stored || (converts && can_convert_elements(stored, placement.dtype));
 }
 
+// By its own name or another one of a tied weight.
+const plan::TensorView* find_by_names(const plan::WeightFiles& files, const plan::TensorInfo& tensor) {
+  if (const plan::TensorView* view = files.find(tensor.name)) return view;
+  for (const std::string& alias : tensor.aliases)
+    if (const plan::TensorView* view = files.find(alias)) return view;
+  return nullptr;
+}
+
+Status another_value(const std::string& name) {
+  return Status::failure("R0504", "the buffer '" + name +
+                                      "' has another value there than in the model that was compiled, and the plan was "
+                                      "made from that value");
+}
+
 }  // namespace
 
 Result<WeightSource> WeightSource::open(const std::string& bundle_directory, const std::string& load_file,
@@ -55,10 +70,34 @@ Result<WeightSource> WeightSource::open(const std::string& bundle_directory, con
     PIPER_RETURN_IF_ERROR(own(plan::kModelWeights, source.model_));
   } else {
     source.model_name_ = load_file;
+    source.loaded_ = true;
     PIPER_ASSIGN(source.model_, plan::WeightFiles::open(load_file));
+    PIPER_RETURN_IF_ERROR(own(plan::kModelWeights, source.own_));
   }
   PIPER_RETURN_IF_ERROR(own(plan::kConstantWeights, source.constants_));
+  if (!load_file.empty()) PIPER_RETURN_IF_ERROR(source.check_loaded().with_context(load_file));
   return source;
+}
+
+// The buffers of whose values the plan is made; those that the loaded file does not have are as they were.
+Status WeightSource::check_loaded() const {
+  for (const auto& [name, tensor] : info_) {
+    if (tensor->buffer != plan::ModelBuffer::kFixed) continue;
+    const plan::TensorView* const loaded = find_by_names(*model_, *tensor);
+    if (loaded == nullptr) continue;
+    if (loaded->dtype != tensor->dtype || loaded->shape != tensor->shape) return another_value(name);
+    PIPER_RETURN_IF_ERROR(check_fixed(name, 0, loaded->data, loaded->bytes));
+  }
+  return {};
+}
+
+Status WeightSource::check_fixed(const std::string& name, int64_t offset, const std::byte* data, int64_t bytes) const {
+  const auto info = info_.find(name);
+  if (bytes == 0 || info == info_.end() || info->second->buffer != plan::ModelBuffer::kFixed) return {};
+  const plan::TensorView* const compiled = find_tensor(*info->second);
+  if (compiled == nullptr) return Status::failure("R0501", "the bundle's weights hold no buffer '" + name + "'");
+  PIPER_RETURN_IF_ERROR(check(compiled->data + offset, bytes));
+  return std::memcmp(compiled->data + offset, data, static_cast<size_t>(bytes)) == 0 ? Status() : another_value(name);
 }
 
 Status WeightSource::check(const std::byte* data, int64_t bytes) const {
@@ -68,6 +107,7 @@ Status WeightSource::check(const std::byte* data, int64_t bytes) const {
 }
 
 void WeightSource::replace(std::map<std::string, std::vector<std::byte>> tensors) {
+  own_ = std::move(model_);
   model_.reset();
   model_name_ = "--init";
   replaced_ = std::make_shared<const std::map<std::string, std::vector<std::byte>>>(std::move(tensors));
@@ -80,11 +120,9 @@ void WeightSource::replace(std::map<std::string, std::vector<std::byte>> tensors
 
 const plan::TensorView* WeightSource::find_tensor(const plan::TensorInfo& tensor) const {
   if (const auto found = in_memory_.find(tensor.name); found != in_memory_.end()) return &found->second;
-  if (!model_) return nullptr;
-  if (const plan::TensorView* view = model_->find(tensor.name)) return view;
-  for (const std::string& alias : tensor.aliases)
-    if (const plan::TensorView* view = model_->find(alias)) return view;
-  return nullptr;
+  const bool as_compiled = replaced_ || tensor.buffer == plan::ModelBuffer::kFixed;
+  const std::optional<plan::WeightFiles>& files = as_compiled && own_ ? own_ : model_;
+  return files ? find_by_names(*files, tensor) : nullptr;
 }
 
 Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) const {
@@ -93,8 +131,8 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) co
   auto info = info_.find(placement.name);
   if (constant) {
     if (constants_) view = constants_->find(placement.name);
-  } else if (replaced_ && placement.kind == plan::PlacementKind::kState) {
-    view = nullptr;  // running statistics are no parameters
+  } else if (replaced_ && placement.kind == plan::PlacementKind::kState) {  // running statistics are not drawn
+    view = own_ && info != info_.end() ? find_by_names(*own_, *info->second) : nullptr;
   } else if (info != info_.end()) {
     view = find_tensor(*info->second);
   } else if (model_) {
@@ -105,7 +143,7 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) co
     if (replaced_)
       return Status::failure("R0501", "--init draws f32, bf16 and f16 parameters, and '" + placement.name +
                                           "' is none: give --load FILE.safetensors");
-    if (!model_)
+    if (!loaded_)
       return Status::failure("R0501",
                              "the bundle has no weights (it was compiled with --weights none): give --load "
                              "FILE.safetensors, or --init normal:0.02");

@@ -1,5 +1,5 @@
-// Where a rank's parameters, running statistics and constants come from: the bundle's own weights, or
-// the files of --load for everything but constants. One per process, shared by its ranks; read-only
+// Where a rank's parameters, buffers and constants come from: the bundle's own weights, or the files of --load for
+// everything but constants. One per process, shared by its ranks; read-only
 // and mapped, so a rank touches only the tensors it copies.
 #pragma once
 
@@ -22,25 +22,33 @@ bool is_weight(const plan::Placement& placement);
 class WeightSource {
  public:
   // `load_file` empty: the bundle's weights, as the manifest lists them. A bundle may have no weights at all; then only
-  // a rank that needs some fails. Errors of WeightFiles::open, P0604.
+  // a rank that needs some fails. Errors of WeightFiles::open, P0604; R0504.
   static Result<WeightSource> open(const std::string& bundle_directory, const std::string& load_file,
                                    const plan::Manifest& manifest);
-  // Parameters by their first names, in the types and shapes of the manifest, in place of those of a file.
+  // Parameters by their first names, in the types and shapes of the manifest, in place of those of a file. Buffers have
+  // the values that the bundle has.
   void replace(std::map<std::string, std::vector<std::byte>> tensors);
   // The tensor of a placement, by its own name or another name of a tied weight. R0501 not there,
   // R0502 another shape or type.
   Result<plan::TensorView> find(const plan::Placement& placement) const;
   // A tensor of the bundle or the loaded file by name; nullptr where there is none.
   const plan::TensorView* find_tensor(const plan::TensorInfo& tensor) const;
+  // Elements of a buffer of whose value the plan is made, as another file has them, from byte `offset` on. R0504: they are
+  // not those of the bundle.
+  Status check_fixed(const std::string& name, int64_t offset, const std::byte* data, int64_t bytes) const;
   // Before these bytes of a found tensor are used: of the bundle's own weights, whether they are the manifest's. Every
   // rank asks for what it reads; the process reads and checks each piece once. P0604. Thread-safe.
   Status check(const std::byte* data, int64_t bytes) const;
 
  private:
+  Status check_loaded() const;
+
   std::optional<plan::WeightFiles> model_, constants_;
-  std::vector<std::shared_ptr<const plan::ChunkedFile>> chunked_;  // those of the two that are the bundle's
+  std::optional<plan::WeightFiles> own_;                           // the bundle's, where `model_` is another file
+  std::vector<std::shared_ptr<const plan::ChunkedFile>> chunked_;  // those that are the bundle's
   std::shared_ptr<const std::map<std::string, std::vector<std::byte>>> replaced_;  // shared: views stay where they are
   std::map<std::string, plan::TensorView> in_memory_;                              // of replaced_
+  bool loaded_ = false;                                                            // model_ is that of --load
   std::string model_name_;                                                         // for messages
   std::map<std::string, const plan::TensorInfo*> info_;
 };

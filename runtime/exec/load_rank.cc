@@ -64,7 +64,7 @@ Status allocate_buffers(LoadedRank& rank) {
 }
 
 // From a checkpoint; what it holds in another type is converted.
-Status fill_state(LoadedRank& rank, const checkpoint::OpenCheckpoint& resume) {
+Status fill_state(LoadedRank& rank, const checkpoint::WeightSource* weights, const checkpoint::OpenCheckpoint& resume) {
   const std::vector<checkpoint::StatePart> parts = checkpoint::state_parts(*rank.plan);
   PIPER_RETURN_IF_ERROR(checkpoint::check_same_training(resume.manifest(), rank.bundle->manifest, parts));
   std::vector<std::byte> converted;
@@ -74,6 +74,9 @@ Status fill_state(LoadedRank& rank, const checkpoint::OpenCheckpoint& resume) {
     const int64_t from_bytes = dtype_bytes(stored->dtype), to_bytes = dtype_bytes(part.dtype);
     PIPER_RETURN_IF_ERROR(resume.read(*stored, part.first, part.count,
                                       [&](int64_t offset, const std::byte* data, int64_t bytes) -> Status {
+                                        if (weights != nullptr && part.kind == checkpoint::StateKind::kParameter)
+                                          PIPER_RETURN_IF_ERROR(weights->check_fixed(
+                                              part.name, part.first * from_bytes + offset, data, bytes));
                                         const int64_t count = bytes / from_bytes;
                                         const hal::Address to = rank.at(part.where) + offset / from_bytes * to_bytes;
                                         if (stored->dtype == part.dtype) return rank.device().write(to, data, bytes);
@@ -116,7 +119,7 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights,
     for (const plan::Placement& placement : rank.evaluation->plan->placements)
       if (placement.kind == plan::PlacementKind::kConstant)
         PIPER_RETURN_IF_ERROR(fill_placement(*rank.evaluation, weights, placement));
-  return resume == nullptr ? Status() : fill_state(rank, *resume);
+  return resume == nullptr ? Status() : fill_state(rank, weights, *resume);
 }
 
 Status clear(hal::Device& device, const hal::MemoryRegion& region) {

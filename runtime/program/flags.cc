@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <charconv>
+#include <limits>
 
 #include "runtime/program/draw_weights.h"
 #include "runtime/program/exit_status.h"
@@ -57,12 +58,19 @@ std::optional<int64_t> exact_step(const std::string& text) {
   return step;
 }
 
-// CLI11's own check answers with the largest double, digit by digit.
+// CLI11's own check answers with the largest double, digit by digit, and its conversion takes the largest number for what
+// is larger.
+template <class Number = int64_t>
 const CLI::Validator& whole_number() {
   static const CLI::Validator check(
       [](std::string& text) {
+        Number value = 0;
+        const char* const end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        if (read.ec == std::errc() && read.ptr == end && text[0] != '-') return std::string();
         const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-        return digits ? std::string() : "'" + text + "' is not a whole number of at least 0";
+        return "'" + text + "' is not a whole number " +
+               (digits ? "of at most " + std::to_string(std::numeric_limits<Number>::max()) : "of at least 0");
       },
       "NONNEGATIVE");
   return check;
@@ -113,7 +121,7 @@ void declare_training(CLI::App& app, Flags& flags) {
       ->check(whole_number());
   app.add_option("--sampling", flags.sampling, "order of the samples")
       ->check(CLI::IsMember({"sequential", "shuffled"}));
-  app.add_option("--seed", flags.seed, "seed of sampling and dropout");
+  app.add_option("--seed", flags.seed, "seed of sampling and dropout")->check(whole_number<uint64_t>());
   app.add_option("--token-dtype", flags.token_dtype, "tokens of a .bin file; default u16, u32 for *.u32.bin")
       ->check(CLI::IsMember({"u8", "u16", "u32"}));
   auto* const load = app.add_option(

@@ -15,6 +15,7 @@
 #include "runtime/program/ring_dump.h"
 #include "runtime/program/signals.h"
 #include "schemas/launch/variables.h"
+#include "schemas/plan/durable_files.h"
 #include "schemas/plan/kernel_times.h"
 
 namespace piper::program {
@@ -45,6 +46,7 @@ int64_t restarts() {
 }  // namespace
 
 int run(const Flags& flags, const WrapRanks& wrap) {
+  plan::let_large_files_fail();
   const bool on_gpus = flags.device == "cuda";
   if (!on_gpus && (flags.cuda_graph || flags.comm == "nccl")) {
     std::fprintf(stderr, "piper-run: %s is for --device cuda\n", flags.cuda_graph ? "--cuda-graph" : "--comm nccl");

@@ -27,6 +27,7 @@ struct WeightTensor {
   int64_t offset = 0, bytes = 0;  // in the source
   const std::byte* data = nullptr;
   std::vector<int64_t> permutation;  // stored = permute(tensor): written un-permuted; empty = none
+  bool buffer = false;               // a persistent buffer: written also where weights are left out
 };
 enum class WeightMode : uint8_t { kCopy, kLink, kNone };
 

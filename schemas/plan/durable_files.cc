@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 
 namespace piper::plan {
@@ -21,6 +22,8 @@ std::error_code sync_through(const std::filesystem::path& path, Sync sync) {
 }
 
 }  // namespace
+
+void let_large_files_fail() { std::signal(SIGXFSZ, SIG_IGN); }
 
 std::error_code sync_directory(const std::filesystem::path& directory) {
   const auto error = sync_through(directory.empty() ? "." : directory, ::fsync);

@@ -166,10 +166,18 @@ class ManifestParser {
       reader_.key("aliases");
       tensor.aliases = reader_.strings();
       tensor.trained = boolean("trained");
-      if (!reader_.optional_key("group")) return;
+      if (reader_.optional_key("group")) {
+        const size_t at = reader_.position();
+        tensor.group = reader_.small_integer();
+        if (tensor.group < 1) reader_.fail(kSyntax, at, "a group below 1");
+      }
+      if (!reader_.optional_key("buffer")) return;
       const size_t at = reader_.position();
-      tensor.group = reader_.small_integer();
-      if (tensor.group < 1) reader_.fail(kSyntax, at, "a group below 1");
+      const auto word = reader_.string();
+      const auto known = enum_from_name<ModelBuffer>(word, model_buffer_name);
+      if (!known || *known == ModelBuffer::kNone || tensor.trained)
+        reader_.fail(kSyntax, at, "no kind of buffer: " + in_quotes(word));
+      tensor.buffer = known.value_or(ModelBuffer::kNone);
     });
   }
   void optimizer() {

@@ -20,6 +20,7 @@
 #include "schemas/base/shared_vector.h"
 #include "schemas/plan/argument_lists.h"
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/model_buffer.h"
 
 namespace piper::plan {
 
@@ -355,6 +356,7 @@ struct TensorInfo {
   std::vector<std::string> aliases;
   bool trained = true;
   int32_t group = 0;  // where trained: index into Optimizer::groups
+  ModelBuffer buffer = ModelBuffer::kNone;
 };
 
 struct Target {

@@ -108,9 +108,11 @@ class ManifestPrinter {
       json_.key("aliases");
       json_.strings(tensor.aliases);
       boolean("trained", tensor.trained);
-      if (tensor.group == 0) return;
-      json_.key("group");
-      json_.number(tensor.group);
+      if (tensor.group != 0) {
+        json_.key("group");
+        json_.number(tensor.group);
+      }
+      if (tensor.buffer != ModelBuffer::kNone) name("buffer", model_buffer_name(tensor.buffer));
     });
   }
   void optimizer() {

@@ -81,8 +81,11 @@ class BundleWriter {
 
   Status write(const std::vector<WeightTensor>& parameters, const std::vector<WeightTensor>& constants, WeightMode mode,
                const std::function<Status()>& prove) {
+    std::vector<WeightTensor> buffers;
+    for (const WeightTensor& tensor : parameters)
+      if (tensor.buffer) buffers.push_back(tensor);
     for (const auto folder : {kProgramFolder, kRankFolder, kWeightFolder}) {
-      if (folder == kWeightFolder && mode == WeightMode::kNone && constants.empty()) continue;
+      if (folder == kWeightFolder && mode == WeightMode::kNone && constants.empty() && buffers.empty()) continue;
       std::error_code error;
       fs::create_directories(root_ / std::string(folder.substr(0, folder.size() - 1)), error);
       if (error) return cannot_write(root_, error);
@@ -125,6 +128,7 @@ class BundleWriter {
           text_file(entries_.back(), std::string(kEvaluationManifest), print_manifest(evaluation.manifest)));
     }
     if (mode != WeightMode::kNone) PIPER_RETURN_IF_ERROR(weight_file(kModelWeights, parameters, mode));
+    else if (!buffers.empty()) PIPER_RETURN_IF_ERROR(weight_file(kModelWeights, buffers, WeightMode::kCopy));
     if (!constants.empty()) PIPER_RETURN_IF_ERROR(weight_file(kConstantWeights, constants, WeightMode::kCopy));
     std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
     bundle_.manifest.files = std::move(entries_);

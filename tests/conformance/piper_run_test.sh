@@ -76,6 +76,7 @@ expect 1 "[R0103]: srun started 2 processes that MPI cannot join to one world. A
   env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 "$run" "$d/plans" --comm mpi
 # Else they meet where the launcher says.
 expect 1 "[R0105]: the environment variable MASTER_ADDR is not set" env RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none "$run" "$d/plans"
+expect 1 "[R0105]: the environment variables contradict each other: RANK is 7 and WORLD_SIZE is 2" env RANK=7 WORLD_SIZE=2 "$run" "$d/plans"
 expect 2 "--stepz" "$run" "$d/plans" --stepz 3
 expect 2 "bundle" "$run"
 expect 1 "" "$run" "$d/nothing"

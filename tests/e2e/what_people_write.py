@@ -10,6 +10,7 @@ containers, those that are `spread` also the other container and replicas; --all
 """
 import argparse
 import dataclasses
+import functools
 import json
 import logging
 import pathlib
@@ -41,7 +42,7 @@ class Case:
     more: Callable = lambda module: None   # parameters and buffers beside the two layers
     kinds: tuple = ("pt2", "onnx")
     data: Callable = small_data
-    model: type | None = None
+    model: Callable | None = None
     own_masks: bool = False            # dropout draws other masks than PyTorch's: all forms must agree with the first
 
 
@@ -178,6 +179,22 @@ CASES = {
     "first_row": Case(lambda m, p, y, mask: error(p, y).mean() + p[0].sum(), refused=MIXES),
     "first_rows": Case(lambda m, p, y, mask: error(p, y).mean() + p[:1].sum(), refused=MIXES),
     "expanded_pairs": Case(lambda m, p, y, mask: p.unsqueeze(1).expand(p.shape[0], p.shape[0], 3).pow(2).sum(), refused=MIXES),
+    # a loss that no parameter enters, or nothing but one
+    **{f"no_parameter_{name}": Case(loss, forms=(1, 2, REPLICAS), refused={1: "P0421", 2: "P0421", REPLICAS: "P0421"}) for name, loss in (
+        ("zeros_like", lambda m, p, y, mask: torch.zeros_like(p).sum()),
+        ("ones_like", lambda m, p, y, mask: torch.ones_like(p).mean()),
+        ("number", lambda m, p, y, mask: torch.tensor(3.0)),
+        ("new_zeros", lambda m, p, y, mask: y.new_zeros(y.shape[0]).sum()),
+        ("full", lambda m, p, y, mask: torch.full((4,), 2.0).sum()),
+        ("data", lambda m, p, y, mask: y.pow(2).mean()),
+        ("detached", lambda m, p, y, mask: error(p, y).mean().detach()),
+        ("sign", lambda m, p, y, mask: torch.sign(p).sum()),
+        ("chosen", lambda m, p, y, mask: p.argmax(-1).float().mean()))},
+    "times_zero": Case(lambda m, p, y, mask: (0 * p).sum(), forms=(1, 2)),
+    "power_zero": Case(lambda m, p, y, mask: (p ** 0).sum() + 0 * error(p, y).mean(), forms=(1, 2)),
+    "matrix_power_zero": Case(lambda m, p, y, mask: (p[:, :2] @ torch.linalg.matrix_power(m.a.weight[:2, :2], 0)).pow(2).mean(), forms=(1,), refused={1: "P0305"}),
+    "parameter_alone": Case(lambda m, p, y, mask: m.w.sum(), more=with_parameter(), forms=(1, 2, REPLICAS)),
+    "parameter_and_error": Case(lambda m, p, y, mask: m.w.sum() + error(p, y).mean(), more=with_parameter(), forms=(1, 2, REPLICAS)),
     # parameters of nothing
     "empty_parameter": Case(lambda m, p, y, mask: error(p + m.w.sum(0), y).mean(), more=with_parameter(0, 3), forms=(1, 2)),
     
@@ -214,6 +231,65 @@ class SequenceFirst(nn.Module):
 
     def forward(self, x, y):
         return F.mse_loss(self.b(self.a(x.transpose(0, 1))[0].transpose(0, 1)), y)
+
+
+class NoWeightsFirst(nn.Module):
+    """`first`: a stage that trains nothing and has nothing to train."""
+
+    def __init__(self, case, first):
+        super().__init__()
+        self.a, self.b, self.c = first, nn.Linear(8, 4), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.c(torch.tanh(self.b(self.a(x)))), y)
+
+
+class Turned(nn.Module):
+    def forward(self, x):
+        return x.transpose(1, 2).reshape(x.shape[0], -1)
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return (x.flatten(1) - 0.5) / 0.25
+
+
+NO_WEIGHTS = {"flatten": nn.Flatten, "turned": Turned, "scaled": Scaled, "activation": lambda: nn.Sequential(nn.Flatten(), nn.Tanh()),
+              "pooling": lambda: nn.Sequential(nn.Upsample(scale_factor=2), nn.AvgPool1d(2), nn.Flatten()),
+              "norm": lambda: nn.Sequential(nn.Flatten(), nn.LayerNorm(8, elementwise_affine=False)),
+              "repeated": lambda: nn.Sequential(nn.Flatten(), nn.Unflatten(1, (2, 4)), nn.Softmax(-1), nn.Flatten())}
+
+
+class FrozenTable(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.Embedding(7, 4), nn.Linear(4, 3)
+        self.a.requires_grad_(False)
+
+    def forward(self, ids, y):
+        return F.mse_loss(self.b(self.a(ids)).mean(1), y)
+
+
+class NormTwice(nn.Module):
+    """`turn`: how one batch norm is called more than once; its statistics are updated as often, in this order."""
+
+    def __init__(self, case, turn):
+        super().__init__()
+        self.a, self.norm, self.b, self.turn = nn.Linear(8, 6), nn.BatchNorm1d(6, momentum=0.3), nn.Linear(6, 1), turn
+        self.again = nn.Linear(6, 6)
+
+    def forward(self, x, y):
+        return (self.b(self.turn(self, self.a(x))).squeeze(1) - y).square().mean() + 0.1 * self.norm.running_var.mean()
+
+
+NORMS = {
+    "in_turn": lambda m, h: m.norm(m.again(torch.tanh(m.norm(h)))),
+    "in_a_loop": lambda m, h: [h := torch.tanh(m.norm(h)) for _ in range(3)][-1],
+    "of_two_branches": lambda m, h: m.norm(h) + m.norm(2 * h),
+    "then_evaluated": lambda m, h: m.norm(h) + F.batch_norm(2 * h.detach(), m.norm.running_mean, m.norm.running_var),
+    "with_its_mean_read": lambda m, h: m.norm(h) * (1 + m.norm.running_mean),
+    "once": lambda m, h: m.norm(h),
+}
 
 
 class ByFrequency(nn.Module):
@@ -328,6 +404,13 @@ def sequences(n):
     return {"x": torch.randn(n, 5, 4), "y": torch.randn(n, 5, 3)}
 
 
+for name, first in NO_WEIGHTS.items():
+    CASES[f"no_weights_first_{name}"] = Case(None, model=functools.partial(NoWeightsFirst, first=first()), data=lambda n: {"x": torch.randn(n, 2, 4), "y": torch.randn(n, 3)},
+                                             forms=tuple(family(f, stages=s) for f, s in (("gpipe", 2), ("1f1b", 3), ("zero_bubble", 2))))
+CASES["frozen_table_first"] = Case(None, model=FrozenTable, data=lambda n: {"ids": torch.randint(0, 7, (n, 5)), "y": torch.randn(n, 3)},
+                                   forms=(family("gpipe"), family("1f1b"), family("zero_bubble")))
+for name, turn in NORMS.items():
+    CASES[f"norm_{name}"] = Case(None, model=functools.partial(NormTwice, turn=turn), data=rows, forms=(1,), kinds=("onnx", "pt2"), spread=False)
 CASES["dropout_of_positions"] = Case(None, model=DropoutOfPositions, data=sequences, own_masks=True)
 CASES["total_in_both_stages"] = Case(None, model=TotalInBothStages, forms=(1, family("gpipe", 4), family("1f1b", 8)))
 CASES["positions_in_both_stages"] = Case(None, model=PositionsInBothStages, forms=(1, family("gpipe", 8), family("1f1b", 8)))
@@ -360,8 +443,9 @@ def trained_by_torch(case, data):
     for step in range(STEPS):
         optimizer.zero_grad()
         loss = module(**{k: v[step * BATCH:(step + 1) * BATCH] for k, v in data.items()})
-        loss.backward()
-        optimizer.step()
+        if loss.requires_grad:
+            loss.backward()
+            optimizer.step()
         losses.append(loss.item())
     return losses
 

@@ -80,6 +80,32 @@ TEST_CASE("a variable that is no number is R0105") {
   CHECK(result.error().message.find("'first'") != std::string::npos);
 }
 
+TEST_CASE("a rank that the launch does not have is R0105, with both variables") {
+  struct Case {
+    const char *rank_name, *rank, *size_name, *size, *message;
+  };
+  const Case cases[] = {
+      {"RANK", "7", "WORLD_SIZE", "2", "RANK is 7 and WORLD_SIZE is 2, and ranks are numbered from 0 to 1"},
+      {"RANK", "2", "WORLD_SIZE", "2", "RANK is 2 and WORLD_SIZE is 2"},
+      {"RANK", "0", "WORLD_SIZE", "0", "WORLD_SIZE is 0, and a launch has at least one process"},
+      {"OMPI_COMM_WORLD_RANK", "4", "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_RANK is 4"},
+      {"PMI_RANK", "9", "PMI_SIZE", "8", "PMI_RANK is 9"},
+      {"SLURM_PROCID", "3", "SLURM_NTASKS", "3", "SLURM_PROCID is 3 and SLURM_NTASKS is 3"},
+  };
+  for (const Case& c : cases) {
+    const auto result = read_rank_environment([&c](const char* name) -> std::optional<std::string> {
+      if (std::string(name) == c.rank_name) return c.rank;
+      if (std::string(name) == c.size_name) return c.size;
+      if (std::string(name) == "SLURM_STEP_ID") return "0";
+      return std::nullopt;
+    });
+    INFO(c.message);
+    REQUIRE_FALSE(result.ok());
+    CHECK(result.error().code == "R0105");
+    CHECK(result.error().message.find(c.message) != std::string::npos);
+  }
+}
+
 TEST_CASE("one process runs all ranks, a launcher's processes use MPI") {
   RankEnvironment alone;
   CHECK(choose_transport(alone, "", 4).value() == Transport::kLocal);

@@ -91,6 +91,66 @@ TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {
   std::filesystem::remove(path);
 }
 
+// What the plan was made of is the bundle's own, whatever is loaded or drawn; what steps read is the file's.
+TEST_CASE("another value of a fixed buffer is R0504") {
+  const TempFolder folder;
+  const std::vector<float> weight(2, 0.5f), mask{0, 1}, other{1, 0};
+  const auto tensor = [](const char* name, const std::vector<float>& values, bool buffer) {
+    return plan::WeightTensor{name, DType::kF32, {2}, "", 0, 8, reinterpret_cast<const std::byte*>(values.data()), {}, buffer};
+  };
+  plan::Bundle bundle;
+  bundle.manifest.ranks.resize(1);
+  bundle.ranks.resize(1);
+  bundle.manifest.tensors = {info("weight", 2), info("mask", 2), info("scale", 2)};
+  bundle.manifest.tensors[1].trained = bundle.manifest.tensors[2].trained = false;
+  bundle.manifest.tensors[1].buffer = plan::ModelBuffer::kFixed;
+  bundle.manifest.tensors[2].buffer = plan::ModelBuffer::kRead;
+  REQUIRE(plan::write_bundle(folder / "p", bundle,
+                             {tensor("weight", weight, false), tensor("mask", mask, true), tensor("scale", mask, true)},
+                             {}, plan::WeightMode::kNone)
+              .ok());
+  const auto opened = plan::open_bundle(folder / "p");
+  REQUIRE(opened.ok());
+  const auto loaded = [&](const std::vector<std::pair<const char*, const std::vector<float>*>>& tensors) {
+    std::vector<plan::TensorToWrite> list;
+    for (const auto& [name, values] : tensors)
+      list.push_back({name, DType::kF32, {2}, [values = values](const auto& write) { return write(values->data(), 8); }, 8});
+    REQUIRE(plan::write_safetensors(folder / "w.safetensors", list).ok());
+    return WeightSource::open(opened->directory, folder / "w.safetensors", opened->manifest);
+  };
+  const auto first = [](const WeightSource& source, const char* name) {
+    plan::Placement placement;
+    placement.name = name;
+    placement.shape = {2};
+    const auto view = source.find(placement);
+    REQUIRE(view.ok());
+    return reinterpret_cast<const float*>(view->data)[0];
+  };
+  CHECK(loaded({{"weight", &weight}, {"mask", &other}, {"scale", &other}}).status().error().code == "R0504");
+  for (const bool has_mask : {true, false}) {  // a file may lack it
+    auto source = has_mask ? loaded({{"weight", &weight}, {"mask", &mask}, {"scale", &other}})
+                           : loaded({{"weight", &weight}, {"scale", &other}});
+    REQUIRE(source.ok());
+    CHECK(first(*source, "mask") == 0);
+    CHECK(first(*source, "scale") == 1);
+    CHECK(source->check_fixed("mask", 4, reinterpret_cast<const std::byte*>(&mask[1]), 4).ok());
+    CHECK(source->check_fixed("mask", 4, reinterpret_cast<const std::byte*>(&other[1]), 4).error().code == "R0504");
+    CHECK(source->check_fixed("scale", 0, reinterpret_cast<const std::byte*>(other.data()), 8).ok());
+  }
+  auto drawn = WeightSource::open(opened->directory, "", opened->manifest);
+  REQUIRE(drawn.ok());
+  plan::Placement placement;
+  placement.name = "weight";
+  placement.shape = {2};
+  CHECK(drawn->find(placement).error().message.find("--weights none") != std::string::npos);
+  std::vector<std::byte> bytes(8);
+  std::memcpy(bytes.data(), other.data(), 8);
+  drawn->replace({{"weight", bytes}});
+  CHECK(first(*drawn, "weight") == 1);
+  CHECK(first(*drawn, "scale") == 0);
+  CHECK(first(*drawn, "mask") == 0);
+}
+
 // A bundle of two tensors of 1.5 MiB: of a rank's weights, only the chunks it reads are looked at.
 TEST_CASE("weights of the bundle are checked where they are read") {
   const TempFolder folder;

@@ -291,6 +291,26 @@ TEST_CASE("collectives whose ranges do not fit are refused") {
         "P0607 r:74: where it receives overlaps its counts");
 }
 
+TEST_CASE("a persistent buffer says whether steps read it or the plan was made of it") {
+  Manifest manifest = example::two_ranks().manifest;
+  for (const ModelBuffer buffer : {ModelBuffer::kRead, ModelBuffer::kFixed}) {
+    manifest.tensors[0].trained = false;
+    manifest.tensors[0].buffer = buffer;
+    const std::string text = print_manifest(manifest);
+    const std::string word = "\"buffer\":\"" + std::string(model_buffer_name(buffer)) + "\"";
+    REQUIRE(text.find(word) != std::string::npos);
+    const auto read = parse_manifest(text, "m");
+    REQUIRE(read.ok());
+    CHECK(read->tensors[0].buffer == buffer);
+    for (const char* wrong : {"\"buffer\":\"none\"", "\"buffer\":\"held\""}) {
+      std::string changed = text;
+      CHECK_FALSE(parse_manifest(changed.replace(changed.find(word), word.size(), wrong), "m").ok());
+    }
+    manifest.tensors[0].trained = true;
+    CHECK_FALSE(parse_manifest(print_manifest(manifest), "m").ok());
+  }
+}
+
 // A tensor may lie in parts; a part that is the whole tensor needs no numbers.
 TEST_CASE("parts of tensors are printed and parsed") {
   const auto value = PlacementKind::kValue;

@@ -142,6 +142,7 @@ TEST_CASE("a variable that is missing or wrong is R0105, with its name and value
       {&kTorchrun, {{"TORCHELASTIC_RUN_ID", "a\nb"}}, "TORCHELASTIC_RUN_ID is 'a\nb', not one line"},
       {&kTorchrun, {{"TORCHELASTIC_RUN_ID", std::string(257, 'x')}}, "not one line of at most 256 bytes"},
       {&kTorchrun, {{"LOCAL_WORLD_SIZE", "0"}}, "LOCAL_WORLD_SIZE is '0'"},
+      {&kTorchrun, {{"LOCAL_WORLD_SIZE", "64"}}, "LOCAL_WORLD_SIZE is '64', not a number from 1 to"},
       {&kSlurm, {{"SLURM_JOB_ID", ""}}, "SLURM_JOB_ID is not set: the ranks of a launch by srun meet"},
       {&kSlurm, {{"SLURM_JOB_ID", "job"}}, "SLURM_JOB_ID is 'job', not a number"},
       {&kSlurm, {{"SLURM_STEP_ID", "4294967296"}}, "SLURM_STEP_ID is '4294967296'"},
@@ -226,6 +227,8 @@ TEST_CASE("the index among the ranks of a node is the launcher's own") {
   REQUIRE_FALSE(missing.ok());
   CHECK(missing.error().code == "R0105");
   CHECK(missing.error().message.find("none of the environment variables LOCAL_RANK, SLURM_LOCALID") == 0);
+  const Variables many = with(kTorchrun, {{"LOCAL_RANK", "64"}});
+  CHECK(read_local_rank(environment(many), getter(many)).error().message.find("LOCAL_RANK is '64'") != std::string::npos);
   const Variables wrong = with(kSlurm, {{"SLURM_LOCALID", "first"}});
   CHECK(read_local_rank(environment(wrong), getter(wrong)).error().message.find("SLURM_LOCALID is 'first'") !=
         std::string::npos);

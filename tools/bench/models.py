@@ -139,8 +139,8 @@ class Llama(nn.Module):
         self.norm = nn.RMSNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         angles = torch.outer(torch.arange(sequence), base ** (-torch.arange(0, size, 2) / size)).repeat(1, 2)
-        self.register_buffer("cos", angles.cos())
-        self.register_buffer("sin", angles.sin())
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
 
     def forward(self, idx, targets):
         x = self.embed(idx)

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 
+#include "schemas/plan/durable_files.h"
 #include "schemas/plan/file_bytes.h"
 #include "tools/piper_plan/commands.h"
 
@@ -370,6 +371,7 @@ int run(int argc, char** argv) {
 }  // namespace piper::tools
 
 int main(int argc, char** argv) {
+  piper::plan::let_large_files_fail();
   try {
     return piper::tools::run(argc, argv);
   } catch (const std::exception& error) {

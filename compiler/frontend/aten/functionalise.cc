@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/frontend/aten/running_statistics.h"
 #include "compiler/frontend/aten/table.h"
 #include "compiler/ir/shapes.h"
 
@@ -325,7 +326,7 @@ class Functionaliser {
     if (origin != origins_.end() && origin->second != Origin::kInput) {
       const auto placeholder = program_.placeholders.find(root);
       const std::string name = placeholder == program_.placeholders.end() ? root : placeholder->second;
-      if (name.substr(name.rfind('.') + 1) != "num_batches_tracked")
+      if (!counts_batches(name))
         return Status::failure("P0314", c.call.target + " changes the " +
                                             (origin->second == Origin::kParameter ? "parameter '"
                                              : origin->second == Origin::kBuffer  ? "buffer '"

@@ -62,9 +62,13 @@ class Importer {
     if (item.kind == Item::Kind::kRef) {
       const auto found = results_.find(item.text);
       if (found != results_.end()) return found->second;
-      if (const auto lost = program_.lost.find(item.text); lost != program_.lost.end())
-        return diags_.error("P0310") << "node " << describe_call(c) << " uses the parameter '" << lost->second
+      if (const auto lost = program_.lost.find(item.text); lost != program_.lost.end()) {
+        if (lost->second.is_buffer)
+          return diags_.error("P0306") << "node " << describe_call(c) << " uses the buffer '" << lost->second.name
+                                       << "', which its ONNX operators have no place for";
+        return diags_.error("P0310") << "node " << describe_call(c) << " uses the parameter '" << lost->second.name
                                      << "', which the file has lost";
+      }
       return diags_.error("P0304") << "node " << describe_call(c) << " refers to '%" << item.text
                                    << "', which nothing in the file defines";
     }

@@ -98,13 +98,15 @@ Item batch_norm(Call& c) {
   if (!c.flag("training")) return made(with_fixed_statistics(c));
   return made(batch_norm_values(c, true)[0]);
 }
-// The results beyond the statistics of the batch are the updated running statistics, which the
-// operator writes in place.
+// The results beyond the statistics of the batch are the updated running statistics: the buffers, which the operator
+// writes in place. What reads them stands behind it in the program.
 Item batch_norm_results(Call& c) {
   if (!c.flag("training"))
     return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none(), Item::none(), Item::none()});
   Item out = all_of(batch_norm_values(c, true));
   out.list.resize(5);
+  if (c.has("running_mean")) out.list[3] = made(c.tensor("running_mean"));
+  if (c.has("running_var")) out.list[4] = made(c.tensor("running_var"));
   return out;
 }
 Item batch_norm_statistics(Call& c) { return all_of(batch_norm_values(c, false)); }

@@ -47,6 +47,23 @@ std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& f
   return named.empty() && several != nullptr ? outputs_in_turn(*several) : named;
 }
 
+// The running statistics after a batch norm are copies of those before it in ONNX, and the ones of its results that
+// nothing reads are not there: which ones are, say the operands (arguments 3 and 4 of the call are results 3 and 4).
+void place_statistics(const onnx::OnnxFile& file, const std::vector<size_t>& nodes,
+                      const std::map<std::string, std::string>& placeholders, ProgramCall& call) {
+  if (call.call.target.find("native_batch_norm_legit_functional") == std::string::npos) return;
+  for (size_t n : nodes) {
+    const onnx::OnnxNode& node = file.nodes[n];
+    if (node.op_type != "Identity") continue;
+    for (size_t i = 3; i < std::min<size_t>(5, call.call.args.size()); ++i) {
+      const auto weight = placeholders.find(call.call.args[i].text);
+      if (node.inputs[0] != (weight == placeholders.end() ? call.call.args[i].text : weight->second)) continue;
+      for (auto& [name, index] : call.results)
+        if (name == node.outputs[0]) index = i;
+    }
+  }
+}
+
 }  // namespace
 
 bool every_node_has_text(const onnx::OnnxFile& file) {
@@ -92,6 +109,7 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
     c.module = onnx::node_scope(node);
     c.line = onnx::node_line(node);
     c.results = result_names(file, group.nodes);
+    place_statistics(file, group.nodes, metadata.placeholders, c);
     c.no_grad = metadata.no_grad.count(c.call.name) != 0;
     if (const auto tags = metadata.tags.find(c.call.name); tags != metadata.tags.end()) c.tags = tags->second;
   });
@@ -110,7 +128,7 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
     for (size_t n : groups[order[c]].nodes)
       for (const std::string& name : file.nodes[n].outputs) out.producer.emplace(name, c);
   out.placeholders = metadata.placeholders;
-  for (const SignatureEntry& e : metadata.inputs) out.lost.emplace(e.name, e.target);
+  for (const SignatureEntry& e : metadata.inputs) out.lost[e.name] = {e.target, e.kind == "BUFFER"};
   for (const onnx::OnnxValueInfo& v : file.value_info) out.declared[v.name] = declared_type(v);
   for (const onnx::OnnxValueInfo& v : file.inputs) out.declared.emplace(v.name, declared_type(v));
   for (const auto& [name, input] : out.placeholders)

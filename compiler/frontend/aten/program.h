@@ -48,7 +48,11 @@ struct Program {
   std::map<std::string, std::string>
       placeholders;                          // name in the calls -> name of the input or weight in the BoundModel
   std::map<std::string, std::string> sizes;  // names of sizes that no call makes -> expression
-  std::map<std::string, std::string> lost;   // name in the calls -> parameter that the file has lost
+  struct Lost {
+    std::string name;  // of the model
+    bool is_buffer = false;
+  };
+  std::map<std::string, Lost> lost;  // name in the calls -> what the file does not hold of it
   std::unordered_map<std::string, DeclaredType> declared;
   std::vector<std::string> outputs;
   bool may_drop_parts = false;  // a `cat` may name empty tensors that the file does not hold

@@ -21,6 +21,8 @@ std::set<std::string> running_statistics(const Program& program) {
   return out;
 }
 
+bool counts_batches(const std::string& buffer) { return buffer.substr(buffer.rfind('.') + 1) == "num_batches_tracked"; }
+
 bool is_made_by_batch_norm(const Program& program, const std::string& value) {
   const auto made = program.producer.find(value);
   if (made == program.producer.end()) return value.rfind("getitem", 0) == 0;

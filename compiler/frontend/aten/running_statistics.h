@@ -14,6 +14,9 @@ namespace piper::frontend::aten {
 // The placeholders of these buffers.
 std::set<std::string> running_statistics(const Program& program);
 
+// Whether it is num_batches_tracked of a norm: a step changes it, and nothing reads it.
+bool counts_batches(const std::string& buffer);
+
 // Whether `value`, a buffer's value after the step, is the result of a batch norm. A result that only the buffer reads
 // has no node in an ONNX file, and its name is one of a list's.
 bool is_made_by_batch_norm(const Program& program, const std::string& value);

@@ -113,7 +113,7 @@ class Reader {
              spec.at("parameter").at("parameter_name").get<std::string>()};
       } else if (spec.contains("buffer")) {
         p = {Placeholder::Kind::kBuffer, spec.at("buffer").at("arg").at("name").get<std::string>(),
-             spec.at("buffer").at("buffer_name").get<std::string>()};
+             spec.at("buffer").at("buffer_name").get<std::string>(), spec.at("buffer").value("persistent", false)};
       } else if (spec.contains("tensor_constant")) {
         const Json& constant = spec.at("tensor_constant");
         p = {Placeholder::Kind::kConstant, constant.at("arg").at("name").get<std::string>(),
