@@ -1,0 +1,128 @@
+"""Suites of models that nobody here wrote: each is exported, compiled and trained in several forms, and the ends are counted.
+
+A suite has items by number, so that a share of them (--first, --count, --every) is another share than the next. Ends of items stand
+in a file of lines of JSON; what stands there is not run again. An item that was begun and has no end has ended the process.
+"""
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import json
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+import compared_training  # noqa: E402
+from compared_training import End, Programs, Reference, Subject  # noqa: E402
+
+BATCH, STEPS, LR = 8, 2, 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """A model and the cuts of its batch: names, and numbers of pieces."""
+    subject: Subject
+    cuts: dict[str, int]
+
+
+def strategy(pieces):
+    cut = f"directives:\n  - {{op: split, num_microbatches: {pieces}}}\n" if pieces > 1 else ""
+    return f"piper: 1\nmodel: {{batch: {BATCH}}}\n{cut}optimizer: {{sgd: {{lr: {LR}}}}}\n"
+
+
+def ends_of(programs, form, containers):
+    """{"container, cut": End}; nothing where PyTorch has no such model, and the reason."""
+    reference, found = Reference(form.subject), {}
+    if reference.unfit.startswith("PyTorch"):
+        return {}, reference.unfit
+    programs.save_data(form.subject)
+    for container in containers:
+        end = programs.exported(form.subject, container)
+        for cut, pieces in form.cuts.items():
+            found[f"{container}, {cut}"] = end or programs.run(container, strategy(pieces), reference)
+    return found, ""
+
+
+def arguments(text):
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True, type=pathlib.Path)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--first", type=int, default=0, help="number of the first item")
+    parser.add_argument("--count", type=int, default=1 << 30, help="how many items at most")
+    parser.add_argument("--every", type=int, default=1, help="of these the first of every N")
+    parser.add_argument("--only", default="", help="items whose name has this in it")
+    parser.add_argument("--containers", default="pt2,onnx")
+    parser.add_argument("--results", type=pathlib.Path, help="lines of JSON, an item each; items in it are left out")
+    parser.add_argument("--page", type=pathlib.Path, help="writes the table of the results to this file")
+    return parser
+
+
+def read(results):
+    """{name: row}, the last of each name."""
+    rows = {}
+    for line in results.read_text().splitlines() if results and results.exists() else ():
+        row = json.loads(line)
+        rows[row["name"]] = row
+    return rows
+
+
+def run(args, names, forms_of):
+    """names: of all items. forms_of(name): its forms, or why it has none. Returns the rows of the share."""
+    compared_training.quiet()
+    programs, known = Programs(args.bin, args.work), read(args.results)
+    chosen = [n for n in names[args.first:args.first + args.count:args.every] if args.only in n]
+    for name in chosen:
+        if name in known:
+            if "began" in known[name]:
+                known[name] = write(args, {"name": name, "ends": {"all": ["ended the process", ""]}})
+            continue
+        write(args, {"name": name, "began": True})
+        known[name] = write(args, {"name": name, **row_of(programs, forms_of, name, args.containers.split(","))})
+        for where, (kind, text) in known[name].get("ends", {}).items():
+            if End(kind).fails:
+                print(f"FAILED {name}, {where}: {kind}: {text[:600]}", flush=True)
+    return {name: known[name] for name in chosen}
+
+
+def write(args, row):
+    if args.results:
+        with args.results.open("a") as results:
+            results.write(json.dumps(row) + "\n")
+    return row
+
+
+def row_of(programs, forms_of, name, containers):
+    forms = forms_of(name)
+    if isinstance(forms, str):
+        return {"left out": forms}
+    ends, left_out = {}, []
+    for form in forms:
+        found, why = ends_of(programs, form, containers)
+        ends.update({where: [end.kind, end.text[:300]] for where, end in found.items()})
+        left_out += [why] if why else []
+    return {"ends": ends, **({"left out": "; ".join(left_out)} if left_out else {})}
+
+
+def code_of(kind, text):
+    """By what the end is counted."""
+    if kind != "refused":
+        return kind
+    return text[:5] if re.match(r"P\d{4}", text) else "the exporter"
+
+
+def report(rows):
+    """Prints the counts; 1 where something is wrong or has crashed."""
+    counts, failing = collections.defaultdict(collections.Counter), 0
+    for row in rows.values():
+        for where, (kind, text) in row.get("ends", {}).items():
+            counts[where][code_of(kind, text)] += 1
+            failing += End(kind).fails
+    for where, found in sorted(counts.items()):
+        print(f"{where}: {sum(found.values())}: " + ", ".join(f"{n} {kind}" for kind, n in found.most_common()))
+    left = collections.Counter(re.sub(r"[\d.]+", "N", row["left out"])[:100] for row in rows.values() if not row.get("ends"))
+    for why, count in left.most_common(12):
+        print(f"{count:5} left out: {why}")
+    print(f"{len(rows)} items, {failing} failures")
+    return 1 if failing or not counts else 0
