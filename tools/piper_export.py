@@ -33,6 +33,7 @@ import pathlib
 import random
 import re
 import sys
+import traceback
 import types
 import warnings
 
@@ -73,13 +74,15 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
         state = _State(model, values=check)
         try:
             with as_traced():
-                program = exported = _traced(model, inputs, shapes)
+                with _told("torch.export cannot trace the model"):
+                    program = exported = _traced(model, inputs, shapes)
                 _refuse_hooks(model, allow_hooks, causes)
                 if path.suffix != ".pt2":
                     _fix_attention_layouts(program)
-                    onnx_program = torch.onnx.export(
-                        program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
-                        dynamic_shapes=shapes, custom_translation_table=_translations())
+                    with _told("torch.onnx.export cannot write the model as ONNX"):
+                        onnx_program = torch.onnx.export(
+                            program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
+                            dynamic_shapes=shapes, custom_translation_table=_translations())
                     exported = onnx_program.exported_program
             _check_outputs(exported)
             reason = _Check(model, exported, inputs, state, causes).compare() if check else None
@@ -95,6 +98,30 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
 def _not_checked(reason, path):
     print(f"piper_export: {path}: not checked against the model's own step: {reason}", file=sys.stderr)
     return path
+
+
+@contextlib.contextmanager
+def _told(what):
+    """What torch raises here for reasons of its own is an ExportError, with its first cause and the model's line."""
+    try:
+        yield
+    except ExportError:
+        raise
+    except Exception as error:
+        cause = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, ExportError):    # raised while a tracer ran forward
+            raise cause from error
+        raise ExportError(f"{what}: {_first_line(cause)}{_line_of(cause)}") from error
+
+
+def _line_of(error):
+    """" (file.py, line 3)": the innermost line of an error's traceback that is neither torch's nor of this file, or nothing."""
+    found = [f for f, _ in traceback.walk_tb(error.__traceback__)
+             if f.f_globals.get("__name__", "").split(".")[0] not in ("torch", "contextlib") and f.f_globals is not globals()]
+    frames = [(pathlib.Path(f.f_code.co_filename).name, line) for f, line in traceback.walk_tb(error.__traceback__) if f in found]
+    return f" ({frames[-1][0]}, line {frames[-1][1]})" if frames else ""
 
 
 @contextlib.contextmanager
@@ -226,7 +253,7 @@ def _export_shapes(model, inputs, path, shapes, as_trained):
         ties: dict[int, list[str]] = {}
         for name, parameter in model.named_parameters(remove_duplicate=False):
             ties.setdefault(id(parameter), []).append(name)
-        with as_trained():
+        with as_trained(), _told("torch.export cannot trace the model"):
             program = _traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes)
     finally:
         for table, name, tensor in moved:

@@ -8,12 +8,15 @@ parameters, the others constants. The loss is the sum of the results times fixed
 over the batch, each sample with the operator's parameters times its number, cut and one sample a piece. Operators that draw random
 numbers are trained, and not compared.
 """
+import functools
+import operator
 import random
 import sys
 
 import numpy
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from suite import BATCH, LR, STEPS, Form, Subject, arguments, report, run
@@ -50,10 +53,58 @@ class Operator(nn.Module):
         return [r for r in results if r.is_floating_point()]
 
     def value(self, factor):
-        return sum((r * getattr(self, f"w{i}")).sum() for i, r in enumerate(self.results(factor)))
+        sums = [(r * getattr(self, f"w{i}")).sum() for i, r in enumerate(self.results(factor))]
+        return functools.reduce(torch.add, sums)
 
     def forward(self, x):
         return torch.vmap(self.value)(x).mean() if self.mapped else x.mean() * self.value(None)
+
+
+class Traced(nn.Module):
+    """A module whose forward maps over its batch, as operators on the whole batch: what vmap makes of it for two sizes of the batch.
+    A number that differs is one of the batch's size."""
+    SIZES = (6, 10)
+
+    def __init__(self, module, x):
+        super().__init__()
+        self.names = [name for name, _ in module.named_parameters()]
+        for name, parameter in module.named_parameters():
+            self.register_parameter(name, parameter)
+
+        def forward(x, *parameters):
+            return torch.func.functional_call(module, dict(zip(self.names, parameters, strict=True)), (x,))
+        self.graph, other = (make_fx(forward)(x[:size].clone(), *module.parameters()) for size in self.SIZES)
+        graph = self.graph.graph
+        pairs = list(zip(graph.nodes, other.graph.nodes, strict=True))
+        given = pairs[0][0]
+        with graph.inserting_after(next(a for a, _ in reversed(pairs) if a.op == "placeholder")):
+            self.size = graph.call_function(torch.ops.aten.sym_size.int, (given, 0))
+        for a, b in pairs:
+            if a.target != b.target or (a.op == "get_attr" and getattr(self.graph, a.target).shape != getattr(other, b.target).shape):
+                raise ValueError(f"{a} is another operator for another batch")
+            with graph.inserting_before(a):
+                a.args, a.kwargs = self.merged(graph, a.args, b.args), self.merged(graph, a.kwargs, b.kwargs)
+        graph.eliminate_dead_code()
+        self.graph.recompile()
+        for name, _ in self.graph.named_buffers():
+            self.graph._non_persistent_buffers_set.add(name)
+
+    def merged(self, graph, a, b):
+        if isinstance(a, (list, tuple)):
+            return type(a)(self.merged(graph, *both) for both in zip(a, b, strict=True))
+        if isinstance(a, dict):
+            return {key: self.merged(graph, a[key], b[key]) for key in a}
+        if type(a) is not int or a == b:
+            return a
+        each, rest = divmod(b - a, self.SIZES[1] - self.SIZES[0])
+        if rest:
+            raise ValueError(f"{a} and {b} are no multiples of the batch")
+        scaled = self.size if each == 1 else graph.call_function(operator.mul, (self.size, each))
+        fixed = a - each * self.SIZES[0]
+        return graph.call_function(operator.add, (scaled, fixed)) if fixed else scaled
+
+    def forward(self, x):
+        return self.graph(x, *(getattr(self, name) for name in self.names))
 
 
 def seed():
@@ -87,7 +138,7 @@ class Operators:
             def make():
                 seed()
                 return Operator(self.infos[name].op, samples[at], mapped)
-            return Subject(make, data, {"x": data["x"][:6]}, BATCH, STEPS, LR)
+            return Subject(make, data, {"x": data["x"][:6]}, BATCH, STEPS, LR, (lambda: Traced(make(), data["x"])) if mapped else None)
         return [Form(subject(False), {"whole": 1}), Form(subject(True), {"mapped": 1, "cut": 2, "one sample a piece": 8})]
 
 

@@ -26,6 +26,13 @@ class Form:
     subject: Subject
     cuts: dict[str, int]
 
+    def reference(self):
+        return Reference(self.subject)
+
+    def write(self, programs, container):
+        """An End where there is none."""
+        return programs.exported(self.subject, container)
+
 
 def strategy(pieces):
     cut = f"directives:\n  - {{op: split, num_microbatches: {pieces}}}\n" if pieces > 1 else ""
@@ -33,13 +40,13 @@ def strategy(pieces):
 
 
 def ends_of(programs, form, containers):
-    """{"container, cut": End}; nothing where PyTorch has no such model, and the reason."""
-    reference, found = Reference(form.subject), {}
-    if reference.unfit.startswith("PyTorch"):
+    """{"container, cut": End}; nothing where the other has no such model, and the reason."""
+    reference, found = form.reference(), {}
+    if reference.unfit.startswith(("PyTorch", "onnx")):
         return {}, reference.unfit
     programs.save_data(form.subject)
     for container in containers:
-        end = programs.exported(form.subject, container)
+        end = form.write(programs, container)
         for cut, pieces in form.cuts.items():
             found[f"{container}, {cut}"] = end or programs.run(container, strategy(pieces), reference)
     return found, ""
@@ -54,6 +61,7 @@ def arguments(text):
     parser.add_argument("--every", type=int, default=1, help="of these the first of every N")
     parser.add_argument("--only", default="", help="items whose name has this in it")
     parser.add_argument("--containers", default="pt2,onnx")
+    parser.add_argument("--forms", default="", help="forms with one of these words, all by default")
     parser.add_argument("--results", type=pathlib.Path, help="lines of JSON, an item each; items in it are left out")
     parser.add_argument("--page", type=pathlib.Path, help="writes the table of the results to this file")
     return parser
@@ -79,7 +87,7 @@ def run(args, names, forms_of):
                 known[name] = write(args, {"name": name, "ends": {"all": ["ended the process", ""]}})
             continue
         write(args, {"name": name, "began": True})
-        known[name] = write(args, {"name": name, **row_of(programs, forms_of, name, args.containers.split(","))})
+        known[name] = write(args, {"name": name, **row_of(programs, forms_of, name, args)})
         for where, (kind, text) in known[name].get("ends", {}).items():
             if End(kind).fails:
                 print(f"FAILED {name}, {where}: {kind}: {text[:600]}", flush=True)
@@ -93,13 +101,16 @@ def write(args, row):
     return row
 
 
-def row_of(programs, forms_of, name, containers):
+def row_of(programs, forms_of, name, args):
     forms = forms_of(name)
     if isinstance(forms, str):
         return {"left out": forms}
     ends, left_out = {}, []
     for form in forms:
-        found, why = ends_of(programs, form, containers)
+        form = dataclasses.replace(form, cuts={cut: pieces for cut, pieces in form.cuts.items() if not args.forms or cut in args.forms.split(",")})
+        if not form.cuts:
+            continue
+        found, why = ends_of(programs, form, args.containers.split(","))
         ends.update({where: [end.kind, end.text[:300]] for where, end in found.items()})
         left_out += [why] if why else []
     return {"ends": ends, **({"left out": "; ".join(left_out)} if left_out else {})}
