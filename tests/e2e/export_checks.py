@@ -415,6 +415,23 @@ def _(s, x, y):
     return s.last
 
 
+# ---------------------------------------------------------------- what torch's own exporters refuse
+@case("torch: a branch on data", r"torch.export cannot trace the model: GuardOnDataDependent.*\(export_checks.py, line \d+\)", containers=("pt2",))
+def _(s, x, y):
+    h = hidden(s, x)
+    return ends(s, h if h.sum() > 0 else -h, y)
+
+
+@case("torch: an error of forward", r"torch.export cannot trace the model: RuntimeError: .*\(export_checks.py, line \d+\)", containers=("pt2",))
+def _(s, x, y):
+    return ends(s, hidden(s, x) @ torch.ones(5, 4), y)
+
+
+@case("torch: no ONNX for an operator", "torch.onnx.export cannot write the model as ONNX: DispatchError: No ONNX function found", containers=("onnx",))
+def _(s, x, y):
+    return ends(s, torch.special.i1e(hidden(s, x)), y)
+
+
 # ---------------------------------------------------------------- transformers
 class Checkpointed(nn.Module):
     """A decoder of transformers that recomputes in backward, by its own switch."""

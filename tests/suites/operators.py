@@ -19,7 +19,7 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from suite import BATCH, LR, STEPS, Form, Subject, arguments, report, run
+from suite import BATCH, LR, STEPS, Form, Subject, arguments, report, require, run
 
 PLACES = ("first", "middle", "last")
 
@@ -144,8 +144,9 @@ class Operators:
 
 def main():
     args = arguments(__doc__).parse_args()
+    require("expecttest")
     operators = Operators()
-    sys.exit(report(run(args, operators.names, operators.forms_of)))
+    sys.exit(report(args, run(args, operators.names, operators.forms_of), lambda name: name.rsplit(" ", 1)[0]))
 
 
 if __name__ == "__main__":

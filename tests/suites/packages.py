@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from suite import BATCH, LR, STEPS, Form, Subject, arguments, report, run
+from suite import BATCH, LR, STEPS, Form, Subject, arguments, report, require, run
 
 TOKENS, SEQUENCE, CLASSES, PIXELS = 17, 8, 5, 32
 # Of options whose default says too little. An empty tuple: the option has no place in such a model.
@@ -147,8 +147,10 @@ class Packages:
 
 
 def main():
-    args, packages = arguments(__doc__).parse_args(), Packages()
-    sys.exit(report(run(args, packages.names, packages.forms_of)))
+    args = arguments(__doc__).parse_args()
+    require("timm", "torchvision", "x_transformers")
+    packages = Packages()
+    sys.exit(report(args, run(args, packages.names, packages.forms_of), lambda name: name))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import importlib.util
 import json
 import pathlib
 import re
@@ -50,6 +51,14 @@ def ends_of(programs, form, containers):
         for cut, pieces in form.cuts.items():
             found[f"{container}, {cut}"] = end or programs.run(container, strategy(pieces), reference)
     return found, ""
+
+
+def require(*modules):
+    """Ends the script where tools/setup.sh slow has not installed them."""
+    missing = [m for m in modules if importlib.util.find_spec(m) is None]
+    if missing:
+        print(f"[SKIP] no {', '.join(missing)}; run tools/setup.sh slow")
+        sys.exit(0)
 
 
 def arguments(text):
@@ -123,17 +132,50 @@ def code_of(kind, text):
     return text[:5] if re.match(r"P\d{4}", text) else "the exporter"
 
 
-def report(rows):
-    """Prints the counts; 1 where something is wrong or has crashed."""
+def counted(rows):
+    """{where: Counter of ends}, and how many are wrong or have crashed."""
     counts, failing = collections.defaultdict(collections.Counter), 0
     for row in rows.values():
         for where, (kind, text) in row.get("ends", {}).items():
             counts[where][code_of(kind, text)] += 1
             failing += End(kind).fails
+    return counts, failing
+
+
+def report(args, rows, group_of):
+    """Prints the counts, and writes them to the page; 1 where something is wrong or has crashed. group_of(name): what the page lists."""
+    counts, failing = counted(rows)
     for where, found in sorted(counts.items()):
         print(f"{where}: {sum(found.values())}: " + ", ".join(f"{n} {kind}" for kind, n in found.most_common()))
     left = collections.Counter(re.sub(r"[\d.]+", "N", row["left out"])[:100] for row in rows.values() if not row.get("ends"))
     for why, count in left.most_common(12):
         print(f"{count:5} left out: {why}")
     print(f"{len(rows)} items, {failing} failures")
+    if args.page:
+        write_page(args.page, rows, counts, group_of)
     return 1 if failing or not counts else 0
+
+
+def write_page(page, rows, counts, group_of):
+    """The part of the page between the marks of this suite."""
+    script = pathlib.Path(sys.argv[0]).name
+    begin, end = f"<!-- {script}: written by tests/suites/{script} --page -->\n", f"<!-- /{script} -->\n"
+    wheres = sorted(counts)
+    kinds = sorted({kind for found in counts.values() for kind in found}, key=lambda k: (not k.startswith("right"), k))
+    lines = [f"| end | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]
+    lines += [f"| {'refused: ' * bool(re.match('P[0-9]|the exp', kind))}{kind} | {' | '.join(str(counts[w][kind]) for w in wheres)} |" for kind in kinds]
+    lines += [f"| all | {' | '.join(str(sum(counts[w].values())) for w in wheres)} |", ""]
+    ends = collections.defaultdict(set)
+    for name, row in rows.items():
+        for kind, text in row.get("ends", {}).values():
+            ends[group_of(name)].add(code_of(kind, text))
+    lists = collections.defaultdict(list)
+    for group, found in ends.items():
+        lists["right in all forms" if found == {"right"} else "right in some forms" if "right" in found else "in no form right"].append(group)
+    for title in ("right in all forms", "right in some forms", "in no form right"):
+        lines += [f"{title[0].upper()}{title[1:]} ({len(lists[title])}): {', '.join(f'`{g}`' for g in sorted(lists[title]))}.", ""]
+    text = page.read_text()
+    before, _, rest = text.partition(begin)
+    if not rest:
+        raise SystemExit(f"{page} has no line {begin}")
+    page.write_text(before + begin + "\n" + "\n".join(lines) + end + rest.partition(end)[2])
