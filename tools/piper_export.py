@@ -85,6 +85,7 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
                             dynamic_shapes=shapes, custom_translation_table=_translations())
                     exported = onnx_program.exported_program
             _check_outputs(exported)
+            state.restore_all()    # a forward may have registered buffers
             reason = _Check(model, exported, inputs, state, causes).compare() if check else None
         finally:
             state.restore_all()
@@ -145,10 +146,42 @@ def _tracing(model, allow_custom_functions, allow_hooks, causes):
         def watched(*args, **kwargs):
             inside: list[bool] = []
             with (_recording_no_grad(inside), _replacing_functions(allow_custom_functions, causes, inside),
-                  _refusing_autograd(allow_hooks, causes)):
+                  _refusing_autograd(allow_hooks, causes), _without_new_buffers()):
                 return forward(*args, **kwargs)
         return watched
     return _with_forward(model, wrap)
+
+
+@contextlib.contextmanager
+def _without_new_buffers():
+    """A buffer that forward makes is an attribute while it runs: torch.export would take it for the tensor that it knows in its place,
+    and write to that."""
+    made = []
+    register, assign = torch.nn.Module.register_buffer, torch.nn.Module.__setattr__
+
+    def keep(module, name, tensor):
+        made.append((module, name, name in module._buffers))
+        module._buffers.pop(name, None)
+        object.__setattr__(module, name, tensor)
+
+    def register_buffer(module, name, tensor, persistent=True):
+        if tensor is None or vars(module).get("_buffers", {}).get(name) is not None or name in vars(module):
+            return register(module, name, tensor, persistent)
+        return keep(module, name, tensor)
+
+    def set_attribute(module, name, value):
+        if isinstance(value, torch.Tensor) and vars(module).get("_buffers", {}).get(name, value) is None:
+            return keep(module, name, value)
+        return assign(module, name, value)
+
+    with _replaced((torch.nn.Module, "register_buffer", register_buffer), (torch.nn.Module, "__setattr__", set_attribute)):
+        try:
+            yield
+        finally:
+            for module, name, was_there in made:
+                vars(module).pop(name, None)
+                if was_there:
+                    module._buffers[name] = None
 
 
 def _traced(model, inputs, shapes):
@@ -617,7 +650,6 @@ class _Check:
         """Why nothing could be compared, or None. Raises ExportError where the program is another one."""
         if any(tensor.device.type == "meta" for tensor in self.tensors.values()):
             return "it has tensors on the meta device"
-        self.state.restore_all()
         try:
             own = self._own_step()
             again = self._own_step(1.1 * 2**20, attributes=False)

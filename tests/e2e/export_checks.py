@@ -415,6 +415,20 @@ def _(s, x, y):
     return s.last
 
 
+@case("state: a buffer that forward registers")
+def _(s, x, y):
+    if not hasattr(s, "bias"):
+        s.register_buffer("bias", torch.arange(4.0), persistent=False)
+    return ends(s, hidden(s, x) + s.bias, y)
+
+
+@case("state: a buffer that forward fills", prepare=lambda s: s.register_buffer("bias", None))
+def _(s, x, y):
+    if s.bias is None:
+        s.bias = torch.arange(4.0)
+    return ends(s, hidden(s, x) + s.bias, y)
+
+
 # ---------------------------------------------------------------- what torch's own exporters refuse
 @case("torch: a branch on data", r"torch.export cannot trace the model: GuardOnDataDependent.*\(export_checks.py, line \d+\)", containers=("pt2",))
 def _(s, x, y):
