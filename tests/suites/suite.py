@@ -15,6 +15,7 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+sys.path.append(str(pathlib.Path(sys.prefix) / "suites"))    # where tools/setup.sh slow puts them
 import compared_training  # noqa: E402
 from compared_training import End, Programs, Reference, Subject  # noqa: E402
 

@@ -126,7 +126,8 @@ static bool softmax_of_closed_rows(NodeImport& n, ValueId condition, ValueId a, 
   const ValueId logits = softmax->operands[0];
   const std::vector<int64_t> rows = n.shape(condition), all = n.shape(b);
   const ir::Op* is_nan = n.made_by(condition, OpKind::kIsNan);
-  const bool of_rows = rows.size() == all.size() && rows[static_cast<size_t>(attrs.dim)] == 1;
+  const size_t axis = static_cast<size_t>(attrs.dim) + rows.size();  // of the condition, and all.size() more
+  const bool of_rows = rows.size() <= all.size() && (axis < all.size() || rows[axis - all.size()] == 1);
   if (!of_rows && (is_nan == nullptr || is_nan->operands[0] != b)) return false;
   const ValueId open = n.emit(OpKind::kWhere, {condition, a, logits});
   n.result(OpKind::kWhere, {condition, a, n.emit(OpKind::kSoftmax, {open}, attrs)});
