@@ -36,7 +36,9 @@ phase() {
   return "$status"
 }
 
-phase set-up tools/setup.sh check
+purpose=check
+[ "$mode" != --slow ] || purpose=slow
+phase set-up tools/setup.sh "$purpose"
 export PIPER_PYTHON="${PIPER_PYTHON:-$(tools/find_python.sh)}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 jobs="${PIPER_JOBS:-$(nproc)}"

@@ -33,6 +33,7 @@ import pathlib
 import random
 import re
 import sys
+import traceback
 import types
 import warnings
 
@@ -74,15 +75,18 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
         state = _State(model, values=check)
         try:
             with as_traced():
-                program = exported = _traced(model, inputs, shapes)
+                with _told("torch.export cannot trace the model"):
+                    program = exported = _traced(model, inputs, shapes)
                 _refuse_hooks(model, allow_hooks, causes)
                 if path.suffix != ".pt2":
                     _fix_attention_layouts(program)
-                    onnx_program = torch.onnx.export(
-                        program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
-                        dynamic_shapes=shapes, custom_translation_table=_translations())
+                    with _told("torch.onnx.export cannot write the model as ONNX"):
+                        onnx_program = torch.onnx.export(
+                            program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
+                            dynamic_shapes=shapes, custom_translation_table=_translations())
                     exported = onnx_program.exported_program
             _check_outputs(exported)
+            state.restore_all()    # a forward may have registered buffers
             reason = _Check(model, exported, inputs, state, causes).compare() if check else None
         finally:
             state.restore_all()
@@ -96,6 +100,30 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
 def _not_checked(reason, path):
     print(f"piper_export: {path}: not checked against the model's own step: {reason}", file=sys.stderr)
     return path
+
+
+@contextlib.contextmanager
+def _told(what):
+    """What torch raises here for reasons of its own is an ExportError, with its first cause and the model's line."""
+    try:
+        yield
+    except ExportError:
+        raise
+    except Exception as error:
+        cause = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, ExportError):    # raised while a tracer ran forward
+            raise cause from error
+        raise ExportError(f"{what}: {_first_line(cause)}{_line_of(cause)}") from error
+
+
+def _line_of(error):
+    """" (file.py, line 3)": the innermost line of an error's traceback that is neither torch's nor of this file, or nothing."""
+    found = [f for f, _ in traceback.walk_tb(error.__traceback__)
+             if f.f_globals.get("__name__", "").split(".")[0] not in ("torch", "contextlib") and f.f_globals is not globals()]
+    frames = [(pathlib.Path(f.f_code.co_filename).name, line) for f, line in traceback.walk_tb(error.__traceback__) if f in found]
+    return f" ({frames[-1][0]}, line {frames[-1][1]})" if frames else ""
 
 
 @contextlib.contextmanager
@@ -119,10 +147,42 @@ def _tracing(model, allow_custom_functions, allow_hooks, causes):
         def watched(*args, **kwargs):
             inside: list[bool] = []
             with (_recording_no_grad(inside), _replacing_functions(allow_custom_functions, causes, inside),
-                  _refusing_autograd(allow_hooks, causes)):
+                  _refusing_autograd(allow_hooks, causes), _without_new_buffers()):
                 return forward(*args, **kwargs)
         return watched
     return _with_forward(model, wrap)
+
+
+@contextlib.contextmanager
+def _without_new_buffers():
+    """A buffer that forward makes is an attribute while it runs: torch.export would take it for the tensor that it knows in its place,
+    and write to that."""
+    made = []
+    register, assign = torch.nn.Module.register_buffer, torch.nn.Module.__setattr__
+
+    def keep(module, name, tensor):
+        made.append((module, name, name in module._buffers))
+        module._buffers.pop(name, None)
+        object.__setattr__(module, name, tensor)
+
+    def register_buffer(module, name, tensor, persistent=True):
+        if tensor is None or vars(module).get("_buffers", {}).get(name) is not None or name in vars(module):
+            return register(module, name, tensor, persistent)
+        return keep(module, name, tensor)
+
+    def set_attribute(module, name, value):
+        if isinstance(value, torch.Tensor) and vars(module).get("_buffers", {}).get(name, value) is None:
+            return keep(module, name, value)
+        return assign(module, name, value)
+
+    with _replaced((torch.nn.Module, "register_buffer", register_buffer), (torch.nn.Module, "__setattr__", set_attribute)):
+        try:
+            yield
+        finally:
+            for module, name, was_there in made:
+                vars(module).pop(name, None)
+                if was_there:
+                    module._buffers[name] = None
 
 
 def _traced(model, inputs, shapes):
@@ -227,7 +287,7 @@ def _export_shapes(model, inputs, path, shapes, as_trained):
         ties: dict[int, list[str]] = {}
         for name, parameter in model.named_parameters(remove_duplicate=False):
             ties.setdefault(id(parameter), []).append(name)
-        with as_trained():
+        with as_trained(), _told("torch.export cannot trace the model"):
             program = _traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes)
     finally:
         for table, name, tensor in moved:
@@ -591,7 +651,6 @@ class _Check:
         """Why nothing could be compared, or None. Raises ExportError where the program is another one."""
         if any(tensor.device.type == "meta" for tensor in self.tensors.values()):
             return "it has tensors on the meta device"
-        self.state.restore_all()
         try:
             own = self._own_step()
             again = self._own_step(1.1 * 2**20, attributes=False)

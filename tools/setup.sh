@@ -4,6 +4,7 @@
 #
 #   tools/setup.sh demo    what building the programs, exporting a model and training it need
 #   tools/setup.sh check   all that the tests need as well: Catch2, clang, a browser, Slurm, transformers, TensorBoard (the default)
+#   tools/setup.sh slow    and what the slow tests need: timm and x-transformers, whose models they train
 #
 #   PIPER_TORCH_DIR   directory of an existing LibTorch (holds include/ and lib/): used as it is
 set -euo pipefail
@@ -20,12 +21,15 @@ packages="build-essential ccache cmake libasio-dev libcli11-dev libcpp-httplib-d
  libucx-dev libxxhash-dev libyaml-cpp-dev ninja-build nlohmann-json3-dev openmpi-bin python3-venv zlib1g-dev"
 python_packages="numpy onnx==1.23.2 onnxscript==0.7.2 safetensors"
 python_modules="torch, numpy, onnx, onnxscript, safetensors"
+suites=""
 case "$purpose" in
   demo) ;;
-  check)
+  check|slow)
     packages="$packages catch2 chromium chromium-driver clang-14 clang-format-19 clang-tidy-19 iproute2 libclang-rt-14-dev munge slurm-client slurm-wlm time"
     python_packages="$python_packages perfetto==0.59.1 tensorboard==2.21.0 transformers==5.23.0"
-    python_modules="$python_modules, perfetto, tensorboard, transformers" ;;
+    python_modules="$python_modules, perfetto, tensorboard, transformers"
+    [ "$purpose" = check ] || suites="expecttest==0.3.0 timm==1.0.31 torchvision==0.28.0 x-transformers==2.31.10
+ einops==0.8.2 einx==0.4.3 frozendict==2.5.1 loguru==0.7.3 torch-einops-utils==0.2.0" ;;
   -h|--help) usage 0 ;;
   *) echo "setup: unknown argument: $1" >&2; usage 2 >&2 ;;
 esac
@@ -74,8 +78,21 @@ install_python() {
   .venv/bin/python -m pip install --quiet $python_packages || fail "pip could not install: $python_packages"
 }
 
+# Into a folder of their own, without what they depend on: torch stays as it is, and transformers finds no torchvision.
+install_suites() {
+  local python folder
+  python="$(tools/find_python.sh)" || fail "there is no python with torch"
+  folder="$("$python" -c 'import sys; print(sys.prefix)')/suites"
+  [ "$(cat "$folder/installed.txt" 2>/dev/null)" != "$suites" ] || return 0
+  echo "setup: installing into $folder: $suites"
+  # shellcheck disable=SC2086
+  "$python" -m pip install --quiet --no-deps --upgrade --target "$folder" $suites || fail "pip could not install: $suites"
+  echo "$suites" >"$folder/installed.txt"
+}
+
 install_packages
 if [ -n "${PIPER_TORCH_DIR:-}" ]; then
   [ -e "$PIPER_TORCH_DIR/lib/libtorch_cpu.so" ] || fail "PIPER_TORCH_DIR=$PIPER_TORCH_DIR holds no lib/libtorch_cpu.so"
 fi
 install_python
+[ -z "$suites" ] || install_suites

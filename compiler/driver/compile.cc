@@ -1,5 +1,6 @@
 #include "compiler/driver/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <iomanip>
 #include <optional>
@@ -119,7 +120,8 @@ Status verify(plan::Bundle& bundle, std::string& unproved) {
 Status check_weights(const CompileOptions& options, const emit::Emitted& emitted, diag::Diagnostics& diags) {
   if (options.output.empty() || options.weights == plan::WeightMode::kNone) return Status();
   for (const plan::WeightTensor& tensor : emitted.parameters) {
-    if (!tensor.file.empty() || tensor.data != nullptr) continue;
+    const bool empty = std::count(tensor.shape.begin(), tensor.shape.end(), 0) > 0;
+    if (!tensor.file.empty() || tensor.data != nullptr || empty) continue;
     auto error = diags.error("P0613");
     error << "the model was exported without weights: '" << tensor.name << "' has no values";
     error.help("add --weights none, and start with piper-run --load FILE or --init normal:0.02");

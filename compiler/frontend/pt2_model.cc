@@ -220,7 +220,12 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     program_.placeholders[p.name] = p.target;
     if (t.role != StoredTensor::Role::kConstant) {
       const auto tie = tied.find(p.target);
-      const std::string& entry = !payload.is_meta ? payload.path : tie == tied.end() ? p.target : tie->second;
+      // torch stores tensors of no elements in one place; they are no views of each other.
+      const bool empty = std::count(payload.sizes.begin(), payload.sizes.end(), 0) > 0;
+      const std::string& entry = empty               ? p.target
+                                 : !payload.is_meta  ? payload.path
+                                 : tie == tied.end() ? p.target
+                                                     : tie->second;
       const auto [same, fresh] =
           stored.emplace(std::pair(payload.is_meta ? std::string() : folder->path, entry), values_.tensors.size());
       const bool is_same = !fresh && layouts.at(same->second) == payload;

@@ -82,7 +82,7 @@ Result<ValueId> StepTotals::added_up(const ir::Op& reader, const ir::Op& op) {
 Result<ValueId> StepTotals::copy(const ir::Op& reader, ValueId v, Copies& copies) {
   const ir::Value& value = graph_.value(v);
   const bool total = batch_.of(v).kind == BatchKind::kTotal;
-  if (total || value.kind == ir::ValueKind::kParameter) {
+  if (total || (value.kind == ir::ValueKind::kParameter && !graph_.is_unchanging(v))) {
     auto error = diags_.error("P0332");
     error.help("use labels and class weights that are inputs or constants");
     error << "the number of labels that " << graph_.provenance().describe(reader.prov) << " divides by depends on ";

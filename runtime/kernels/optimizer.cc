@@ -20,10 +20,15 @@ struct Sgd {
   bool first;
 };
 
+// The gradient with what an L2 penalty adds: nothing where there is none, also for a weight that is infinite.
+PIPER_INLINE float penalised(float gradient, float scale, float l2, float weight) {
+  return l2 == 0 ? gradient * scale : gradient * scale + l2 * weight;
+}
+
 // torch.optim.SGD, dampening 0: buf = momentum buf + g, the first time buf = g.
 PIPER_CLONES void sgd_plain(float* p, float* g, int64_t count, Sgd s) {
   for (int64_t i = 0; i < count; ++i) {
-    const float grad = g[i] * s.scale + s.weight_decay * p[i];
+    const float grad = penalised(g[i], s.scale, s.weight_decay, p[i]);
     p[i] = p[i] - s.lr * grad;
     g[i] = 0;
   }
@@ -31,7 +36,7 @@ PIPER_CLONES void sgd_plain(float* p, float* g, int64_t count, Sgd s) {
 PIPER_CLONES void sgd_momentum(float* p, float* g, float* m, int64_t count, Sgd s) {
   const float keep = s.first ? 0.0f : s.momentum;
   for (int64_t i = 0; i < count; ++i) {
-    const float grad = g[i] * s.scale + s.weight_decay * p[i];
+    const float grad = penalised(g[i], s.scale, s.weight_decay, p[i]);
     const float buffer = keep * m[i] + grad;
     m[i] = buffer;
     p[i] = p[i] - s.lr * buffer;
@@ -41,7 +46,7 @@ PIPER_CLONES void sgd_momentum(float* p, float* g, float* m, int64_t count, Sgd 
 PIPER_CLONES void sgd_nesterov(float* p, float* g, float* m, int64_t count, Sgd s) {
   const float keep = s.first ? 0.0f : s.momentum;
   for (int64_t i = 0; i < count; ++i) {
-    const float grad = g[i] * s.scale + s.weight_decay * p[i];
+    const float grad = penalised(g[i], s.scale, s.weight_decay, p[i]);
     const float buffer = keep * m[i] + grad;
     m[i] = buffer;
     p[i] = p[i] - s.lr * (grad + s.momentum * buffer);
@@ -57,7 +62,7 @@ struct Adam {
 PIPER_CLONES void adam(float* p, float* g, float* m, float* v, int64_t count, Adam a) {
   for (int64_t i = 0; i < count; ++i) {
     const float weight = p[i] * a.decay;
-    const float grad = g[i] * a.scale + a.l2 * weight;
+    const float grad = penalised(g[i], a.scale, a.l2, weight);
     const float first = m[i] + a.beta1_rest * (grad - m[i]);
     const float second = v[i] * a.beta2 + a.beta2_rest * grad * grad;
     const float denominator = std::sqrt(second) / a.bias2_root + a.eps;

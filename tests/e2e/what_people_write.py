@@ -101,6 +101,14 @@ def with_parameter(*shape):
     return add
 
 
+def two_of_nothing(module):
+    module.w, module.v = nn.Parameter(torch.zeros(0, 3)), nn.Parameter(torch.zeros(0, 1))
+
+
+def closed_and_open(module):
+    module.w = nn.Parameter(torch.tensor([0.5, -torch.inf, 0.1]))
+
+
 def frozen_first(module):
     module.a.requires_grad_(False)
 
@@ -197,7 +205,10 @@ CASES = {
     "parameter_and_error": Case(lambda m, p, y, mask: m.w.sum() + error(p, y).mean(), more=with_parameter(), forms=(1, 2, REPLICAS)),
     # parameters of nothing
     "empty_parameter": Case(lambda m, p, y, mask: error(p + m.w.sum(0), y).mean(), more=with_parameter(0, 3), forms=(1, 2)),
-    
+    "two_parameters_of_nothing": Case(lambda m, p, y, mask: error(p + m.w.sum(0) + m.v.sum(0), y).mean(), more=two_of_nothing, forms=(1, 2)),
+    "differences_of_nothing": Case(lambda m, p, y, mask: error(p, y).mean() + p.diff(n=3).sum(), forms=(1, 2)),
+    # a weight that is infinite stays so
+    "a_place_that_is_closed": Case(lambda m, p, y, mask: error((p + m.w).softmax(-1), y).mean(), more=closed_and_open, forms=(1, 2)),
     # a power of whole numbers is refused by name
     "whole_power": Case(lambda m, p, y, mask: error(p * 2 ** (mask > 0.5).long().unsqueeze(1), y).mean(), forms=(1,), refused={1: "P0306"}, kinds=("pt2",)),
     # a first stage that trains nothing

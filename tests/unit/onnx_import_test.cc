@@ -128,6 +128,26 @@ TEST_CASE("attention whose values are narrower stays in parts") {
   CHECK(has(r.text, "its values are 3 wide, its queries 4"));
 }
 
+// The derivative of a softmax of nothing but -inf is no number.
+TEST_CASE("rows that attend to nothing have a softmax of their own") {
+  const Ops ops = ops_of(attention("run time", "3"));
+  REQUIRE(ops.size() > 4);
+  const Ops last(ops.end() - 4, ops.end());
+  CHECK(last == Ops{"where(nan, const, masked) f32[2, 2, 5, 5]", "softmax(safe.1) f32[2, 2, 5, 5]",
+                    "where(nan, const, safe.2) f32[2, 2, 5, 5]", "matmul(safe, v) f32[2, 2, 5, 3]"});
+
+  const std::vector<std::vector<std::string>> of_rows = {{"B", "5", "1"}, {"5", "1"}, {"1"}, {}},
+                                              others = {{"B", "5", "4"}, {"4"}};
+  for (size_t i = 0; i < of_rows.size() + others.size(); ++i) {
+    ModelWriter m = with_input({"B", "5", "4"}, 18);
+    m.input("closed", ElemCode::kBool, i < of_rows.size() ? of_rows[i] : others[i - of_rows.size()]);
+    m.number("zero", 0);
+    m.node("Softmax", {"x"}, {"p"}, {int_attribute("axis", -1)});
+    m.node("Where", {"closed", "zero", "p"}, {"y"});
+    CHECK(ops_of(m).size() == (i < of_rows.size() ? 3 : 2));
+  }
+}
+
 // Opsets below 20 write gelu with erf; exporters differ in where the half stands.
 TEST_CASE("gelu is put together") {
   for (const bool early : {false, true}) {

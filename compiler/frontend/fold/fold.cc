@@ -69,6 +69,13 @@ class Folder {
   // Decides what one op's results are: constants, another value, or its own.
   void look_at(const ir::Op& op) {
     if (op.phase != ir::Phase::kForward || ir::has_effect(op)) return;
+    bool computes = false;  // a number; what has no elements is known, whatever it is made of
+    for (ValueId result : op.results) {
+      const ir::TensorType& type = from_.type(result);
+      if (type.elements() > 0) computes = true;
+      else known_[result.index] = {type, std::make_shared<const std::vector<std::byte>>()};
+    }
+    if (!computes) return;
     bool constant = true;
     std::vector<ConstantTensor> operands;
     for (ValueId operand : op.operands) {
@@ -111,7 +118,10 @@ class Folder {
       case OpKind::kLogicalOr: return all_equal(x[1], 0) ? x[0] : all_equal(x[0], 0) ? x[1] : ValueId();
       case OpKind::kSum:
       case OpKind::kMean: return std::get<ir::ReduceAttrs>(op.attrs).dims.empty() ? x[0] : ValueId();
-      case OpKind::kCat: return x.size() == 1 ? x[0] : ValueId();
+      case OpKind::kCat: {
+        const std::vector<ValueId> parts = read_operands(op);
+        return parts.size() == 1 ? parts[0] : ValueId();
+      }
       case OpKind::kDropout: return std::get<ir::DropoutAttrs>(op.attrs).p == 0 ? x[0] : ValueId();
       default: return ValueId();
     }
@@ -134,6 +144,10 @@ class Folder {
   std::vector<ValueId> read_operands(const ir::Op& op) const {
     std::vector<ValueId> operands = op.operands;
     if (replaced_mask(op)) operands.resize(3);
+    if (op.kind == OpKind::kCat)
+      operands.erase(
+          std::remove_if(operands.begin(), operands.end(), [&](ValueId v) { return from_.type(v).elements() == 0; }),
+          operands.end());
     return operands;
   }
 

@@ -93,13 +93,18 @@ Mask read_mask(NodeImport& n, ValueId mask, int64_t rows, int64_t columns) {
   return {mask, false};
 }
 
-// The softmax behind probabilities, past Where(IsNaN(p), 0, p).
+// The softmax after which probabilities are, past what Where(IsNaN(p), 0, p) is imported as.
 const ir::Op* softmax_behind(NodeImport& n, ValueId probabilities) {
   if (const ir::Op* where = n.made_by(probabilities, OpKind::kWhere)) {
     const ir::Op* is_nan = n.made_by(where->operands[0], OpKind::kIsNan);
-    if (is_nan == nullptr || is_nan->operands[0] != where->operands[2] || n.known_number(where->operands[1]) != 0.0)
+    const ir::Op* of_open = n.made_by(where->operands[2], OpKind::kSoftmax);
+    if (is_nan == nullptr || of_open == nullptr) return nullptr;
+    const ir::Op* softmax = n.made_by(is_nan->operands[0], OpKind::kSoftmax);
+    const ir::Op* open = n.made_by(of_open->operands[0], OpKind::kWhere);
+    if (softmax == nullptr || open == nullptr || open->operands[0] != where->operands[0] ||
+        open->operands[1] != where->operands[1] || open->operands[2] != softmax->operands[0])
       return nullptr;
-    probabilities = where->operands[2];
+    probabilities = is_nan->operands[0];
   }
   const ir::Op* softmax = n.made_by(probabilities, OpKind::kSoftmax);
   return softmax != nullptr && std::get<ir::DimAttrs>(softmax->attrs).dim == 3 ? softmax : nullptr;

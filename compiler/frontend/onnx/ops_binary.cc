@@ -117,8 +117,26 @@ void import_pow(NodeImport& n) {
   n.refuse("its exponent is not known when the model is compiled, or is not supported for integers");
 }
 
+// Where(IsNaN(p), 0, p) of a softmax p, or Where(row is closed, 0, p), is what a file has for rows that attend to
+// nothing: 0, and so is their derivative, which that of p would make no number.
+static bool softmax_of_closed_rows(NodeImport& n, ValueId condition, ValueId a, ValueId b) {
+  const ir::Op* softmax = n.made_by(b, OpKind::kSoftmax);
+  if (softmax == nullptr || n.known_number(a) != 0.0) return false;
+  const ir::DimAttrs attrs = std::get<ir::DimAttrs>(softmax->attrs);
+  const ValueId logits = softmax->operands[0];
+  const std::vector<int64_t> rows = n.shape(condition), all = n.shape(b);
+  const ir::Op* is_nan = n.made_by(condition, OpKind::kIsNan);
+  const size_t axis = static_cast<size_t>(attrs.dim) + rows.size();  // of the condition, and all.size() more
+  const bool of_rows = rows.size() <= all.size() && (axis < all.size() || rows[axis - all.size()] == 1);
+  if (!of_rows && (is_nan == nullptr || is_nan->operands[0] != b)) return false;
+  const ValueId open = n.emit(OpKind::kWhere, {condition, a, logits});
+  n.result(OpKind::kWhere, {condition, a, n.emit(OpKind::kSoftmax, {open}, attrs)});
+  return true;
+}
+
 void import_where(NodeImport& n) {
   const ValueId condition = n.in(0), a = n.in(1), b = n.in(2);
+  if (!n.ok() || softmax_of_closed_rows(n, condition, a, b)) return;
   n.result(OpKind::kWhere, {condition, a, b});
 }
 

@@ -55,10 +55,15 @@ struct Element {
   float p, g, m, v;
 };
 
+// As the CPU's: a penalty that is none adds nothing, also for a weight that is infinite.
+__device__ float penalised(const Factors& f, float gradient, float weight) {
+  return f.l2 == 0 ? gradient * f.scale : gradient * f.scale + f.l2 * weight;
+}
+
 __device__ void apply(Rule rule, const Factors& f, Element& e) {
   if (rule == Rule::kAdam) {
     const float weight = e.p * f.decay;
-    const float grad = e.g * f.scale + f.l2 * weight;
+    const float grad = penalised(f, e.g, weight);
     const float first = e.m + f.beta1_rest * (grad - e.m);
     const float second = e.v * f.beta2 + f.beta2_rest * grad * grad;
     const float denominator = std::sqrt(second) / f.bias2_root + f.eps;
@@ -67,7 +72,7 @@ __device__ void apply(Rule rule, const Factors& f, Element& e) {
     e.p = weight - f.step_size * first / denominator;
     return;
   }
-  const float grad = e.g * f.scale + f.l2 * e.p;
+  const float grad = penalised(f, e.g, e.p);
   if (rule == Rule::kSgd) {
     e.p = e.p - f.rate * grad;
     return;

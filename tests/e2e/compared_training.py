@@ -1,0 +1,235 @@
+"""Trains many small models in one process, by piper and by PyTorch, and compares them: what random models and suites of others share.
+
+Losses, gradients of the first step and weights after the last must be those of PyTorch in f64, as near as PyTorch's own f32 and
+weights that are moved by a rounding come to them. A refusal must have a code.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import logging
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import piper_export  # noqa: E402
+from forked_runs import forked_runs  # noqa: E402
+
+# A rounding is some 6e-8 of a value; sums of few dozen values in another order lose ten times that.
+OF_VALUE, OF_CHANGE, OF_ERROR = 2e-6, 2e-5, 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    make: Callable[[], nn.Module]          # every time with the same weights; its forward returns the loss
+    data: dict[str, torch.Tensor]          # of `steps` times `batch` samples
+    example: dict[str, torch.Tensor]       # what it is exported with
+    batch: int
+    steps: int = 3
+    lr: float = 0.05
+    written: Callable[[], nn.Module] | None = None   # what is exported in its place
+
+
+@dataclasses.dataclass
+class Trained:
+    losses: list
+    gradients: dict
+    weights: dict
+    start: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    kind: str        # "right", "refused", "not compared", "left out" or how it fails
+    text: str = ""   # the code, or what is wrong
+
+    @property
+    def fails(self):
+        return self.kind not in ("right", "refused", "not compared", "left out")
+
+
+def quiet():
+    """For a process of many exports."""
+    warnings.simplefilter("ignore")
+    for name in ("torch.onnx", "torch.export", "torch.fx"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    torch.set_num_threads(1)
+
+
+def trained_by_torch(subject, dtype, moved=None):
+    """moved: the seed of a rounding by which the weights are moved."""
+    module = subject.make().to(dtype)
+    draws = torch.Generator().manual_seed(moved or 0)
+    torch.set_default_dtype(dtype)
+    try:
+        for parameter in module.parameters() if moved is not None else ():
+            parameter.data *= 1 + 1e-7 * torch.randn(parameter.shape, generator=draws, dtype=dtype)
+        named = dict(module.named_parameters())
+        result = Trained([], {}, {}, {name: p.detach().double().clone() for name, p in named.items()})
+        optimizer = torch.optim.SGD([p for p in named.values() if p.requires_grad] or [torch.zeros(1, requires_grad=True)], lr=subject.lr)
+        for step in range(subject.steps):
+            optimizer.zero_grad()
+            batch = {k: v[step * subject.batch:(step + 1) * subject.batch].clone() for k, v in subject.data.items()}
+            loss = module(**{k: v.to(dtype) if v.is_floating_point() else v for k, v in batch.items()})
+            loss.backward()
+            if step == 0:
+                result.gradients = {n: p.grad.to_dense().double().clone() for n, p in named.items() if p.grad is not None}
+            optimizer.step()
+            result.losses.append(loss.item())
+        result.weights = {name: p.detach().double() for name, p in named.items()}
+        return result
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+class Draws(TorchDispatchMode):
+    """Sees operators that draw random numbers, also where the model sets the generator back. Attention has the mark, but draws by others."""
+    seen = False
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.seen |= torch.Tag.nondeterministic_seeded in function.tags and "attention" not in function.name()
+        return function(*args, **(kwargs or {}))
+
+
+def draws_random_numbers(subject):
+    module = subject.make()
+    with Draws() as draws:
+        module(**{k: v.clone() for k, v in subject.example.items()})
+    return draws.seen
+
+
+def norm(tensor):
+    return torch.linalg.vector_norm(tensor.double()).item()
+
+
+def size(weight):
+    """Norm of what is finite or NaN: a weight of -inf may be trained, too."""
+    return norm(weight.masked_fill(weight.isinf(), 0))
+
+
+def apart(mine, wanted):
+    """Norm of the difference; the same infinity is none."""
+    return norm((mine.double() - wanted.double()).masked_fill(mine == wanted, 0))
+
+
+class Reference:
+    """A model's training in f64, and how far from it roundings lead. `unfit`: why it is none to compare with, or nothing."""
+
+    def __init__(self, subject):
+        self.subject, self.unfit = subject, ""
+        try:
+            self.exact = trained_by_torch(subject, torch.float64)
+            others = [trained_by_torch(subject, torch.float32)] + [trained_by_torch(subject, torch.float64, moved) for moved in (1, 2)]
+        except Exception as error:  # whatever PyTorch says of the text
+            self.unfit = f"PyTorch: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:150]}"
+            return
+        exact = self.exact
+        if draws_random_numbers(subject):
+            self.unfit = "it draws random numbers"
+            return
+        self.losses = [max(abs(o.losses[i] - exact.losses[i]) for o in others) for i in range(subject.steps)]
+        self.gradients = {n: max(norm(o.gradients[n] - g) for o in others) for n, g in exact.gradients.items()}
+        self.weights = {n: max(apart(o.weights[n], w) for o in others) for n, w in exact.weights.items() if n in exact.gradients}
+        self.largest = max(map(norm, exact.gradients.values()), default=0.0)
+        sizes = [*exact.losses, *self.losses, self.largest, *self.gradients.values(), *self.weights.values()]
+        if not all(map(math.isfinite, sizes)) or max(map(abs, sizes)) > 1e4:
+            self.unfit = "numbers that grow without bound"
+        elif any(error > 1e-3 * (1 + abs(value)) for error, value in zip(self.losses, exact.losses)) or any(
+                error > 1e-3 * self.largest for error in self.gradients.values()):
+            self.unfit = "roundings change it"
+
+    def faults(self, got):
+        exact, faults, steps, lr = self.exact, [], self.subject.steps, self.subject.lr
+        if len(got.losses) != steps:
+            return [f"{len(got.losses)} losses"]
+        for i, (mine, wanted, error) in enumerate(zip(got.losses, exact.losses, self.losses)):
+            if not abs(mine - wanted) <= OF_VALUE * (abs(wanted) + 1) + OF_ERROR * error:
+                faults.append(f"loss {i + 1} is {mine:.7g}, of PyTorch {wanted:.7g}")
+        for name, wanted in exact.gradients.items():
+            mine = got.gradients.get(name)
+            error = norm(wanted if mine is None else mine.double() - wanted)
+            if not error <= OF_CHANGE * norm(wanted) + OF_VALUE * self.largest + OF_ERROR * self.gradients[name]:
+                faults.append(f"the gradient of {name} differs by {error:.3g}, its norm is {norm(wanted):.3g}")
+        for name, error in self.weights.items():
+            wanted, mine = exact.weights[name], got.weights.get(name)
+            if mine is None and wanted.numel():
+                faults.append(f"no weight {name}")
+            elif wanted.numel() and not (differs := apart(mine, wanted)) <= (
+                    OF_VALUE * (size(wanted) / 4 + steps * lr * self.largest) + OF_CHANGE * apart(wanted, exact.start[name]) + OF_ERROR * error):
+                faults.append(f"the weight {name} differs by {differs:.3g}, it changed by {apart(wanted, exact.start[name]):.3g}")
+        return faults
+
+
+class Programs:
+    """The exporter, piperc and piper-run, in one folder."""
+
+    def __init__(self, programs, work):
+        self.bin, self.work = programs.resolve(), work.resolve()
+        self.work.mkdir(parents=True, exist_ok=True)
+
+    def called(self, *command):
+        """Exit status and what is printed."""
+        words = [str(c) for c in command]
+        if words[0] == str(self.bin / "piper-run") and (forks := forked_runs(self.bin / "piper-run")):
+            return forks.call(words, os.getcwd(), 120)
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, cwd=self.work)
+        return done.returncode, done.stdout
+
+    def exported(self, subject, container):
+        """An End where it is not."""
+        path = self.work / f"model.{container}"
+        path.unlink(missing_ok=True)
+        example = {k: v.clone() for k, v in subject.example.items()}
+        try:
+            module = (subject.written or subject.make)()
+        except Exception as error:
+            return End("left out", f"{type(error).__name__}: {str(error)[:150]}")
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            try:
+                piper_export.export(module, example, path)
+            except piper_export.ExportError as error:
+                return End("refused", f"ExportError, {str(error).splitlines()[0][:100]}")
+            except Exception as error:  # what a tracer refuses
+                return End("refused" if type(error).__module__.startswith("torch.") else "exporter ends",
+                           f"{type(error).__name__}, {(str(error).splitlines() or [''])[0][:150]}")
+        return None
+
+    def save_data(self, subject):
+        save_file({k: v.contiguous() for k, v in subject.data.items()}, self.work / "data.safetensors")
+
+    def run(self, container, strategy, reference):
+        """One compilation and training of the exported model, on the saved data. Nothing is compared with an unfit reference."""
+        (self.work / "s.yaml").write_text(strategy)
+        try:
+            code, text = self.called(self.bin / "piperc", self.work / f"model.{container}", "--strategy", self.work / "s.yaml", "-o", self.work / "plans")
+            if code == 1 and (found := re.search(r"error\[(P\d{4})\]", text)):
+                return End("refused", text[found.start() + 6:found.start() + 300])
+            if code:
+                return End(f"piperc exits with {code}", text[-1500:])
+            code, text = self.called(self.bin / "piper-run", self.work / "plans", "--data", self.work / "data.safetensors", "--steps", reference.subject.steps,
+                                     "--threads", 1, "--log", self.work / "log.jsonl", "--save", self.work / "weights.safetensors",
+                                     "--save-gradients", self.work / "gradients.safetensors")
+        except subprocess.TimeoutExpired:
+            return End("no end within two minutes")
+        if reference.unfit and (code == 0 or "error[R0801]" in text):    # a number that is none, as in PyTorch
+            return End("not compared", reference.unfit)
+        if code:
+            return End(f"piper-run exits with {code}", text[-1500:])
+        rows = [json.loads(line) for line in (self.work / "log.jsonl").read_text().splitlines()]
+        faults = reference.faults(Trained([row["loss"] for row in rows if "loss" in row], load_file(self.work / "gradients.safetensors"),
+                                          load_file(self.work / "weights.safetensors")))
+        return End("wrong", "; ".join(faults[:4])) if faults else End("right")

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""ONNX's own backend tests train as their reference says, or are refused with a code.
+
+  onnx_tests.py --bin BIN --work DIR [--results FILE] [--first N] [--count N] [--every N] [--only WORD]
+
+Every test with an input and a result of f32 becomes three models: all such inputs as parameters; the first alone, the others as
+constants; and the first as data, each sample times a parameter, whole and cut. The loss is the sum of the results times fixed weights.
+ONNX's reference evaluator, in f64, tells the losses of two steps and by differences the gradient along some directions.
+"""
+import dataclasses
+import math
+import pathlib
+import sys
+import warnings
+
+import numpy
+import onnx
+import onnx.version_converter
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from suite import BATCH, LR, STEPS, End, Form, Subject, arguments, report, run
+
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+X, LOSS = "piper_x", "piper_loss"
+
+
+def with_loss(model, trained, given, constants, weights, scaled=""):
+    """The test's model with a loss. trained: initial values of parameters; given: the type of data; constants: of other inputs; weights: of each
+    result. scaled: the input that is data times a parameter."""
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    graph, nodes = model.graph, []
+
+    def constant(name, value):
+        nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name)))
+
+    for name, value in constants.items():
+        constant(name, value)
+    for name, value in trained.items():
+        graph.initializer.append(numpy_helper.from_array(value, name))
+    if scaled:
+        nodes.append(helper.make_node("Mul", [X, scaled + "_scale"], [scaled]))
+    ends, terms = [], []
+    for name, value in weights.items():
+        constant(f"{name}_weight", value)
+        ends += [helper.make_node("Mul", [name, f"{name}_weight"], [f"{name}_weighted"]),
+                 helper.make_node("ReduceSum" if not scaled else "ReduceMean", [f"{name}_weighted"], [f"{name}_term"], keepdims=0)]
+        terms.append(f"{name}_term")
+    ends.append(helper.make_node("Sum", terms, ["piper_terms"]))
+    if scaled:
+        ends.append(helper.make_node("Identity", ["piper_terms"], [LOSS]))
+    else:
+        ends += [helper.make_node("ReduceMean", [X], ["piper_mean"], keepdims=0), helper.make_node("Mul", ["piper_mean", "piper_terms"], [LOSS])]
+    nodes += [*graph.node, *ends]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    del graph.input[:]
+    graph.input.append(helper.make_tensor_value_info(X, TensorProto.FLOAT, given))
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info(LOSS, TensorProto.FLOAT, []))
+    return model
+
+
+def in_double(graph):
+    """Every constant of f32 in f64, and casts to it."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.name in ("to", "dtype") and attribute.i == TensorProto.FLOAT and node.op_type != "Bernoulli":
+                attribute.i = TensorProto.DOUBLE
+            elif node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
+                value = numpy.array(attribute.f if attribute.name == "value_float" else list(attribute.floats), numpy.float64)
+                attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(value)))
+            elif attribute.HasField("t") and attribute.t.data_type == TensorProto.FLOAT:
+                attribute.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(attribute.t).astype(numpy.float64), attribute.t.name))
+            if attribute.HasField("g"):
+                in_double(attribute.g)
+    for tensor in graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(numpy.float64), tensor.name))
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.DOUBLE
+
+
+def in_known_opset(model):
+    """The model in an opset that piper imports, where the same operators are in one."""
+    opset = next((o for o in model.opset_import if not o.domain), None)
+    if opset is None or 13 <= opset.version <= 25:
+        return model
+    try:
+        if opset.version < 13:
+            return onnx.version_converter.convert_version(model, 13)
+        other = onnx.ModelProto.FromString(model.SerializeToString())
+        next(o for o in other.opset_import if not o.domain).version = 25
+        onnx.checker.check_model(other)
+        return other
+    except Exception:
+        return model
+
+
+class ByEvaluator:
+    """Losses and slopes by ONNX's reference evaluator."""
+
+    def __init__(self, form):
+        self.form, self.subject, self.unfit = form, form.subject, ""
+        self.data = next(iter(form.subject.data.values())).numpy().astype(numpy.float64)
+        try:
+            # Parameters are fed, so as to be moved.
+            model = onnx.ModelProto.FromString(form.model.SerializeToString())
+            model.graph.input.extend(helper.make_tensor_value_info(n, TensorProto.FLOAT, v.shape) for n, v in form.trained.items())
+            kept = [i for i in model.graph.initializer if i.name not in form.trained]
+            del model.graph.initializer[:]
+            model.graph.initializer.extend(kept)
+            in_double(model.graph)
+            self.evaluator = ReferenceEvaluator(model)
+            self.start = {n: v.astype(numpy.float64) for n, v in form.trained.items()}
+            first = self.loss(self.start, 0)
+        except Exception as error:
+            self.unfit = f"onnx: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:120]}"
+            return
+        if not math.isfinite(first) or abs(first) > 1e4:
+            self.unfit = "numbers that grow without bound"
+
+    def loss(self, weights, step):
+        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return float(self.evaluator.run(None, {X: self.data[step * BATCH:(step + 1) * BATCH], **weights})[0])
+
+    def faults(self, got):
+        faults, weights = [], dict(self.start)
+        for step, mine in enumerate(got.losses):
+            if step:
+                weights = {n: w - LR * got.gradients[n].double().numpy() if n in got.gradients else w for n, w in self.start.items()}
+            try:
+                wanted = self.loss(weights, step)
+            except Exception:    # weights that the test's operator does not take
+                continue
+            sensitive = max(abs(wanted - self.loss({n: w * (1 + sign * 1e-6) for n, w in weights.items()}, step)) for sign in (1, -1))
+            if math.isfinite(wanted) and not abs(mine - wanted) <= 1e-5 * (1 + abs(wanted)) + 3 * sensitive:
+                faults.append(f"loss {step + 1} is {mine:.7g}, of ONNX {wanted:.7g}")
+        for name, value in self.start.items():
+            gradient = got.gradients.get(name, torch.zeros(value.shape)).double().numpy()
+            for seed in range(2):
+                along = numpy.random.default_rng(seed).standard_normal(value.shape)
+                try:
+                    slopes = [self.slope(name, along, size) for size in (1e-5, 3e-4)]
+                except Exception:
+                    continue
+                mine, size = float((gradient * along).sum()), float(numpy.linalg.norm(gradient))
+                if all(map(math.isfinite, slopes)) and not abs(mine - slopes[0]) <= 1e-3 * (size + abs(slopes[0])) + 3 * abs(slopes[1] - slopes[0]) + 1e-4:
+                    faults.append(f"the slope of {name} is {mine:.5g}, of ONNX {slopes[0]:.5g} or {slopes[1]:.5g}")
+        return faults
+
+    def slope(self, name, along, size):
+        ends = [self.loss({**self.start, name: self.start[name] + sign * size * along}, 0) for sign in (1, -1)]
+        return (ends[0] - ends[1]) / (2 * size)
+
+
+@dataclasses.dataclass(frozen=True)
+class OnnxForm(Form):
+    model: onnx.ModelProto = None
+    trained: dict = None
+
+    def reference(self):
+        return ByEvaluator(self)
+
+    def write(self, programs, container):
+        try:
+            onnx.save(self.model, programs.work / f"model.{container}")
+        except Exception as error:
+            return End("left out", str(error)[:150])
+        return None
+
+
+class Tests:
+    def __init__(self):
+        from onnx.backend.test.loader import load_model_tests
+        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            self.tests = {test.name: test for kind in KINDS for test in load_model_tests(kind=kind)}
+        self.names = list(self.tests)
+
+    def forms_of(self, name):
+        test = self.tests[name]
+        model, sets = test.model, test.data_sets
+        if model is None:
+            model = onnx.load(f"{test.model_dir}/model.onnx")
+            folder = pathlib.Path(test.model_dir) / "test_data_set_0"
+            sets = [tuple([numpy_helper.to_array(onnx.load_tensor(folder / f"{kind}_{i}.pb")) for i in range(len(list(folder.glob(f"{kind}_*"))))]
+                          for kind in ("input", "output"))]
+        model = in_known_opset(model)
+        inside = {i.name for i in model.graph.initializer}
+        names = [i.name for i in model.graph.input if i.name not in inside]
+        given = dict(zip(names, sets[0][0]))
+        made = dict(zip([o.name for o in model.graph.output], sets[0][1]))
+
+        def is_float(value):
+            return isinstance(value, numpy.ndarray) and value.dtype == numpy.float32
+        if not all(isinstance(v, numpy.ndarray) for v in given.values()):
+            return "an input that is no tensor"
+        draws = numpy.random.default_rng(5)
+        # Away from places where a function has no derivative.
+        floating = {n: (v * (1 + 1e-3 * draws.standard_normal(v.shape)) + 1e-4 * draws.standard_normal(v.shape)).astype(numpy.float32)
+                    for n, v in given.items() if is_float(v)}
+        results = {n: v for n, v in made.items() if is_float(v)}
+        if not floating or not results:
+            return "no f32 in and out"
+        weights = {n: (draws.standard_normal(v.shape) / max(v.size, 1) ** 0.5).astype(numpy.float32) for n, v in results.items()}
+        mean = {X: 0.9 + 0.1 * torch.rand(STEPS * BATCH, generator=torch.Generator().manual_seed(0))}
+        forms = []
+        for form, chosen in (("all trained", list(floating)), ("first trained", list(floating)[:1])):
+            if form == "all trained" or len(floating) > 1:
+                trained = {n: floating[n] for n in chosen}
+                constants = {n: v for n, v in given.items() if n not in trained}
+                forms.append(OnnxForm(Subject(None, mean, {}, BATCH, STEPS, LR), {form: 1}, with_loss(model, trained, ["B"], constants, weights), trained))
+        first = next(iter(floating))
+        if floating[first].ndim and floating[first].shape[0]:
+            shape = floating[first].shape[1:]
+            rows = numpy.concatenate([floating[first]] * (STEPS * BATCH))[:STEPS * BATCH]
+            rows = rows * (1 + 0.1 * draws.standard_normal(rows.shape)).astype(numpy.float32)
+            weights = {n: draws.standard_normal((1, *v.shape[1:]) if v.ndim else ()).astype(numpy.float32) for n, v in results.items()}
+            constants = {n: v for n, v in given.items() if n != first}
+            trained = {first + "_scale": numpy.ones(shape, numpy.float32)}
+            forms.append(OnnxForm(Subject(None, {X: torch.from_numpy(rows)}, {}, BATCH, STEPS, LR), {"data": 1, "cut": 2, "one sample a piece": 8},
+                                  with_loss(model, trained, ["B", *shape], constants, weights, first), trained))
+        return forms
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.set_defaults(containers="onnx")
+    args, tests = parser.parse_args(), Tests()
+    sys.exit(report(args, run(args, tests.names, tests.forms_of), lambda name: name.removeprefix("test_").removesuffix("_expanded")))
+
+
+if __name__ == "__main__":
+    main()
