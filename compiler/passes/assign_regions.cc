@@ -162,7 +162,8 @@ void give_work(const ir::Graph& graph, const TagColumn& column, std::vector<OpRo
   std::vector<bool> works(static_cast<size_t>(column.count)), reads_input(graph.num_values());
   for (const ir::Input& input : graph.inputs()) reads_input[input.value.index] = true;
   for (size_t i = 0; i < graph.num_ops(); ++i)
-    if (roles[i] == OpRole::kWork && column.by_position[i] >= 0) works[static_cast<size_t>(column.by_position[i])] = true;
+    if (roles[i] == OpRole::kWork && column.by_position[i] >= 0)
+      works[static_cast<size_t>(column.by_position[i])] = true;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(ir::OpId(i));
     const bool reads = std::any_of(op.operands.begin(), op.operands.end(),

@@ -79,8 +79,8 @@ class Normaliser {
     parameter_free_.assign(graph_.num_values(), false);
     for (size_t i = 0; i < graph_.num_values(); ++i) {
       ir::ValueKind kind = graph_.value(ValueId(i)).kind;
-      parameter_free_[i] = kind == ir::ValueKind::kInput || kind == ir::ValueKind::kSampleOffset ||
-                           graph_.is_unchanging(ValueId(i));
+      parameter_free_[i] =
+          kind == ir::ValueKind::kInput || kind == ir::ValueKind::kSampleOffset || graph_.is_unchanging(ValueId(i));
     }
     size_t next = 0;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {

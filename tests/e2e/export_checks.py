@@ -401,11 +401,6 @@ def _(s, x, y):
     return ends(s, s.m(hidden(s, x)) * s.kept, y)
 
 
-@case("state: a buffer that is a part of a frozen weight", prepare=lambda s: s.register_buffer("kept", s.m.weight.requires_grad_(False).detach()[0].clone()))
-def _(s, x, y):
-    return ends(s, s.m(hidden(s, x)) * s.kept, y)
-
-
 @case("state: a weight that forward clips", "forward changes the parameter 'm.weight'")
 def _(s, x, y):
     s.m.weight.data.clamp_(-0.1, 0.1)
