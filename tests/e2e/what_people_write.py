@@ -386,7 +386,8 @@ def sequences(n):
 
 for name, first in NO_WEIGHTS.items():
     CASES[f"no_weights_first_{name}"] = Case(None, model=functools.partial(NoWeightsFirst, first=first()), data=lambda n: {"x": torch.randn(n, 2, 4), "y": torch.randn(n, 3)},
-                                             forms=tuple(family(f, stages=s) for f, s in (("gpipe", 2), ("1f1b", 3), ("zero_bubble", 2))))
+                                             forms=(*(family(f, stages=s) for f, s in (("gpipe", 2), ("1f1b", 3), ("zero_bubble", 2))),
+                                                    family("1f1b").replace("starts", "modules")))
 CASES["frozen_table_first"] = Case(None, model=FrozenTable, data=lambda n: {"ids": torch.randint(0, 7, (n, 5)), "y": torch.randn(n, 3)},
                                    forms=(family("gpipe"), family("1f1b"), family("zero_bubble")))
 for name, turn in NORMS.items():
