@@ -167,7 +167,8 @@ bool trains_anything(const ir::Graph& graph) {
 Status make_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::Diagnostics& diags) {
   const ir::Value& value = graph.value(graph.loss);
   if (!trains_anything(graph))
-    return diags.error("P0421", choice.span) << "the loss '" << value.name << "' does not depend on any trained parameter";
+    return diags.error("P0421", choice.span)
+           << "the loss '" << value.name << "' does not depend on any trained parameter";
   if (value.kind == ir::ValueKind::kOpResult) return Status();
   ir::GraphBuilder b(graph, graph.intern_scope(""), graph.provenance().directive({"loss", diags.place(choice.span)}));
   graph.loss = b.add1(ir::OpKind::kMul, {graph.loss, b.scalar(1, value.type.dtype)});
@@ -300,8 +301,8 @@ void tell_unsaid(const Compilation& c, const ir::Graph& graph, diag::Diagnostics
     return joined({names.begin(), names.begin() + kShown}) + " and " + std::to_string(names.size() - kShown) + " more";
   };
   diags.warning("P0317").help("model: {train: [NAME]} trains a constant, {freeze: [NAME]} keeps a parameter as it is")
-      << c.model->base_name() << " does not say which of its numbers are trained: taken as parameters " << shown(parameters)
-      << ", as constants " << shown(constants);
+      << c.model->base_name() << " does not say which of its numbers are trained: taken as parameters "
+      << shown(parameters) << ", as constants " << shown(constants);
 }
 
 // A glob that matches no module of the model's operators keeps nothing.

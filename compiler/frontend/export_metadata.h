@@ -16,9 +16,9 @@
 namespace piper::frontend {
 
 struct SignatureEntry {
-  std::string name;    // FX placeholder or output: "p_h_0_ln1_weight"
-  std::string kind;    // "PARAMETER", "BUFFER", "USER_INPUT", "BUFFER_MUTATION", ...
-  std::string target;  // state-dict name: "h.0.ln1.weight"; "" for user inputs
+  std::string name;         // FX placeholder or output: "p_h_0_ln1_weight"
+  std::string kind;         // "PARAMETER", "BUFFER", "USER_INPUT", "BUFFER_MUTATION", ...
+  std::string target;       // state-dict name: "h.0.ln1.weight"; "" for user inputs
   bool persistent = false;  // of a buffer: part of the state dict
 };
 

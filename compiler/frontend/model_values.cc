@@ -59,7 +59,8 @@ class Globs {
     return found;
   }
   // P0309. `key`: "model.freeze: '"; `what`: none of which it matches.
-  Status check(const char* key, const std::string& what, const std::vector<std::string>& names, diag::Diagnostics& diags) const {
+  Status check(const char* key, const std::string& what, const std::vector<std::string>& names,
+               diag::Diagnostics& diags) const {
     if (unmatched_.empty()) return Status();
     const std::string& glob = *unmatched_.begin();
     diag::InFlight error = diags.error("P0309");
@@ -189,7 +190,8 @@ Status bind_values(const ModelValues& values, const BindRequest& request, BoundM
   std::vector<std::string> parameters, unsaid;
   for (const StoredTensor& t : values.tensors) {
     const std::string& key = t.names[0];
-    const bool is_fixed = t.role == StoredTensor::Role::kFixedBuffer, is_read = t.role == StoredTensor::Role::kReadBuffer;
+    const bool is_fixed = t.role == StoredTensor::Role::kFixedBuffer,
+               is_read = t.role == StoredTensor::Role::kReadBuffer;
     if (is_fixed || is_read) {
       const ir::ValueId value = model.graph.add_parameter(t.names, t.type, false, t.source);
       model.graph.parameters().back().buffer = is_fixed ? plan::ModelBuffer::kFixed : plan::ModelBuffer::kRead;

@@ -19,14 +19,15 @@ struct StoredTensor {
     kParameter,
     kBuffer,       // state that a step changes: running statistics
     kReadBuffer,   // a persistent buffer that no step changes
-    kFixedBuffer,  // one of whose value the plan is made (aten/fixed_buffers.h): a constant, that is saved with the others
+    kFixedBuffer,  // one of whose value the plan is made (aten/fixed_buffers.h): a constant, that is saved with the
+                   // others
     kConstant,
   };
   std::vector<std::string> names;  // the first is its key in BoundModel::values; more than one where it is tied
   Role role = Role::kConstant;
   ir::TensorType type;
   ir::WeightSource source;
-  bool trainable = true;  // of a parameter, as the file says; integers never are
+  bool trainable = true;   // of a parameter, as the file says; integers never are
   bool is_unsaid = false;  // numbers whose role the file does not say: a constant may be a parameter all the same
 };
 

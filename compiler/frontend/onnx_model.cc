@@ -115,23 +115,27 @@ bool OnnxModel::is_parameter(const onnx::OnnxTensor& tensor) const {
   return dtype && is_floating(*dtype) && !tensor.dims.empty() && word != "running_mean" && word != "running_var";
 }
 
-// Operators alone do not say what is a mask: there a buffer of numbers is read, and one of integers or truth values fixed.
+// Operators alone do not say what is a mask: there a buffer of numbers is read, and one of integers or truth values
+// fixed.
 void OnnxModel::find_buffers() {
   std::set<std::string> persistent, constants;  // placeholders
   std::map<std::string, std::string> initializers;
   for (const SignatureEntry& e : metadata_.inputs) {
-    const bool kept = e.kind == "BUFFER" && e.persistent && !is_running_statistic(e.target) && !aten::counts_batches(e.target);
+    const bool kept =
+        e.kind == "BUFFER" && e.persistent && !is_running_statistic(e.target) && !aten::counts_batches(e.target);
     if (kept) persistent.insert(e.name);
     else if (e.kind == "BUFFER" || e.kind == "CONSTANT_TENSOR") constants.insert(e.name);
     initializers[e.name] = e.target;
   }
-  const std::set<std::string> fixed = program_ ? aten::fixed_buffers(*program_, persistent, constants) : std::set<std::string>();
+  const std::set<std::string> fixed =
+      program_ ? aten::fixed_buffers(*program_, persistent, constants) : std::set<std::string>();
   for (const std::string& placeholder : persistent)
     buffers_[initializers[placeholder]] =
         fixed.count(placeholder) != 0 ? StoredTensor::Role::kFixedBuffer : StoredTensor::Role::kReadBuffer;
   if (program_) return;
   for (const onnx::OnnxTensor& t : file_.initializers)
-    if (const auto buffer = buffers_.find(t.name); buffer != buffers_.end() && !is_floating(*onnx::dtype_of(t.elem_type)))
+    if (const auto buffer = buffers_.find(t.name);
+        buffer != buffers_.end() && !is_floating(*onnx::dtype_of(t.elem_type)))
       buffer->second = StoredTensor::Role::kFixedBuffer;
 }
 

@@ -47,7 +47,7 @@ class OnnxModel final : public ModelFile {
   std::string path_;
   onnx::OnnxFile file_;
   ExportMetadata metadata_;
-  std::map<std::string, std::string> kinds_;  // initializer -> InputSpec.kind
+  std::map<std::string, std::string> kinds_;           // initializer -> InputSpec.kind
   std::map<std::string, StoredTensor::Role> buffers_;  // persistent ones that no step changes
   ModelValues values_;
   std::optional<aten::Program> program_;  // the ATen route, where it is taken

@@ -183,11 +183,13 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
   std::set<std::string> statistics = aten::running_statistics(program_), persistent, constants;
   std::set<std::string> updated;  // entries of running statistics: a module that has two names is called by one
   for (const Placeholder& p : placeholders)
-    if (const auto found = folders[0].payloads.find(p.target); found != folders[0].payloads.end() && statistics.count(p.name) != 0)
+    if (const auto found = folders[0].payloads.find(p.target);
+        found != folders[0].payloads.end() && statistics.count(p.name) != 0)
       updated.insert(found->second.path);
   for (const Placeholder& p : placeholders)
-    if (const auto found = folders[0].payloads.find(p.target);
-        found != folders[0].payloads.end() && p.kind == Placeholder::Kind::kBuffer && updated.count(found->second.path) != 0)
+    if (const auto found = folders[0].payloads.find(p.target); found != folders[0].payloads.end() &&
+                                                               p.kind == Placeholder::Kind::kBuffer &&
+                                                               updated.count(found->second.path) != 0)
       statistics.insert(p.name);
   for (const Placeholder& p : placeholders)
     if (p.persistent && statistics.count(p.name) == 0 && !aten::counts_batches(p.target)) persistent.insert(p.name);
@@ -211,11 +213,11 @@ Status Pt2Model::read_tensors(const pt2::ZipArchive& archive, const std::string&
     const bool statistic = statistics.count(p.name) != 0;
     StoredTensor t;
     t.names = {p.target};
-    t.role = p.kind == Placeholder::Kind::kParameter                   ? StoredTensor::Role::kParameter
-             : statistic                                               ? StoredTensor::Role::kBuffer
-             : persistent.count(p.name) == 0                           ? StoredTensor::Role::kConstant
-             : fixed.count(p.name) != 0                                ? StoredTensor::Role::kFixedBuffer
-                                                                       : StoredTensor::Role::kReadBuffer;
+    t.role = p.kind == Placeholder::Kind::kParameter ? StoredTensor::Role::kParameter
+             : statistic                             ? StoredTensor::Role::kBuffer
+             : persistent.count(p.name) == 0         ? StoredTensor::Role::kConstant
+             : fixed.count(p.name) != 0              ? StoredTensor::Role::kFixedBuffer
+                                                     : StoredTensor::Role::kReadBuffer;
     t.trainable = payload.requires_grad;
     program_.placeholders[p.name] = p.target;
     if (t.role != StoredTensor::Role::kConstant) {

@@ -141,15 +141,19 @@ Status number_modules(const ir::Graph& graph, const std::vector<OpRole>& roles, 
     matched[i] = true;
     module_of[i] = scope.substr(0, length);
   }
-  // Work numbers the modules: weight views may stand far ahead of the module that reads them.
-  for (const bool work_only : {true, false}) {
-    for (size_t i = 0; i < graph.num_ops(); ++i) {
-      if (!matched[i] || (work_only && roles[i] != OpRole::kWork)) continue;
-      const auto [number, is_new] = numbers.emplace(module_of[i], column.count);
-      if (is_new) ++column.count;
-      column.region[i] = number->second;
-    }
-  }
+  // Work numbers the modules: weight views may stand far ahead of the module that reads them. A module without weights
+  // stands where its first op does.
+  std::map<std::string, size_t> begins;
+  for (const bool work_only : {true, false})
+    for (size_t i = 0; i < graph.num_ops(); ++i)
+      if (matched[i] && (!work_only || roles[i] == OpRole::kWork)) begins.emplace(module_of[i], i);
+  std::vector<std::pair<size_t, std::string>> in_order;
+  for (const auto& [module, begin] : begins) in_order.emplace_back(begin, module);
+  std::sort(in_order.begin(), in_order.end());
+  for (const auto& [begin, module] : in_order)
+    if (numbers.emplace(module, column.count).second) ++column.count;
+  for (size_t i = 0; i < graph.num_ops(); ++i)
+    if (matched[i]) column.region[i] = numbers.at(module_of[i]);
   for (size_t k = 0; k < used.size(); ++k) {
     if (!used[k]) return no_match(graph, annotation.globs[k], glob_span(annotation, k), diags);
   }
@@ -162,7 +166,8 @@ void give_work(const ir::Graph& graph, const TagColumn& column, std::vector<OpRo
   std::vector<bool> works(static_cast<size_t>(column.count)), reads_input(graph.num_values());
   for (const ir::Input& input : graph.inputs()) reads_input[input.value.index] = true;
   for (size_t i = 0; i < graph.num_ops(); ++i)
-    if (roles[i] == OpRole::kWork && column.by_position[i] >= 0) works[static_cast<size_t>(column.by_position[i])] = true;
+    if (roles[i] == OpRole::kWork && column.by_position[i] >= 0)
+      works[static_cast<size_t>(column.by_position[i])] = true;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(ir::OpId(i));
     const bool reads = std::any_of(op.operands.begin(), op.operands.end(),

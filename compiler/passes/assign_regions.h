@@ -26,8 +26,8 @@ struct TagColumn {
   std::vector<int32_t> region;       // [op], -1 = none
   std::vector<int32_t> by_position;  // [op], starts and stages only: where the op would be by its index
 };
-// One column per tag, sorted by tag. `roles`: what depends on no parameter is work where a region has no other. Errors: P0210, P0211, P0207 (fewer blocks than stages), P0217
-// (one tag cut in two ways).
+// One column per tag, sorted by tag. `roles`: what depends on no parameter is work where a region has no other. Errors:
+// P0210, P0211, P0207 (fewer blocks than stages), P0217 (one tag cut in two ways).
 Result<std::vector<TagColumn>> assign_regions(const ir::Graph& graph, std::vector<OpRole>& roles,
                                               const std::vector<strategy::Annotation>& annotations,
                                               diag::Diagnostics& diags);

@@ -77,10 +77,11 @@ Result<RankEnvironment> read_rank_environment(const GetVariable& get) {
     PIPER_ASSIGN(result.rank, number(names.rank, *rank));
     PIPER_ASSIGN(result.size, number(names.size, *size));
     if (result.rank >= result.size)
-      return Status::failure("R0105", "the environment variables contradict each other: " + std::string(names.rank) +
-                                          " is " + *rank + " and " + names.size + " is " + *size + ", and " +
-                                          (result.size > 0 ? "ranks are numbered from 0 to " + std::to_string(result.size - 1)
-                                                           : "a launch has at least one process"));
+      return Status::failure(
+          "R0105", "the environment variables contradict each other: " + std::string(names.rank) + " is " + *rank +
+                       " and " + names.size + " is " + *size + ", and " +
+                       (result.size > 0 ? "ranks are numbered from 0 to " + std::to_string(result.size - 1)
+                                        : "a launch has at least one process"));
     result.can_join_mpi =
         !of_torchrun && (names.launcher == Launcher::kOpenMpi || names.launcher == Launcher::kPmi || has_pmix);
     return result;

@@ -33,8 +33,8 @@ class WeightSource {
   Result<plan::TensorView> find(const plan::Placement& placement) const;
   // A tensor of the bundle or the loaded file by name; nullptr where there is none.
   const plan::TensorView* find_tensor(const plan::TensorInfo& tensor) const;
-  // Elements of a buffer of whose value the plan is made, as another file has them, from byte `offset` on. R0504: they are
-  // not those of the bundle.
+  // Elements of a buffer of whose value the plan is made, as another file has them, from byte `offset` on. R0504: they
+  // are not those of the bundle.
   Status check_fixed(const std::string& name, int64_t offset, const std::byte* data, int64_t bytes) const;
   // Before these bytes of a found tensor are used: of the bundle's own weights, whether they are the manifest's. Every
   // rank asks for what it reads; the process reads and checks each piece once. P0604. Thread-safe.

@@ -72,18 +72,17 @@ Status fill_state(LoadedRank& rank, const checkpoint::WeightSource* weights, con
     const checkpoint::StoredTensor* stored = checkpoint::find_tensor(resume.manifest(), part.kind, part.name);
     if (stored == nullptr) continue;
     const int64_t from_bytes = dtype_bytes(stored->dtype), to_bytes = dtype_bytes(part.dtype);
-    PIPER_RETURN_IF_ERROR(resume.read(*stored, part.first, part.count,
-                                      [&](int64_t offset, const std::byte* data, int64_t bytes) -> Status {
-                                        if (weights != nullptr && part.kind == checkpoint::StateKind::kParameter)
-                                          PIPER_RETURN_IF_ERROR(weights->check_fixed(
-                                              part.name, part.first * from_bytes + offset, data, bytes));
-                                        const int64_t count = bytes / from_bytes;
-                                        const hal::Address to = rank.at(part.where) + offset / from_bytes * to_bytes;
-                                        if (stored->dtype == part.dtype) return rank.device().write(to, data, bytes);
-                                        converted.resize(static_cast<size_t>(count * to_bytes));
-                                        convert_elements(stored->dtype, data, part.dtype, converted.data(), count);
-                                        return rank.device().write(to, converted.data(), count * to_bytes);
-                                      }));
+    PIPER_RETURN_IF_ERROR(resume.read(
+        *stored, part.first, part.count, [&](int64_t offset, const std::byte* data, int64_t bytes) -> Status {
+          if (weights != nullptr && part.kind == checkpoint::StateKind::kParameter)
+            PIPER_RETURN_IF_ERROR(weights->check_fixed(part.name, part.first * from_bytes + offset, data, bytes));
+          const int64_t count = bytes / from_bytes;
+          const hal::Address to = rank.at(part.where) + offset / from_bytes * to_bytes;
+          if (stored->dtype == part.dtype) return rank.device().write(to, data, bytes);
+          converted.resize(static_cast<size_t>(count * to_bytes));
+          convert_elements(stored->dtype, data, part.dtype, converted.data(), count);
+          return rank.device().write(to, converted.data(), count * to_bytes);
+        }));
   }
   return {};
 }

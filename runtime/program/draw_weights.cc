@@ -56,7 +56,8 @@ std::map<std::string, std::vector<std::byte>> draw_weights(const plan::Manifest&
                                                            uint64_t seed) {
   std::map<std::string, std::vector<std::byte>> drawn;
   for (const plan::TensorInfo& tensor : manifest.tensors)
-    if (tensor.buffer == plan::ModelBuffer::kNone && can_convert_elements(DType::kF32, tensor.dtype)) drawn[tensor.name] = draw_tensor(tensor, deviation, seed);
+    if (tensor.buffer == plan::ModelBuffer::kNone && can_convert_elements(DType::kF32, tensor.dtype))
+      drawn[tensor.name] = draw_tensor(tensor, deviation, seed);
   return drawn;
 }
 

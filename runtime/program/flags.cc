@@ -58,8 +58,8 @@ std::optional<int64_t> exact_step(const std::string& text) {
   return step;
 }
 
-// CLI11's own check answers with the largest double, digit by digit, and its conversion takes the largest number for what
-// is larger.
+// CLI11's own check answers with the largest double, digit by digit, and its conversion takes the largest number for
+// what is larger.
 template <class Number = int64_t>
 const CLI::Validator& whole_number() {
   static const CLI::Validator check(

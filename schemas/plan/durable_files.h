@@ -7,8 +7,8 @@
 
 namespace piper::plan {
 
-// Beyond the limit of `ulimit -f` a write fails as on a full disk, instead of ending the process in the middle of a file.
-// For the beginning of a program.
+// Beyond the limit of `ulimit -f` a write fails as on a full disk, instead of ending the process in the middle of a
+// file. For the beginning of a program.
 void let_large_files_fail();
 // The entries of a directory, renames among them. File systems that cannot be asked are believed.
 std::error_code sync_directory(const std::filesystem::path& directory);

@@ -1,5 +1,6 @@
-// What a tensor of a model is besides a parameter: a persistent buffer that no step changes. It is loaded, saved and kept
-// in checkpoints like a frozen parameter, and never drawn by --init. Running statistics are not meant: steps change them.
+// What a tensor of a model is besides a parameter: a persistent buffer that no step changes. It is loaded, saved and
+// kept in checkpoints like a frozen parameter, and never drawn by --init. Running statistics are not meant: steps
+// change them.
 #pragma once
 
 #include <cstdint>

@@ -77,6 +77,8 @@ expect 1 "[R0103]: srun started 2 processes that MPI cannot join to one world. A
 # Else they meet where the launcher says.
 expect 1 "[R0105]: the environment variable MASTER_ADDR is not set" env RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none "$run" "$d/plans"
 expect 1 "[R0105]: the environment variables contradict each other: RANK is 7 and WORLD_SIZE is 2" env RANK=7 WORLD_SIZE=2 "$run" "$d/plans"
+expect 2 "--steps: '9223372036854775808' is not a whole number of at most 9223372036854775807" "$run" "$d/plans" --steps 9223372036854775808
+expect 2 "--seed: '18446744073709551616' is not a whole number of at most" "$run" "$d/plans" --seed 18446744073709551616
 expect 2 "--stepz" "$run" "$d/plans" --stepz 3
 expect 2 "bundle" "$run"
 expect 1 "" "$run" "$d/nothing"

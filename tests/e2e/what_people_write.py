@@ -203,6 +203,17 @@ CASES = {
     "matrix_power_zero": Case(lambda m, p, y, mask: (p[:, :2] @ torch.linalg.matrix_power(m.a.weight[:2, :2], 0)).pow(2).mean(), forms=(1,), refused={1: "P0305"}),
     "parameter_alone": Case(lambda m, p, y, mask: m.w.sum(), more=with_parameter(), forms=(1, 2, REPLICAS)),
     "parameter_and_error": Case(lambda m, p, y, mask: m.w.sum() + error(p, y).mean(), more=with_parameter(), forms=(1, 2, REPLICAS)),
+    # dropout that a model writes itself
+    **{f"own_dropout_{name}": Case(lambda m, p, y, mask, f=f: error(f(p), y).mean(), forms=(1, 2), refused={1: code, 2: code}) for name, code, f in (
+        ("rand_like", "P0321", lambda h: h * (torch.rand_like(h) > 0.1) / 0.9),
+        ("bernoulli", "P0321", lambda h: h * torch.bernoulli(torch.full_like(h, 0.9)) / 0.9),
+        ("path", "P0321", lambda h: h / 0.9 * (0.9 + torch.rand(h.shape[0], 1)).floor()),
+        ("zoneout", "P0321", lambda h: torch.where(torch.rand_like(h) > 0.1, h, torch.zeros_like(h))),
+        ("noise", "P0321", lambda h: h + 0.1 * torch.randn_like(h)),
+        ("alpha", "P0305", lambda h: F.alpha_dropout(h, 0.1, True)),
+        ("feature", "P0305", lambda h: F.dropout1d(h.unsqueeze(-1), 0.1, True).squeeze(-1)))},
+    "own_dropout_of_features": Case(lambda m, p, y, mask: error(p * F.dropout(torch.ones(3), 0.3, True), y).mean(), own_masks=True),
+    "own_dropout_native": Case(lambda m, p, y, mask: error(torch.native_dropout(p, 0.3, True)[0], y).mean(), own_masks=True),
     # parameters of nothing
     "empty_parameter": Case(lambda m, p, y, mask: error(p + m.w.sum(0), y).mean(), more=with_parameter(0, 3), forms=(1, 2)),
     "two_parameters_of_nothing": Case(lambda m, p, y, mask: error(p + m.w.sum(0) + m.v.sum(0), y).mean(), more=two_of_nothing, forms=(1, 2)),
@@ -301,6 +312,28 @@ NORMS = {
     "with_its_mean_read": lambda m, h: m.norm(h) * (1 + m.norm.running_mean),
     "once": lambda m, h: m.norm(h),
 }
+
+
+class Transformers(nn.Module):
+    """A language model of transformers with its own dropout."""
+
+    def __init__(self, case, kind, **config):
+        import transformers
+        super().__init__()
+        made = getattr(transformers, f"{kind}Config")(vocab_size=50, **config)
+        self.model = getattr(transformers, kind + ("LMHeadModel" if kind == "XLNet" else "ForMaskedLM"))(made)
+
+    def forward(self, input_ids, labels):
+        return self.model(input_ids=input_ids, labels=labels).loss
+
+
+def words(n):
+    return {"input_ids": torch.randint(3, 50, (n, 6)), "labels": torch.randint(0, 50, (n, 6))}
+
+
+ENCODER = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 16,
+           "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+XLNET = {"d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 16}
 
 
 class ByFrequency(nn.Module):
@@ -417,11 +450,16 @@ def sequences(n):
 
 for name, first in NO_WEIGHTS.items():
     CASES[f"no_weights_first_{name}"] = Case(None, model=functools.partial(NoWeightsFirst, first=first()), data=lambda n: {"x": torch.randn(n, 2, 4), "y": torch.randn(n, 3)},
-                                             forms=tuple(family(f, stages=s) for f, s in (("gpipe", 2), ("1f1b", 3), ("zero_bubble", 2))))
+                                             forms=(*(family(f, stages=s) for f, s in (("gpipe", 2), ("1f1b", 3), ("zero_bubble", 2))),
+                                                    family("1f1b").replace("starts", "modules")))
 CASES["frozen_table_first"] = Case(None, model=FrozenTable, data=lambda n: {"ids": torch.randint(0, 7, (n, 5)), "y": torch.randn(n, 3)},
                                    forms=(family("gpipe"), family("1f1b"), family("zero_bubble")))
 for name, turn in NORMS.items():
     CASES[f"norm_{name}"] = Case(None, model=functools.partial(NormTwice, turn=turn), data=rows, forms=(1,), kinds=("onnx", "pt2"), spread=False)
+for name, kind, config in (("deberta", "Deberta", ENCODER | {"max_relative_positions": 16}), ("deberta_v2", "DebertaV2", ENCODER), ("xlnet", "XLNet", XLNET | {"dropout": 0.1})):
+    CASES[f"dropout_of_{name}"] = Case(None, model=functools.partial(Transformers, kind=kind, **config), data=words, forms=(1, 2), own_masks=True)
+# Its positions are expanded over the batch behind another axis, which is seen once dropout has touched them.
+CASES["xlnet"] = Case(None, model=functools.partial(Transformers, kind="XLNet", **XLNET, dropout=0.0), data=words, forms=(1, 2), refused={2: "P0331"})
 CASES["dropout_of_positions"] = Case(None, model=DropoutOfPositions, data=sequences, own_masks=True)
 CASES["total_in_both_stages"] = Case(None, model=TotalInBothStages, forms=(1, family("gpipe", 4), family("1f1b", 8)))
 CASES["positions_in_both_stages"] = Case(None, model=PositionsInBothStages, forms=(1, family("gpipe", 8), family("1f1b", 8)))
@@ -499,7 +537,7 @@ def containers(case, every):
 def forms(case, every):
     if every:
         return case.forms + ((REPLICAS, family("1f1b"), family("gpipe", 8)) if case.spread else ())
-    some = tuple(form for form in case.forms if form in (2, 8) or isinstance(form, str)) or case.forms
+    some = tuple(form for form in case.forms if form in (2, 8) or isinstance(form, str) or case.own_masks) or case.forms
     return some + ((REPLICAS,) if case.spread else ())
 
 

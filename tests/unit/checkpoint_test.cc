@@ -96,7 +96,8 @@ TEST_CASE("another value of a fixed buffer is R0504") {
   const TempFolder folder;
   const std::vector<float> weight(2, 0.5f), mask{0, 1}, other{1, 0};
   const auto tensor = [](const char* name, const std::vector<float>& values, bool buffer) {
-    return plan::WeightTensor{name, DType::kF32, {2}, "", 0, 8, reinterpret_cast<const std::byte*>(values.data()), {}, buffer};
+    return plan::WeightTensor{name, DType::kF32, {2}, "", 0, 8, reinterpret_cast<const std::byte*>(values.data()),
+                              {},   buffer};
   };
   plan::Bundle bundle;
   bundle.manifest.ranks.resize(1);
@@ -114,7 +115,8 @@ TEST_CASE("another value of a fixed buffer is R0504") {
   const auto loaded = [&](const std::vector<std::pair<const char*, const std::vector<float>*>>& tensors) {
     std::vector<plan::TensorToWrite> list;
     for (const auto& [name, values] : tensors)
-      list.push_back({name, DType::kF32, {2}, [values = values](const auto& write) { return write(values->data(), 8); }, 8});
+      list.push_back(
+          {name, DType::kF32, {2}, [values = values](const auto& write) { return write(values->data(), 8); }, 8});
     REQUIRE(plan::write_safetensors(folder / "w.safetensors", list).ok());
     return WeightSource::open(opened->directory, folder / "w.safetensors", opened->manifest);
   };

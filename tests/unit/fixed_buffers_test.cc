@@ -44,17 +44,20 @@ TEST_CASE("masks, indices and numbers that must be known are fixed") {
   const std::set<std::string> b{"b"};
   CHECK(fixed({"y = aten.masked_fill.Scalar(%x, %b, 0.0)"}) == b);
   CHECK(fixed({"y = aten.masked_fill_.Scalar(%x, %b, 0.0)"}) == b);
-  CHECK(fixed({"v = aten.slice.Tensor(%b, 0, 0, %s)", "m = aten.eq.Scalar(%v, 0)", "y = aten.masked_fill.Scalar(%x, %m, 0.0)"}) == b);
+  CHECK(fixed({"v = aten.slice.Tensor(%b, 0, 0, %s)", "m = aten.eq.Scalar(%v, 0)",
+               "y = aten.masked_fill.Scalar(%x, %m, 0.0)"}) == b);
   CHECK(fixed({"y = aten.where.self(%b, %x, %w)"}) == b);
   CHECK(fixed({"y = aten.scaled_dot_product_attention.default(%x, %x, %x, %b)"}) == b);
   CHECK(fixed({"y = aten.embedding.default(%w, %b)"}) == b);
   CHECK(fixed({"y = aten.index.Tensor(%w, [%b])"}) == b);
   CHECK(fixed({"y = aten.gather.default(%x, 1, %b)"}) == b);
   CHECK(fixed({"y = aten.pow.Tensor_Tensor(%x, %b)"}) == b);
-  CHECK(fixed({"m = aten.logical_and.default(%b, %d)", "y = aten.where.self(%m, %x, %w)"}) == std::set<std::string>{"b", "d"});
+  CHECK(fixed({"m = aten.logical_and.default(%b, %d)", "y = aten.where.self(%m, %x, %w)"}) ==
+        std::set<std::string>{"b", "d"});
 }
 
 TEST_CASE("a mask that is also a number is read, an index that is one stays fixed") {
-  CHECK(fixed({"y = aten.mul.Tensor(%x, %b)", "m = aten.eq.Scalar(%b, 0)", "z = aten.masked_fill.Scalar(%y, %m, 0.0)"}).empty());
+  CHECK(fixed({"y = aten.mul.Tensor(%x, %b)", "m = aten.eq.Scalar(%b, 0)", "z = aten.masked_fill.Scalar(%y, %m, 0.0)"})
+            .empty());
   CHECK(fixed({"y = aten.embedding.default(%w, %b)", "z = aten.add.Tensor(%x, %b)"}) == std::set<std::string>{"b"});
 }

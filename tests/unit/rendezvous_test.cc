@@ -228,7 +228,8 @@ TEST_CASE("the index among the ranks of a node is the launcher's own") {
   CHECK(missing.error().code == "R0105");
   CHECK(missing.error().message.find("none of the environment variables LOCAL_RANK, SLURM_LOCALID") == 0);
   const Variables many = with(kTorchrun, {{"LOCAL_RANK", "64"}});
-  CHECK(read_local_rank(environment(many), getter(many)).error().message.find("LOCAL_RANK is '64'") != std::string::npos);
+  CHECK(read_local_rank(environment(many), getter(many)).error().message.find("LOCAL_RANK is '64'") !=
+        std::string::npos);
   const Variables wrong = with(kSlurm, {{"SLURM_LOCALID", "first"}});
   CHECK(read_local_rank(environment(wrong), getter(wrong)).error().message.find("SLURM_LOCALID is 'first'") !=
         std::string::npos);

@@ -11,9 +11,9 @@ namespace {
 
 enum class Use : uint8_t {
   kNone,
-  kMask,   // its value could be read in a step
-  kRead,   // of its value, by an operator on data
-  kForm,   // an index, or a number that must be known
+  kMask,  // its value could be read in a step
+  kRead,  // of its value, by an operator on data
+  kForm,  // an index, or a number that must be known
 };
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
@@ -76,7 +76,8 @@ class Finder {
     for (size_t i = 0; i < c.call.args.size(); ++i)
       note(c.call.args[i], i < parameters.size() ? use_as(parameters[i]) : Use::kRead);
     for (const auto& [key, item] : c.call.kwargs) {
-      const auto named = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == key; });
+      const auto named =
+          std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == key; });
       note(item, named == parameters.end() ? Use::kRead : use_as(*named));
     }
   }

@@ -1,7 +1,8 @@
-// Of which persistent buffers a plan is made: those that are masks, indices or numbers of an operator's form. The compiler
-// looks into them (a mask that is the lower triangle is causal attention, an index that counts up is a slice), so they
-// stay constants, and piper-run refuses to load another value. All other persistent buffers are read by steps like
-// frozen parameters, and nothing is folded from them. Used when a model file is opened, for the roles of its tensors.
+// Of which persistent buffers a plan is made: those that are masks, indices or numbers of an operator's form. The
+// compiler looks into them (a mask that is the lower triangle is causal attention, an index that counts up is a slice),
+// so they stay constants, and piper-run refuses to load another value. All other persistent buffers are read by steps
+// like frozen parameters, and nothing is folded from them. Used when a model file is opened, for the roles of its
+// tensors.
 #pragma once
 
 #include <set>

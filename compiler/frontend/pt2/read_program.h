@@ -15,8 +15,8 @@ namespace piper::frontend::pt2 {
 
 struct Placeholder {
   enum class Kind : uint8_t { kParameter, kBuffer, kConstant, kUserInput } kind = Kind::kUserInput;
-  std::string name;    // in the calls: "p_h_0_ln1_weight"
-  std::string target;  // in the state dict: "h.0.ln1.weight"; "" for user inputs
+  std::string name;         // in the calls: "p_h_0_ln1_weight"
+  std::string target;       // in the state dict: "h.0.ln1.weight"; "" for user inputs
   bool persistent = false;  // of a buffer: part of the state dict
 };
 
