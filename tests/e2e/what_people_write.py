@@ -145,6 +145,10 @@ CASES = {
     "first_row": Case(lambda m, p, y, mask: error(p, y).mean() + p[0].sum(), refused=MIXES),
     "first_rows": Case(lambda m, p, y, mask: error(p, y).mean() + p[:1].sum(), refused=MIXES),
     "expanded_pairs": Case(lambda m, p, y, mask: p.unsqueeze(1).expand(p.shape[0], p.shape[0], 3).pow(2).sum(), refused=MIXES),
+    # one of several results
+    "one_of_unbound": Case(lambda m, p, y, mask: error(p, y).mean() + p.unbind(1)[1].pow(2).mean(), kinds=("onnx", "pt2"), forms=(1, 2)),
+    "places_of_largest": Case(lambda m, p, y, mask: F.cross_entropy(p, y.max(1)[1]), kinds=("onnx", "pt2"), forms=(1, 2)),
+    "last_of_extremes": Case(lambda m, p, y, mask: (error(p, y) * (1 + y.aminmax(dim=1)[1])).mean(), kinds=("onnx", "pt2"), forms=(1, 2)),
     # parameters of nothing
     "empty_parameter": Case(lambda m, p, y, mask: error(p + m.w.sum(0), y).mean(), more=with_parameter(0, 3), forms=(1, 2)),
     "two_parameters_of_nothing": Case(lambda m, p, y, mask: error(p + m.w.sum(0) + m.v.sum(0), y).mean(), more=two_of_nothing, forms=(1, 2)),
