@@ -125,6 +125,7 @@ CASES = {
     "ones_like_summed": Case(lambda m, p, y, mask: error(p, y).sum() / torch.ones_like(mask).sum()),
     "new_full_summed": Case(lambda m, p, y, mask: error(p, y).sum() / y.new_full((y.shape[0], 2), 0.5).sum()),
     "zeros_concatenated": Case(lambda m, p, y, mask: torch.cat([p - y, torch.zeros(y.shape[0], 2)], 1).pow(2).mean()),
+    "zeros_in_front": Case(lambda m, p, y, mask: torch.cat([torch.zeros(y.shape[0], 2), p - y], 1).pow(2).mean()),
     "a_term_of_ones": Case(lambda m, p, y, mask: error(p, y).mean() + (0.1 * torch.ones_like(mask)).sum()),
     "parameter_expanded": Case(lambda m, p, y, mask: error(p, y).sum() + m.w.expand(y.shape[0], 4).pow(2).sum(), more=with_parameter(4), spread=True),
     "parameter_repeated": Case(lambda m, p, y, mask: error(p, y).sum() + (m.w * torch.ones(y.shape[0], 4)).pow(2).sum(), more=with_parameter(4)),
