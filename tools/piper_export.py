@@ -720,7 +720,7 @@ class _Check:
         """As compare: whether the model's second step is its first."""
         largest = max((_norm(g) for g in own.gradients.values()), default=0.0)
         bent = [name for name in {**own.gradients, **again.gradients} for error, norm in [own.difference(again, name)]
-                if error > max(0.1 * norm, 1e-5 * largest)]
+                if error > max(0.1 * norm, 1e-5 * largest, 1e-5 * abs(own.loss) / max(_norm(self.before[name]), 1e-3))]    # or rounding
         same_loss = abs(own.loss - again.loss) <= 1e-6 * abs(own.loss)
         if same_loss and not bent:
             return None
