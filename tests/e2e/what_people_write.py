@@ -146,6 +146,8 @@ CASES = {
     "first_row": Case(lambda m, p, y, mask: error(p, y).mean() + p[0].sum(), refused=MIXES),
     "first_rows": Case(lambda m, p, y, mask: error(p, y).mean() + p[:1].sum(), refused=MIXES),
     "expanded_pairs": Case(lambda m, p, y, mask: p.unsqueeze(1).expand(p.shape[0], p.shape[0], 3).pow(2).sum(), refused=MIXES),
+    # a product of positions and rates, as sinusoids have it
+    "einsum_of_positions": Case(lambda m, p, y, mask: error(p * torch.einsum("i,j->ij", torch.arange(2), m.w).cos()[1], y).mean(), more=with_parameter(3), forms=(1, 2)),
     # one of several results
     "one_of_unbound": Case(lambda m, p, y, mask: error(p, y).mean() + p.unbind(1)[1].pow(2).mean(), kinds=("onnx", "pt2"), forms=(1, 2)),
     "places_of_largest": Case(lambda m, p, y, mask: F.cross_entropy(p, y.max(1)[1]), kinds=("onnx", "pt2"), forms=(1, 2)),
