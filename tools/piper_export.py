@@ -11,7 +11,7 @@
 torch.onnx.export's defaults are made for inference: its optimizer merges and folds weights, and
 frozen parameters, regions without gradient, tags and names of tied weights are lost. This file
 exports with the right settings and writes what ONNX has no place for into the file's metadata:
-piper.tags, piper.frozen, piper.no_grad, piper.tied. A `.pt2` archive (torch.export.save) has a place
+piper.tags, piper.frozen, piper.no_grad, piper.results, piper.tied. A `.pt2` archive (torch.export.save) has a place
 for these; piper.dims adds the names of symbolic axes. It needs torch >= 2.13; ONNX files also need
 onnx and onnxscript.
 
@@ -29,6 +29,7 @@ import functools
 import importlib.util
 import inspect
 import math
+import operator
 import pathlib
 import random
 import re
@@ -720,7 +721,7 @@ class _Check:
         """As compare: whether the model's second step is its first."""
         largest = max((_norm(g) for g in own.gradients.values()), default=0.0)
         bent = [name for name in {**own.gradients, **again.gradients} for error, norm in [own.difference(again, name)]
-                if error > max(0.1 * norm, 1e-5 * largest)]
+                if error > max(0.1 * norm, 1e-5 * largest, 1e-5 * abs(own.loss) / max(_norm(self.before[name]), 1e-3))]    # or rounding
         same_loss = abs(own.loss - again.loss) <= 1e-6 * abs(own.loss)
         if same_loss and not bent:
             return None
@@ -823,7 +824,7 @@ def _save_onnx(model, onnx_program, path, external_data):
 
 
 def _notes(model, onnx_program) -> dict[str, str]:
-    tags, no_grad = [], []
+    tags, no_grad, results = [], [], {}
     for node in onnx_program.exported_program.graph.nodes:
         custom = dict(node.meta.get("custom") or {})
         if custom.pop(_NO_GRAD, False):
@@ -832,13 +833,16 @@ def _notes(model, onnx_program) -> dict[str, str]:
                  if isinstance(value, int) and not isinstance(value, bool) and not key.startswith("_") and " " not in key]
         if words and node.op == "call_function":
             tags.append(f"{node.name} {' '.join(words)}")
+        if node.target is operator.getitem:    # by their names alone, those that nothing reads would be missed
+            results.setdefault(node.args[0].name, {})[node.args[1]] = node.name
     groups: dict[int, list[str]] = {}
     frozen = []
     for name, parameter in model.named_parameters(remove_duplicate=False):
         groups.setdefault(id(parameter), []).append(name)
         if not parameter.requires_grad:
             frozen.append(name)
-    return {"piper.tags": "\n".join(tags), "piper.no_grad": "\n".join(no_grad), "piper.frozen": "\n".join(frozen),
+    named = (" ".join([call, *(of.get(i, "-") for i in range(max(of) + 1))]) for call, of in results.items())
+    return {"piper.tags": "\n".join(tags), "piper.no_grad": "\n".join(no_grad), "piper.frozen": "\n".join(frozen), "piper.results": "\n".join(named),
             "piper.tied": "\n".join(" ".join(names) for names in groups.values() if len(names) > 1)}
 
 

@@ -391,6 +391,7 @@ Status bind_variants(Compilation& c, diag::Diagnostics& diags) {
       locals.insert(module.step.local_batch(module.distribution.ranks(group).size()));
   ir::ModelVariant first = std::move(module.variants[0]);
   module.variants.clear();
+  if (locals.empty()) locals.insert(first.local_batch);  // a loss that is a constant has no region
   for (int64_t local : locals) {
     if (local == first.local_batch) continue;
     PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));

@@ -106,6 +106,13 @@ ExportMetadata read_export_metadata(const onnx::OnnxFile& file) {
     for (const std::string& line : lines_of(*text)) out.frozen.insert(line);
   if (const std::string_view* text = note(file, "piper.no_grad"))
     for (const std::string& line : lines_of(*text)) out.no_grad.insert(line);
+  if (const std::string_view* text = note(file, "piper.results")) {
+    out.results.emplace();
+    for (const std::string& line : lines_of(*text))
+      if (const std::vector<std::string> words = words_of(line); words.size() >= 2)
+        for (size_t i = 1; i < words.size(); ++i)
+          if (words[i] != "-") (*out.results)[words[0]].emplace_back(words[i], i - 1);
+  }
   if (const std::string_view* text = note(file, "piper.tied"))
     for (const std::string& line : lines_of(*text)) out.tied.push_back(words_of(line));
   return out;

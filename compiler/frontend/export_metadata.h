@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,9 +31,11 @@ struct ExportMetadata {
   int64_t declared_min_batch = 1;
 
   // piper's own notes.
-  std::map<std::string, ir::TagSet> tags;      // by FX node
-  std::set<std::string> frozen;                // parameter names
-  std::set<std::string> no_grad;               // FX nodes whose results carry no gradient
+  std::map<std::string, ir::TagSet> tags;  // by FX node
+  std::set<std::string> frozen;            // parameter names
+  std::set<std::string> no_grad;           // FX nodes whose results carry no gradient
+  // FX node of several results -> names and places of those that are read; nullopt: a file of another exporter.
+  std::optional<std::map<std::string, std::vector<std::pair<std::string, size_t>>>> results;
   std::vector<std::vector<std::string>> tied;  // groups of names of one parameter, the canonical one first
 };
 

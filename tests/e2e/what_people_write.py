@@ -159,6 +159,7 @@ CASES = {
     "ones_like_summed": Case(lambda m, p, y, mask: error(p, y).sum() / torch.ones_like(mask).sum()),
     "new_full_summed": Case(lambda m, p, y, mask: error(p, y).sum() / y.new_full((y.shape[0], 2), 0.5).sum()),
     "zeros_concatenated": Case(lambda m, p, y, mask: torch.cat([p - y, torch.zeros(y.shape[0], 2)], 1).pow(2).mean()),
+    "zeros_in_front": Case(lambda m, p, y, mask: torch.cat([torch.zeros(y.shape[0], 2), p - y], 1).pow(2).mean()),
     "a_term_of_ones": Case(lambda m, p, y, mask: error(p, y).mean() + (0.1 * torch.ones_like(mask)).sum()),
     "parameter_expanded": Case(lambda m, p, y, mask: error(p, y).sum() + m.w.expand(y.shape[0], 4).pow(2).sum(), more=with_parameter(4), spread=True),
     "parameter_repeated": Case(lambda m, p, y, mask: error(p, y).sum() + (m.w * torch.ones(y.shape[0], 4)).pow(2).sum(), more=with_parameter(4)),
@@ -214,6 +215,12 @@ CASES = {
         ("feature", "P0305", lambda h: F.dropout1d(h.unsqueeze(-1), 0.1, True).squeeze(-1)))},
     "own_dropout_of_features": Case(lambda m, p, y, mask: error(p * F.dropout(torch.ones(3), 0.3, True), y).mean(), own_masks=True),
     "own_dropout_native": Case(lambda m, p, y, mask: error(torch.native_dropout(p, 0.3, True)[0], y).mean(), own_masks=True),
+    # a product of positions and rates, as sinusoids have it
+    "einsum_of_positions": Case(lambda m, p, y, mask: error(p * torch.einsum("i,j->ij", torch.arange(2), m.w).cos()[1], y).mean(), more=with_parameter(3), forms=(1, 2)),
+    # one of several results
+    "one_of_unbound": Case(lambda m, p, y, mask: error(p, y).mean() + p.unbind(1)[1].pow(2).mean(), kinds=("onnx", "pt2"), forms=(1, 2)),
+    "places_of_largest": Case(lambda m, p, y, mask: F.cross_entropy(p, y.max(1)[1]), kinds=("onnx", "pt2"), forms=(1, 2)),
+    "last_of_extremes": Case(lambda m, p, y, mask: (error(p, y) * (1 + y.aminmax(dim=1)[1])).mean(), kinds=("onnx",), forms=(1, 2)),
     # parameters of nothing
     "empty_parameter": Case(lambda m, p, y, mask: error(p + m.w.sum(0), y).mean(), more=with_parameter(0, 3), forms=(1, 2)),
     "two_parameters_of_nothing": Case(lambda m, p, y, mask: error(p + m.w.sum(0) + m.v.sum(0), y).mean(), more=two_of_nothing, forms=(1, 2)),

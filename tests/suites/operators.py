@@ -67,13 +67,17 @@ class Traced(nn.Module):
 
     def __init__(self, module, x):
         super().__init__()
-        self.names = [name for name, _ in module.named_parameters()]
-        for name, parameter in module.named_parameters():
-            self.register_parameter(name, parameter)
+        named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        self.names = list(named)
+        for name, tensor in named.items():
+            if isinstance(tensor, nn.Parameter):
+                self.register_parameter(name, tensor)
+            else:
+                self.register_buffer(name, tensor, persistent=False)
 
-        def forward(x, *parameters):
-            return torch.func.functional_call(module, dict(zip(self.names, parameters, strict=True)), (x,))
-        self.graph, other = (make_fx(forward)(x[:size].clone(), *module.parameters()) for size in self.SIZES)
+        def forward(x, *tensors):
+            return torch.func.functional_call(module, dict(zip(self.names, tensors, strict=True)), (x,))
+        self.graph, other = (make_fx(forward)(x[:size].clone(), *named.values()) for size in self.SIZES)
         graph = self.graph.graph
         pairs = list(zip(graph.nodes, other.graph.nodes, strict=True))
         given = pairs[0][0]

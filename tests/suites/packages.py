@@ -21,10 +21,10 @@ TOKENS, SEQUENCE, CLASSES, PIXELS = 17, 8, 5, 32
 # Of options whose default says too little. An empty tuple: the option has no place in such a model.
 VALUES = {
     # x-transformers
-    "rotary_emb_dim": (4,), "rotary_interpolation_factor": (2.0,), "sandwich_coef": (1,), "par_ratio": (2,), "shift_tokens": (1,),
+    "rotary_emb_dim": (), "rotary_interpolation_factor": (2.0,), "sandwich_coef": (1,), "par_ratio": (2,), "shift_tokens": (1,),
     "softclamp_output_value": (), "num_residual_streams": (2,), "layers_execute_order": ((0, 1, 0, 1),), "custom_layers": (("a", "f", "f"),),
     "scale_residual_constant": (0.5,), "rotate_num_heads": (1,), "attn_sparse_topk": (2,), "attn_num_mem_kv": (2,), "attn_max_attend_past": (3,),
-    "attn_qk_norm_groups": (), "attn_kv_heads": (1,), "attn_value_dim_head": (6,), "attn_gate_values_rank": (), "attn_output_proj_depth": (2,),
+    "attn_qk_norm_groups": (), "attn_kv_heads": (1,), "attn_value_dim_head": (6,), "attn_gate_values_rank": (), "attn_output_proj_depth": (),
     "attn_logit_softclamp_value": (), "ff_mult": (2,), "ff_output_proj_depth": (2,), "ff_softclamp_value": (5.0,), "num_memory_tokens": (2,),
     "emb_dim": (6,), "num_output_heads": (), "tie_embedding_scale": (), "logits_dim": (), "emb_frac_gradient": (0.5,), "alibi_num_heads": (1,),
     # timm
@@ -62,7 +62,7 @@ class Loss(nn.Module):
 
 def x_transformer(kind, wrapper, layers):
     import x_transformers
-    small = {"dim": 8, "depth": 2, "heads": 2, "attn_dim_head": 4, "ff_mult": 2, "verbose": False}
+    small = {"dim": 16, "depth": 2, "heads": 2, "attn_dim_head": 8, "ff_mult": 2, "verbose": False}
     stack = getattr(x_transformers, kind)(**{**small, **layers})
     return x_transformers.TransformerWrapper(num_tokens=TOKENS, max_seq_len=SEQUENCE, attn_layers=stack, **wrapper)
 

@@ -73,7 +73,7 @@ def arguments(text):
     parser.add_argument("--containers", default="pt2,onnx")
     parser.add_argument("--forms", default="", help="forms with one of these words, all by default")
     parser.add_argument("--results", type=pathlib.Path, help="lines of JSON, an item each; items in it are left out")
-    parser.add_argument("--page", type=pathlib.Path, help="writes the table of the results to this file")
+    parser.add_argument("--page", type=pathlib.Path, help="writes the table of all that is in the results to this file, and runs nothing")
     return parser
 
 
@@ -90,6 +90,9 @@ def run(args, names, forms_of):
     """names: of all items. forms_of(name): its forms, or why it has none. Returns the rows of the share."""
     compared_training.quiet()
     programs, known = Programs(args.bin, args.work), read(args.results)
+    args.all_items = len(names)
+    if args.page:
+        return {name: known[name] for name in names if name in known}
     chosen = [n for n in names[args.first:args.first + args.count:args.every] if args.only in n]
     for name in chosen:
         if name in known:
@@ -153,17 +156,19 @@ def report(args, rows, group_of):
         print(f"{count:5} left out: {why}")
     print(f"{len(rows)} items, {failing} failures")
     if args.page:
-        write_page(args.page, rows, counts, group_of)
+        write_page(args.page, rows, args.all_items, counts, group_of)
     return 1 if failing or not counts else 0
 
 
-def write_page(page, rows, counts, group_of):
+def write_page(page, rows, all_items, counts, group_of):
     """The part of the page between the marks of this suite."""
     script = pathlib.Path(sys.argv[0]).name
     begin, end = f"<!-- {script}: written by tests/suites/{script} --page -->\n", f"<!-- /{script} -->\n"
     wheres = sorted(counts)
     kinds = sorted({kind for found in counts.values() for kind in found}, key=lambda k: (not k.startswith("right"), k))
-    lines = [f"| end | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]
+    left_out = sum(not row.get("ends") for row in rows.values())
+    lines = [f"{len(rows)} of the {all_items} items, {left_out} of which PyTorch or the suite has no such model for. Ends by container and form:", "",
+             f"| end | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]
     lines += [f"| {'refused: ' * bool(re.match('P[0-9]|the exp', kind))}{kind} | {' | '.join(str(counts[w][kind]) for w in wheres)} |" for kind in kinds]
     lines += [f"| all | {' | '.join(str(sum(counts[w].values())) for w in wheres)} |", ""]
     ends = collections.defaultdict(set)

@@ -329,6 +329,42 @@ TEST_CASE("a buffer that forward changes") {
   CHECK(opened(add, "kept", "y", false) == "P0314");
 }
 
+// The nodes of a call's results stand in any order, and those that nothing reads are in no file: the exporter says
+// which ones the others are. Where it does not, all must be there.
+TEST_CASE("results of a call are known by their names") {
+  const auto opened = [](const std::vector<std::string>& names, const std::string& note) {
+    test::ModelWriter m;
+    m.input("x", ElemCode::kFloat, {"B", "3"});
+    m.output("y");
+    const auto text = [](const std::string& call) {
+      return std::vector<std::pair<std::string, std::string>>{
+          {"pkg.torch.onnx.fx_node", "%" + call + ", kwargs = {})"}};
+    };
+    for (const std::string& name : names)
+      m.node("Gather", {"x"}, {name}, {},
+             text("unbind : [num_users=2] = call_function[target=torch.ops.aten.unbind.int](args = (%x, 1)"));
+    m.node("Sub", {names[0], names[1]}, {"d"}, {},
+           text("d : [num_users=1] = call_function[target=torch.ops.aten.sub.Tensor](args = (%getitem_1, %getitem_2)"));
+    m.node("ReduceSum", {"d"}, {"y"}, {},
+           text("y : [num_users=1] = call_function[target=torch.ops.aten.sum.default](args = (%d,)"));
+    if (!note.empty()) m.metadata("piper.results", note);
+    const TempFolder folder;
+    diag::Diagnostics diags;
+    const auto model = frontend::open_model(folder.write("unbound.onnx", m.bytes()), "fx", diags);
+    REQUIRE(model.ok());
+    const auto graph = (*model)->bind(batch_of(4), diags);
+    if (!graph.ok()) return graph.error().code;
+    std::string starts;
+    for (size_t i = 0; i < graph->num_ops(); ++i)
+      if (const auto* slice = std::get_if<ir::SliceAttrs>(&graph->op(ir::OpId(i)).attrs))
+        starts += std::to_string(slice->start);
+    return starts;
+  };
+  CHECK(opened({"getitem_2", "getitem_1"}, "unbind - getitem_1 getitem_2\n") == "12");
+  CHECK(opened({"getitem_2", "getitem_1", "getitem"}, "") == "12");
+  CHECK(opened({"getitem_2", "getitem_1"}, "") == "P0304");
+}
+
 // Text cannot be fed: the message names the input.
 TEST_CASE("an input of a type that is no number") {
   constexpr auto kString = static_cast<ElemCode>(8);

@@ -191,6 +191,10 @@ class Importer {
   // Names the results, checks them against the file and files them for later calls.
   Status keep(const ProgramCall& c, Item result, size_t values_before) {
     if (result.is_list()) {
+      if (c.results_are_all && c.results.size() != result.list.size())
+        return diags_.error("P0304") << "node " << describe_call(c) << " gives " << result.list.size()
+                                     << " results, and the file does not say which of them '" << c.results[0].first
+                                     << "' is: export it with tools/piper_export.py";
       for (const auto& [name, i] : c.results) {
         if (i >= result.list.size()) continue;
         PIPER_RETURN_IF_ERROR(check_and_name(c, name, result.list[i], values_before));

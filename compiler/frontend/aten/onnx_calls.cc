@@ -1,6 +1,7 @@
 #include "compiler/frontend/aten/onnx_calls.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <unordered_map>
 
@@ -29,10 +30,18 @@ std::vector<std::pair<std::string, size_t>> outputs_in_turn(const onnx::OnnxNode
   return out;
 }
 
-// Nodes with several results carry one text: result i is output i of the node that makes them, or
-// the i-th output named getitem. A node with several outputs may also be a part of what makes one result, such as a
-// loop, where others are named getitem.
-std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& file, const std::vector<size_t>& nodes) {
+// getitem_12: 12; getitem: 0.
+size_t number_of(const std::string& name) {
+  const size_t end = name.rfind('_');
+  return end == std::string::npos ? 0 : static_cast<size_t>(std::strtoull(name.c_str() + end + 1, nullptr, 10));
+}
+
+// Where the file does not say it. Nodes with several results carry one text: result i is output i of the node that
+// makes them, or that with the i-th number of all named getitem, which stand in any order; `all`: they must be
+// all that the call gives, or it is not known which they are. A node with several outputs may also be a part of what
+// makes one result, such as a loop, where others are named getitem.
+std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& file, const std::vector<size_t>& nodes,
+                                                         bool& all) {
   const onnx::OnnxNode* several = nullptr;
   std::vector<std::pair<std::string, size_t>> named;
   for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
@@ -43,8 +52,12 @@ std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& f
   }
   for (size_t n : nodes)
     for (const std::string& name : file.nodes[n].outputs)
-      if (is_getitem(name)) named.emplace_back(name, named.size());
-  return named.empty() && several != nullptr ? outputs_in_turn(*several) : named;
+      if (is_getitem(name)) named.emplace_back(name, number_of(name));
+  if (named.empty()) return several != nullptr ? outputs_in_turn(*several) : named;
+  std::sort(named.begin(), named.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (size_t i = 0; i < named.size(); ++i) named[i].second = i;
+  all = true;
+  return named;
 }
 
 // The running statistics after a batch norm are copies of those before it in ONNX, and the ones of its results that
@@ -108,8 +121,13 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
     c.call = std::move(call).value();
     c.module = onnx::node_scope(node);
     c.line = onnx::node_line(node);
-    c.results = result_names(file, group.nodes);
-    place_statistics(file, group.nodes, metadata.placeholders, c);
+    if (metadata.results) {
+      if (const auto found = metadata.results->find(c.call.name); found != metadata.results->end())
+        c.results = found->second;
+    } else {
+      c.results = result_names(file, group.nodes, c.results_are_all);
+      place_statistics(file, group.nodes, metadata.placeholders, c);
+    }
     c.no_grad = metadata.no_grad.count(c.call.name) != 0;
     if (const auto tags = metadata.tags.find(c.call.name); tags != metadata.tags.end()) c.tags = tags->second;
   });

@@ -70,7 +70,13 @@ Item outer(Call& c) {
 }
 
 Item einsum(Call& c) {
-  const std::vector<ValueId> operands = c.tensors("tensors");
+  std::vector<ValueId> operands = c.tensors("tensors");
+  std::vector<Item> items;
+  std::vector<const Item*> pointers;
+  for (ValueId v : operands) items.push_back(made(v));
+  for (const Item& x : items) pointers.push_back(&x);
+  const DType type = promoted(c.graph(), pointers);
+  for (ValueId& v : operands) v = c.cast(v, type);
   const std::string equation = c.text("equation");
   std::vector<std::vector<int64_t>> shapes;
   for (ValueId v : operands) shapes.push_back(c.shape(v));
