@@ -5,9 +5,11 @@
 graph {
   prov 0 model "drop" "head" ""
   %x = input "x" : f32[2, 3]
+  %w = parameter ["w"] : f32[3]
   %seed_step = seed_step
   %sample_offset = sample_offset
-  %m = mean(%x) {dims=[0]}
+  %h = mul(%x, %w)
+  %m = mean(%h) {dims=[0]}
   %y = dropout(%m, %seed_step, %sample_offset) {p=0.5, key=1} prov 0
   output "y" = %y
 }
