@@ -193,9 +193,9 @@ void row_gradient(const T* x, int64_t s, T* dx, int64_t ds, const T* w, int64_t 
 }
 
 // Walks the rows of (scores [N, C, d..], target [N, d..]) in the target's row-major order.
-class Rows {
+class ClassRows {
  public:
-  Rows(const at::Tensor& scores, const at::Tensor& target) {
+  ClassRows(const at::Tensor& scores, const at::Tensor& target) {
     num_classes_ = scores.size(1);
     class_stride_ = scores.stride(1);
     for (int64_t axis = 0; axis < target.dim(); ++axis) {
@@ -291,7 +291,8 @@ double sum_of_weights(const Targets& targets, int64_t num_classes) {
 }
 
 template <class T>
-double cross_entropy(const Rows& rows, const at::Tensor& logits, const Targets& targets, double smoothing, float* lse) {
+double cross_entropy(const ClassRows& rows, const at::Tensor& logits, const Targets& targets, double smoothing,
+                     float* lse) {
   const int64_t num_classes = rows.num_classes(), s = rows.class_stride();
   const T* data = logits.const_data_ptr<T>();
   const double even = smoothing / static_cast<double>(num_classes);
@@ -316,8 +317,9 @@ double cross_entropy(const Rows& rows, const at::Tensor& logits, const Targets& 
 }
 
 template <class T>
-void cross_entropy_gradient(const Rows& rows, const Rows& out_rows, const at::Tensor& logits, const at::Tensor& dlogits,
-                            const Targets& targets, double smoothing, double g, const float* lse) {
+void cross_entropy_gradient(const ClassRows& rows, const ClassRows& out_rows, const at::Tensor& logits,
+                            const at::Tensor& dlogits, const Targets& targets, double smoothing, double g,
+                            const float* lse) {
   const int64_t num_classes = rows.num_classes(), s = rows.class_stride(), ds = out_rows.class_stride();
   const double even = smoothing / static_cast<double>(num_classes);
   const double all_weights = sum_of_weights<T>(targets, num_classes);
@@ -361,7 +363,7 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_sum(const Call& call) {
   const double smoothing = call.attr_double("label_smoothing");
   want_scalar(sum, "the output");
   if (lse.defined()) want_rows(lse, targets.target);
-  return make_kernel(call, [logits, targets, smoothing, sum, lse, rows = Rows(logits, targets.target),
+  return make_kernel(call, [logits, targets, smoothing, sum, lse, rows = ClassRows(logits, targets.target),
                             accumulate = call.accumulate()] {
     float* saved = lse.defined() ? lse.mutable_data_ptr<float>() : nullptr;
     PIPER_DISPATCH(logits,
@@ -377,8 +379,8 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_backward(const Call& call) {
   want_rows(lse, targets.target);
   want_shape(dlogits, logits.sizes(), "the output");
   want_same_dtype(dlogits, logits);
-  return make_kernel(call, [g, logits, lse, dlogits, targets, smoothing, rows = Rows(logits, targets.target),
-                            out_rows = Rows(dlogits, targets.target)]() mutable {
+  return make_kernel(call, [g, logits, lse, dlogits, targets, smoothing, rows = ClassRows(logits, targets.target),
+                            out_rows = ClassRows(dlogits, targets.target)]() mutable {
     const float* saved = lse.const_data_ptr<float>();
     PIPER_DISPATCH(logits, cross_entropy_gradient<scalar_t>(rows, out_rows, logits, dlogits, targets, smoothing,
                                                             get_scalar(g), saved));
@@ -407,7 +409,7 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_count(const Call& call) {
 
 namespace {
 template <class T>
-double nll(const Rows& rows, const at::Tensor& scores, const Targets& targets) {
+double nll(const ClassRows& rows, const at::Tensor& scores, const Targets& targets) {
   double sum = 0;
   for (int64_t row = 0; row < rows.count(); ++row) {
     const int64_t target = targets.of(rows.target_offset(row), rows.num_classes());
@@ -418,7 +420,7 @@ double nll(const Rows& rows, const at::Tensor& scores, const Targets& targets) {
   return sum;
 }
 template <class T>
-void nll_gradient(const Rows& rows, const at::Tensor& dx, const Targets& targets, double g) {
+void nll_gradient(const ClassRows& rows, const at::Tensor& dx, const Targets& targets, double g) {
   for (int64_t row = 0; row < rows.count(); ++row) {
     const int64_t target = targets.of(rows.target_offset(row), rows.num_classes());
     if (target < 0) continue;
@@ -432,9 +434,10 @@ std::unique_ptr<PreparedKernel> bind_nll_sum(const Call& call) {
   const at::Tensor scores = call.in(0), sum = call.out(0);
   const Targets targets = check_targets(call, call.in(1), call.in(2), scores);
   want_scalar(sum, "the output");
-  return make_kernel(call, [scores, targets, sum, rows = Rows(scores, targets.target), accumulate = call.accumulate()] {
-    PIPER_DISPATCH(scores, put_scalar(sum, nll<scalar_t>(rows, scores, targets), accumulate));
-  });
+  return make_kernel(call,
+                     [scores, targets, sum, rows = ClassRows(scores, targets.target), accumulate = call.accumulate()] {
+                       PIPER_DISPATCH(scores, put_scalar(sum, nll<scalar_t>(rows, scores, targets), accumulate));
+                     });
 }
 
 std::unique_ptr<PreparedKernel> bind_nll_backward(const Call& call) {
@@ -442,7 +445,7 @@ std::unique_ptr<PreparedKernel> bind_nll_backward(const Call& call) {
   want_scalar(g, "the gradient");
   want_shape(dx, call.attr_ints("shape"), "the output");
   const Targets targets = check_targets(call, call.in(1), call.in(2), dx);
-  return make_kernel(call, [g, dx, targets, rows = Rows(dx, targets.target)]() mutable {
+  return make_kernel(call, [g, dx, targets, rows = ClassRows(dx, targets.target)]() mutable {
     dx.zero_();
     PIPER_DISPATCH(dx, nll_gradient<scalar_t>(rows, dx, targets, get_scalar(g)));
   });

@@ -11,8 +11,8 @@ import pathlib
 import re
 import sys
 
-# Sources with flags of their own, which CMake compiles by themselves.
-APART = re.compile(r"^\s*(?:piper_element_loops\(([^)]*)\)|set_(?:source_files_properties\(|property\(SOURCE )([^)]*?)\s(?:PROPERTIES|APPEND PROPERTY)\s+COMPILE_)",
+# Sources with flags of their own, which CMake compiles by themselves; flags under an `if` (indented) are not those of every build.
+APART = re.compile(r"^(?:piper_element_loops\(([^)]*)\)|set_(?:source_files_properties\(|property\(SOURCE )([^)]*?)\s(?:PROPERTIES|APPEND PROPERTY)\s+COMPILE_)",
                    re.MULTILINE)
 LIBRARY = re.compile(r"^piper_library\(\s*(\w+)([^)]*)\)", re.MULTILINE)
 # Comments, strings and lines of the preprocessor, in which braces mean nothing.

@@ -352,11 +352,12 @@ TEST_CASE("results of a call are known by their names") {
     diag::Diagnostics diags;
     const auto model = frontend::open_model(folder.write("unbound.onnx", m.bytes()), "fx", diags);
     REQUIRE(model.ok());
-    const auto graph = (*model)->bind(batch_of(4), diags);
-    if (!graph.ok()) return graph.error().code;
+    const auto bound = (*model)->bind(batch_of(4), diags);
+    if (!bound.ok()) return bound.error().code;
+    const ir::Graph& graph = bound.value().graph;
     std::string starts;
-    for (size_t i = 0; i < graph->num_ops(); ++i)
-      if (const auto* slice = std::get_if<ir::SliceAttrs>(&graph->op(ir::OpId(i)).attrs))
+    for (size_t i = 0; i < graph.num_ops(); ++i)
+      if (const auto* slice = std::get_if<ir::SliceAttrs>(&graph.op(ir::OpId(i)).attrs))
         starts += std::to_string(slice->start);
     return starts;
   };
