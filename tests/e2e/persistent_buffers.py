@@ -330,7 +330,7 @@ CASES = {
     "router": Case(Router, {"bias": torch.tensor([0.5, -0.2, 0.1, -0.4])}, forms=(1, 2, REPLICAS), spread=True),
     "class_weights": Case(ClassWeights, {"of_class": torch.tensor([0.5, 2.0, 1.0, 0.25])}, data=labelled, forms=(1, 2, REPLICAS), spread=True),
     "offsets": Case(Offsets, {"offsets": torch.tensor([8, 0, 4])}, data=fields, spread=True),
-    "two_names": Case(TwoNames, {"one": SIX, "other": SIX}),
+    "two_names": Case(TwoNames, {"one": SIX, "other": SIX}, spread=True),
     "shared_norm": Case(SharedNorm, {f"{name}.running_mean": SIX / 6 for name in ("norm", "again")}, forms=(1,),
                         left_out={"pt2": {f"{name}.num_batches_tracked" for name in ("norm", "again")}}, containers=("pt2",)),
     "half_type": Case(HalfType, {"scale": SIX.bfloat16()}),
