@@ -340,7 +340,7 @@ CASES = {
     "mask_and_number": Case(MaskAndNumber, {"kept": 2 * torch.tril(torch.ones(5, 5), 1)}, data=sequences),
     "triangle_of_numbers": Case(TriangleOfNumbers, data=sequences, fixed={"bias": torch.ones(7, 7)}, spread=True),
     "triangle_of_truth": Case(TriangleOfTruth, {"masked_bias": torch.tensor(-2.0)}, data=sequences, fixed={"bias": torch.ones(7, 7, dtype=torch.bool)}, spread=True),
-    "mask_of_attention": Case(MaskOfAttention, data=sequences, fixed={"mask": torch.zeros(5, 5)}),
+    "mask_of_attention": Case(MaskOfAttention, data=sequences, fixed={"mask": torch.zeros(5, 5)}, containers=("pt2",)),
     "position_ids": Case(PositionIds, data=sequences, fixed={"position_ids": torch.arange(8).flip(0).unsqueeze(0)}, spread=True),
     "table_of_distances": Case(TableOfDistances, data=sequences, fixed={"index": torch.zeros(5, 5, dtype=torch.long)}),
 }
