@@ -48,7 +48,8 @@ void become_program(const ChildStart& start, pid_t parent, const Pipe& out, cons
   for (const int descriptor : start.inherited) fcntl(descriptor, F_SETFD, 0);
   if (!start.folder.empty() && chdir(start.folder.c_str()) != 0) return;
   // A shell's background processes have signals ignored that are passed on here.
-  for (const int number : {SIGPIPE, SIGXFSZ, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT}) signal(number, SIG_DFL);
+  for (const int number : {SIGPIPE, SIGXFSZ, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT})
+    signal(number, SIG_DFL);
   sigprocmask(SIG_SETMASK, &start.blocked, nullptr);
   execve(arguments[0], arguments, variables);
 }

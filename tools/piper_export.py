@@ -835,24 +835,24 @@ def _notes(model, onnx_program) -> dict[str, str]:
             tags.append(f"{node.name} {' '.join(words)}")
         if node.target is operator.getitem:    # by their names alone, those that nothing reads would be missed
             results.setdefault(node.args[0].name, {})[node.args[1]] = node.name
-    groups: dict[int, list[str]] = {}
-    frozen = []
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        groups.setdefault(id(parameter), []).append(name)
-        if not parameter.requires_grad:
-            frozen.append(name)
+    groups = _names_in_state(model)
+    frozen = [name for name, parameter in model.named_parameters(remove_duplicate=False) if not parameter.requires_grad]
     named = (" ".join([call, *(of.get(i, "-") for i in range(max(of) + 1))]) for call, of in results.items())
     return {"piper.tags": "\n".join(tags), "piper.no_grad": "\n".join(no_grad), "piper.frozen": "\n".join(frozen), "piper.results": "\n".join(named),
             "piper.tied": "\n".join(" ".join(names) for names in groups.values() if len(names) > 1)}
 
 
-def _check_parameters(model, onnx_program):
-    kept = set(onnx_program.model.graph.initializers)
+def _names_in_state(model):
+    """Of each tensor of the state dict, its names; what counts batches is no part of a plan."""
     groups: dict[int, list[str]] = {}
-    state = model.state_dict(keep_vars=True)
-    for name, tensor in state.items():
+    for name, tensor in model.state_dict(keep_vars=True).items():
         if isinstance(tensor, torch.Tensor) and name.rpartition(".")[2] != "num_batches_tracked":
             groups.setdefault(id(tensor), []).append(name)
+    return groups
+
+
+def _check_parameters(model, onnx_program):
+    kept, groups = set(onnx_program.model.graph.initializers), _names_in_state(model)
     lost = [names[0] for names in groups.values() if not kept & set(names)]
     if lost:
         print(f"piper_export: the loss does not depend on {', '.join(lost[:10])}"

@@ -141,6 +141,17 @@ class TwoNames(Small):
         return h * self.one + self.other
 
 
+class SharedNorm(Small):
+    """Running statistics under two names, updated twice a step."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = self.again = nn.BatchNorm1d(6, affine=False)
+
+    def between(self, h):
+        return self.again(torch.tanh(self.norm(h)))
+
+
 class HalfType(Small):
     def __init__(self):
         super().__init__()
@@ -304,6 +315,7 @@ class Case:
     forms: tuple = (2,)
     fixed: dict = dataclasses.field(default_factory=dict)      # values that are refused
     spread: bool = False                                       # ONNX as well
+    containers: tuple = ("pt2", "onnx")
     left_out: dict = dataclasses.field(default_factory=dict)   # of a container: what its file does not have
 
 
@@ -318,7 +330,9 @@ CASES = {
     "router": Case(Router, {"bias": torch.tensor([0.5, -0.2, 0.1, -0.4])}, forms=(1, 2, REPLICAS), spread=True),
     "class_weights": Case(ClassWeights, {"of_class": torch.tensor([0.5, 2.0, 1.0, 0.25])}, data=labelled, forms=(1, 2, REPLICAS), spread=True),
     "offsets": Case(Offsets, {"offsets": torch.tensor([8, 0, 4])}, data=fields, spread=True),
-    "two_names": Case(TwoNames, {"one": SIX, "other": SIX}),
+    "two_names": Case(TwoNames, {"one": SIX, "other": SIX}, spread=True),
+    "shared_norm": Case(SharedNorm, {f"{name}.running_mean": SIX / 6 for name in ("norm", "again")}, forms=(1,),
+                        left_out={"pt2": {f"{name}.num_batches_tracked" for name in ("norm", "again")}}, containers=("pt2",)),
     "half_type": Case(HalfType, {"scale": SIX.bfloat16()}),
     "positions": Case(Positions, {"pe": torch.linspace(-1, 1, 36).reshape(9, 4)}, data=sequences, spread=True),
     "rotary": Case(Rotary, {"inv_freq": torch.tensor([0.5, 0.2])}, data=sequences),
@@ -326,7 +340,7 @@ CASES = {
     "mask_and_number": Case(MaskAndNumber, {"kept": 2 * torch.tril(torch.ones(5, 5), 1)}, data=sequences),
     "triangle_of_numbers": Case(TriangleOfNumbers, data=sequences, fixed={"bias": torch.ones(7, 7)}, spread=True),
     "triangle_of_truth": Case(TriangleOfTruth, {"masked_bias": torch.tensor(-2.0)}, data=sequences, fixed={"bias": torch.ones(7, 7, dtype=torch.bool)}, spread=True),
-    "mask_of_attention": Case(MaskOfAttention, data=sequences, fixed={"mask": torch.zeros(5, 5)}),
+    "mask_of_attention": Case(MaskOfAttention, data=sequences, fixed={"mask": torch.zeros(5, 5)}, containers=("pt2",)),
     "position_ids": Case(PositionIds, data=sequences, fixed={"position_ids": torch.arange(8).flip(0).unsqueeze(0)}, spread=True),
     "table_of_distances": Case(TableOfDistances, data=sequences, fixed={"index": torch.zeros(5, 5, dtype=torch.long)}),
 }
@@ -474,8 +488,8 @@ def main():
         data = case.data(STEPS * BATCH)
         save_file({k: v.contiguous() for k, v in data.items()}, runs.folder / "data.safetensors")
         losses, state = trained_by_torch(case, data)
-        for kind in ("pt2", "onnx") if case.spread or args.all else ("pt2",):
-            for form in EVERYWHERE if args.all and case.data is vectors else case.forms:
+        for kind in case.containers if case.spread or args.all else ("pt2",):
+            for form in EVERYWHERE if args.all and case.data is vectors and case.forms != (1,) else case.forms:
                 runs.try_one(name, case, kind, form, losses, state)
     if not args.only:
         kept_in_checkpoints(runs)

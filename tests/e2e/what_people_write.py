@@ -343,6 +343,15 @@ ENCODER = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, 
 XLNET = {"d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 16}
 
 
+class InstanceStatistics(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.norm = nn.Conv1d(2, 4, 3), nn.InstanceNorm1d(4, track_running_stats=True)
+
+    def forward(self, x, y):
+        return (self.norm(self.a(x.reshape(-1, 2, 4))).mean((1, 2)) - y).square().mean()
+
+
 class ByFrequency(nn.Module):
     def __init__(self, case):
         super().__init__()
@@ -467,6 +476,7 @@ for name, kind, config in (("deberta", "Deberta", ENCODER | {"max_relative_posit
     CASES[f"dropout_of_{name}"] = Case(None, model=functools.partial(Transformers, kind=kind, **config), data=words, forms=(1, 2), own_masks=True)
 # Its positions are expanded over the batch behind another axis, which is seen once dropout has touched them.
 CASES["xlnet"] = Case(None, model=functools.partial(Transformers, kind="XLNet", **XLNET, dropout=0.0), data=words, forms=(1, 2), refused={2: "P0331"})
+CASES["instance_statistics"] = Case(None, model=InstanceStatistics, data=rows, forms=(1,), refused={1: "P0306", REPLICAS: "P0306"}, spread=True)
 CASES["dropout_of_positions"] = Case(None, model=DropoutOfPositions, data=sequences, own_masks=True)
 CASES["total_in_both_stages"] = Case(None, model=TotalInBothStages, forms=(1, family("gpipe", 4), family("1f1b", 8)))
 CASES["positions_in_both_stages"] = Case(None, model=PositionsInBothStages, forms=(1, family("gpipe", 8), family("1f1b", 8)))
