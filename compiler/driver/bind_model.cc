@@ -374,6 +374,9 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
         << c.model->declared_min_batch() << "; the model may have been specialised";
   PIPER_RETURN_IF_ERROR(check_input_names(c.strategy.model, variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_no_f64(variant.chunked.graph, diags));
+  if (const ir::Value& loss = variant.chunked.graph.value(variant.chunked.graph.loss);
+      loss.kind == ir::ValueKind::kConstant)
+    return diags.error("P0421") << "the loss '" << loss.name << "' does not depend on any trained parameter";
   PIPER_RETURN_IF_ERROR(check_kept_modules(c, variant.chunked.graph, diags));
   tell_unsaid(c, variant.chunked.graph, diags);
   c.sample_flops = passes::model_flops(variant.chunked.graph) / static_cast<double>(local);
@@ -391,7 +394,6 @@ Status bind_variants(Compilation& c, diag::Diagnostics& diags) {
       locals.insert(module.step.local_batch(module.distribution.ranks(group).size()));
   ir::ModelVariant first = std::move(module.variants[0]);
   module.variants.clear();
-  if (locals.empty()) locals.insert(first.local_batch);  // a loss that is a constant has no region
   for (int64_t local : locals) {
     if (local == first.local_batch) continue;
     PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));

@@ -37,6 +37,9 @@ def with_loss(model, trained, given, constants, weights, scaled=""):
 
     for name, value in constants.items():
         constant(name, value)
+    for tensor in graph.initializer:    # the test's own are no parameters
+        constant(tensor.name, numpy_helper.to_array(tensor))
+    del graph.initializer[:]
     for name, value in trained.items():
         graph.initializer.append(numpy_helper.from_array(value, name))
     if scaled:

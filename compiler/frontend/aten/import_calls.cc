@@ -188,10 +188,27 @@ class Importer {
     for (Item& x : result.list) stop_gradient(call, x);
   }
 
+  // Whether results that are counted from the first one that is read could only be those from the call's first on: all
+  // later places have other types.
+  bool is_known_place(const ProgramCall& c, const Item& result) const {
+    size_t last = 0;
+    for (const auto& [name, i] : c.results) last = std::max(last, i);
+    if (last >= result.list.size()) return false;
+    const auto type = [&](size_t i) {
+      const Item& x = result.list[i];
+      return x.is_tensor() ? model_.graph.type(x.tensor) : ir::TensorType();
+    };
+    for (size_t later = 1; last + later < result.list.size(); ++later)
+      if (std::all_of(c.results.begin(), c.results.end(),
+                      [&](const auto& named) { return type(named.second) == type(named.second + later); }))
+        return false;
+    return true;
+  }
+
   // Names the results, checks them against the file and files them for later calls.
   Status keep(const ProgramCall& c, Item result, size_t values_before) {
     if (result.is_list()) {
-      if (c.results_are_all && c.results.size() != result.list.size())
+      if (c.results_are_counted && !is_known_place(c, result))
         return diags_.error("P0304") << "node " << describe_call(c) << " gives " << result.list.size()
                                      << " results, and the file does not say which of them '" << c.results[0].first
                                      << "' is: export it with tools/piper_export.py";

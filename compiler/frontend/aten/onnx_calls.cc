@@ -37,11 +37,11 @@ size_t number_of(const std::string& name) {
 }
 
 // Where the file does not say it. Nodes with several results carry one text: result i is output i of the node that
-// makes them, or that with the i-th number of all named getitem, which stand in any order; `all`: they must be
-// all that the call gives, or it is not known which they are. A node with several outputs may also be a part of what
-// makes one result, such as a loop, where others are named getitem.
+// makes them, or is named getitem with a number that is i more than that of the first result. `counted`: they are so
+// named, and whether the first of them is the call's first is not known. A node with several outputs may also be a part
+// of what makes one result, such as a loop, where others are named getitem.
 std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& file, const std::vector<size_t>& nodes,
-                                                         bool& all) {
+                                                         bool& counted) {
   const onnx::OnnxNode* several = nullptr;
   std::vector<std::pair<std::string, size_t>> named;
   for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
@@ -54,9 +54,10 @@ std::vector<std::pair<std::string, size_t>> result_names(const onnx::OnnxFile& f
     for (const std::string& name : file.nodes[n].outputs)
       if (is_getitem(name)) named.emplace_back(name, number_of(name));
   if (named.empty()) return several != nullptr ? outputs_in_turn(*several) : named;
-  std::sort(named.begin(), named.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  for (size_t i = 0; i < named.size(); ++i) named[i].second = i;
-  all = true;
+  size_t first = named[0].second;
+  for (const auto& [name, number] : named) first = std::min(first, number);
+  for (auto& [name, number] : named) number -= first;
+  counted = true;
   return named;
 }
 
@@ -125,7 +126,7 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
       if (const auto found = metadata.results->find(c.call.name); found != metadata.results->end())
         c.results = found->second;
     } else {
-      c.results = result_names(file, group.nodes, c.results_are_all);
+      c.results = result_names(file, group.nodes, c.results_are_counted);
       place_statistics(file, group.nodes, metadata.placeholders, c);
     }
     c.no_grad = metadata.no_grad.count(c.call.name) != 0;

@@ -36,10 +36,10 @@ struct ProgramCall {
   std::string line;    // "model.py:12" of the user's program; "" where the file does not say
   // Names of the results of a call that gives a list: (name, index).
   std::vector<std::pair<std::string, size_t>> results;
-  bool results_are_all = false;  // told by their order alone: of as many as the call gives
-  bool no_grad = false;          // results carry no gradient
-  ir::TagSet tags;               // annotations of the user's program, sorted by tag
-                                 // All names that the arguments refer to, nested ones included.
+  bool results_are_counted = false;  // from the first that is read
+  bool no_grad = false;              // results carry no gradient
+  ir::TagSet tags;                   // annotations of the user's program, sorted by tag
+                                     // All names that the arguments refer to, nested ones included.
   std::vector<std::string> refs;
 };
 
