@@ -11,6 +11,7 @@ import dataclasses
 import math
 import pathlib
 import sys
+import time
 import warnings
 
 import numpy
@@ -118,11 +119,14 @@ class ByEvaluator:
             in_double(model.graph)
             self.evaluator = ReferenceEvaluator(model)
             self.start = {n: v.astype(numpy.float64) for n, v in form.trained.items()}
+            begin = time.process_time()
             first = self.loss(self.start, 0)
         except Exception as error:
             self.unfit = f"onnx: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:120]}"
             return
-        if not math.isfinite(first) or abs(first) > 1e4:
+        if time.process_time() - begin > 1:    # and there are some twenty more
+            self.unfit = "onnx: its evaluator takes more than a second"
+        elif not math.isfinite(first) or abs(first) > 1e4:
             self.unfit = "numbers that grow without bound"
 
     def loss(self, weights, step):
