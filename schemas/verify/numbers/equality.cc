@@ -56,7 +56,6 @@ class Comparison {
     made_.assign(static_cast<size_t>(table_.size()), 0);
     for (const NumberedProgram& run : plan_.programs()) {
       other_pieces_ = other_pieces_ || (run.program != nullptr && reference_.by_pieces && run.samples != report_.piece);
-      one_piece_ = one_piece_ || (run.program != nullptr && run.takes_totals);
       ambiguous_ = ambiguous_ || (run.program != nullptr && run.samples == 1);
       ambiguous_ = ambiguous_ || has_one_expert(run);
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
@@ -173,8 +172,8 @@ class Comparison {
     const Number* unknown = unknown_in(wanted);
     const bool covered = unknown == nullptr;  // the model's own
     if (covered) unknown = unknown_in(found);
-    // Pieces take a total from the step before, one piece makes it on the way: the same numbers in another order.
-    const bool by_totals = one_piece_ && (has_total(wanted) || has_total(found));
+    // Pieces take a total from the step before, the model makes it on the way: the same numbers in another order.
+    const bool by_totals = reference_.whole && (has_total(wanted) || has_total(found));
     if (covered && unknown != nullptr && unknown->unfit && !ambiguous_ && !by_totals && unknown->program >= 0) {
       const Program& program = bundle_.programs[static_cast<size_t>(unknown->program)];
       const std::string where = unknown->call < 0 ? "reads what came by" : tell_call(program, unknown->call) + ":";
@@ -200,7 +199,7 @@ class Comparison {
       return {};
     }
     if (by_totals) {
-      leave_open("a sum over the step as a factor or a divisor, in a plan of one piece", name);
+      leave_open("a sum over the step as a factor or a divisor", name);
       return {};
     }
     if (std::any_of(missing.begin(), missing.end(),
@@ -293,7 +292,6 @@ class Comparison {
   int32_t num_known_;  // numbers of the reference are below
   LinkedPrograms plan_;
   bool ambiguous_ = false;     // which axis numbers the samples, or the experts, was a choice in some program
-  bool one_piece_ = false;     // the piece of some program is the step, and it reads a sum over it
   bool other_pieces_ = false;  // than a reference for pieces is for
   std::vector<char> made_;     // [number] by the plan
   std::map<std::string, Terms> wanted_, found_;  // by slot

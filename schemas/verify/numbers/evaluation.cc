@@ -233,22 +233,11 @@ std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<Vie
   std::vector<View> as_read;
   if (run_.by_pieces) as_read = operands;
   std::vector<RowResult> results = apply_row(*row, call, table_, samples, operands);
-  if (run_.whole && std::any_of(results.begin(), results.end(), is_unknown)) {
-    // A sum by a total is the sum of its addends by that total, as pieces add it up.
-    std::vector<View> by_total = operands;
-    if (call.kernel == "div" && by_total[1].number >= 0) {
-      take_total(by_total[1], table_);
-      results = apply_row(*row, call, table_, samples, by_total);
-    }
-    if (std::any_of(results.begin(), results.end(), is_unknown)) {
-      by_total = operands;
-      for (View& view : by_total)
-        if (view.number >= 0) take_total(view, table_);
-      results = apply_row(*row, call, table_, samples, by_total);
-    }
-    operands = std::move(by_total);
-    run_.takes_totals = run_.takes_totals || std::none_of(results.begin(), results.end(), is_unknown);
-  }
+  if (run_.whole && std::any_of(results.begin(), results.end(), is_unknown))
+    results = apply_to_totals(*row, call, operands, samples, std::move(results));
+  if (std::all_of(results.begin(), results.end(), [](const RowResult& r) { return r.over == Over::kNothing; }) &&
+      take_sums_of_totals(*row, call, table_, samples, operands))
+    results = {{Over::kSum, -1, "", false, true}};
   if (run_.by_pieces && is_of_piece(as_read, results, table_)) {
     operands = as_read;
     return of_piece();
@@ -256,6 +245,28 @@ std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<Vie
   for (const RowResult& result : results)
     if (none < 0 && result.over == Over::kUnknown)
       none = run_.whole && result.numbers_for_each ? table_.unknown(result.why) : unfit(result.why);
+  return results;
+}
+
+// Where a sum over the samples of a run that is the step is no operand: with the step's sum in its place.
+std::vector<RowResult> Evaluation::apply_to_totals(const Row& row, const KernelCall& call, std::vector<View>& operands,
+                                                   int64_t samples, std::vector<RowResult> results) {
+  const auto sum = [&](const View& view) { return view.number >= 0 && table_[view.number].over == Over::kSum; };
+  const auto early = [&](const View& view) { return sum(view) && !table_[view.number].late; };
+  const auto divisor = [&](const View& view) { return sum(view) && &view == &operands[1]; };
+  // A sum by a total is the sum of its addends by that total, as pieces add it up: they have those before the first
+  // forward of which no parameter is a part.
+  const auto with_totals = [&](const auto& is) {
+    std::vector<View> by_total = operands;
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (is(operands[i])) take_total(by_total[i], table_);
+    std::vector<RowResult> made = apply_row(row, call, table_, samples, by_total);
+    if (std::any_of(made.begin(), made.end(), is_unknown)) return false;
+    operands = std::move(by_total);
+    results = std::move(made);
+    return true;
+  };
+  (call.kernel == "div" && with_totals(divisor)) || with_totals(early) || with_totals(sum);
   return results;
 }
 
@@ -307,6 +318,11 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
   }
   if (!take_apart(made, table_, run_.made)) return table_.unknown("a sum of too many values");
   run_.made.push_back(table_.result(std::move(made)));
+  if (result.total) {
+    View view = as_rows(out, run_.made.back());
+    take_total(view, table_);
+    return view.number;
+  }
   return run_.made.back();
 }
 

@@ -68,6 +68,8 @@ class Evaluation {
                int64_t samples, HeldValue& held);
 
  private:
+  std::vector<RowResult> apply_to_totals(const Row& row, const plan::KernelCall& call, std::vector<View>& operands,
+                                         int64_t samples, std::vector<RowResult> results);
   HeldValues& slot(int32_t slot) { return slot < 0 ? workspace_ : run_.slots[static_cast<size_t>(slot)]; }
   OperandRead read(const plan::Operand& operand);
   OperandRead read_shared(const StridedElements& elements, const HeldValue& value, View view);

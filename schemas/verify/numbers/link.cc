@@ -104,7 +104,8 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const
     run.program = &bundle.programs[p];
     run.index = static_cast<int32_t>(p);
     run.samples = std::max<int64_t>(named->local_batch, 1);
-    run.whole = run.samples == leaves_.batch();
+    run.batch = leaves_.batch();
+    run.whole = run.samples == run.batch;
     run.by_pieces = by_pieces;
     run.known = table.size();
     run.slots.resize(run.program->slots.size());

@@ -12,6 +12,7 @@
 #include "schemas/plan/names.h"
 #include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/constants.h"
+#include "schemas/verify/numbers/constants_of_samples.h"
 #include "schemas/verify/numbers/evaluation.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/shared_calls.h"
@@ -45,6 +46,10 @@ class ProgramCalls {
       return evaluation_.add(call.outputs[0], std::move(operands[0]));
     if (call.kernel == "fill" && !call.accumulate && call.outputs.size() == 1) return fill(call);
     if (is_mean_of_samples(call, operands)) return mean_of_samples(call, std::move(operands));
+    if (auto parts = selected_parts(call, operands, run_, table_)) {
+      run_.made.push_back(parts->number);
+      return evaluation_.put(call.outputs[0], parts->number, *parts);
+    }
     int32_t none = -1;  // the number of all results, where nothing is known of them
     const std::vector<RowResult> results = evaluation_.apply(call, operands, run_.samples, none);
     for (size_t i = 0; i < call.outputs.size(); ++i) {
@@ -94,7 +99,7 @@ class ProgramCalls {
 
   // A mean over the samples of a piece, of which it is known how many there are (constants.h).
   bool is_mean_of_samples(const KernelCall& call, const std::vector<View>& operands) const {
-    if (call.kernel != "mean" || run_.samples == plan::Reference::kSamples || operands.size() != 1) return false;
+    if (call.kernel != "mean" || operands.size() != 1) return false;
     const Operand& out = call.outputs[0];
     if (out.dtype != DType::kF32 || out.strides != plan::contiguous_strides(out.shape)) return false;
     std::vector<View> read = operands;
@@ -103,7 +108,8 @@ class ProgramCalls {
   }
   void mean_of_samples(const KernelCall& call, std::vector<View> operands) {
     const Operand& out = call.outputs[0];
-    const int64_t count = plan::elements(call.inputs[0]) / std::max<int64_t>(plan::elements(out), 1);
+    int64_t count = plan::elements(call.inputs[0]) / std::max<int64_t>(plan::elements(out), 1);
+    if (run_.samples == plan::Reference::kSamples) count = count / run_.samples * run_.batch;
     KernelCall sum = call, product;
     sum.kernel = "sum";
     product.kernel = "mul";

@@ -95,14 +95,7 @@ class Applied {
     if (count(Over::kSum) > 0) return unknown("no linear function of a sum over samples");
     for (size_t i = 0; i < operands_.size(); ++i)
       if ((row_.shared >> i & 1) != 0 && over(operands_[i]) != Over::kNothing) return unknown("a factor with samples");
-    // A mask is drawn by the place of an element in its sample, and the sample's in the step.
-    // What has no samples has one mask, by a constant in the place of the sample's.
-    const auto *outer = find_attr<int64_t>(call_, "outer"), *batch = find_attr<int64_t>(call_, "batch");
-    const bool by_constant =
-        outer != nullptr && operands_.size() > 2 && operands_[2].number >= 0 && table_[operands_[2].number].constant;
-    if (by_constant && over(operands_[0]) != Over::kNothing) return unknown("one mask for samples that have their own");
-    if (outer != nullptr && !by_constant && (*outer != 1 || (batch != nullptr && *batch != samples_)))
-      return unknown("samples that are not the outermost axis");
+    if (auto why = wrong_mask(); !why.empty()) return unknown(std::move(why));
     int64_t from_end = 0;
     if (auto why = align(from_end); !why.empty()) {
       RowResult result = unknown(std::move(why));
@@ -110,6 +103,23 @@ class Applied {
       return result;
     }
     return from_end == 0 ? RowResult() : by_each(static_cast<int64_t>(rank()) - from_end);
+  }
+
+  // A mask is drawn by the place of an element in its sample, and the sample's in the step, of which the call says how
+  // they are found; what has no samples has one mask, by a constant in the place of the sample's.
+  std::string wrong_mask() const {
+    const auto *outer = find_attr<int64_t>(call_, "outer"), *batch = find_attr<int64_t>(call_, "batch"),
+               *inner = find_attr<int64_t>(call_, "inner");
+    if (outer == nullptr || inner == nullptr || operands_.size() < 3) return "";
+    const View& x = operands_[0];
+    const bool by_constant = operands_[2].number >= 0 && table_[operands_[2].number].constant;
+    if (over(x) == Over::kNothing) return by_constant ? "" : "a mask for each sample of what has none";
+    if (by_constant) return "one mask for samples that have their own";
+    const auto axis = static_cast<size_t>(std::max(sample_axis(x), 0));
+    int64_t in_front = 1, from_there = 1;
+    for (size_t i = 0; i < x.axes.size(); ++i) (i < axis ? in_front : from_there) *= x.axes[i].extent;
+    const bool fits = *outer == in_front && *inner == from_there && (batch == nullptr || *batch == samples_);
+    return fits ? "" : "a mask whose samples are not those of its operand";
   }
 
   // The same, but operands may be sums over the samples: f(a + b) = f(a) + f(b) in each of `in`, where the others have

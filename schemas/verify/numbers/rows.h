@@ -37,6 +37,8 @@ struct RowResult {
   // Of kUnknown: an operand without samples has numbers of its own for each of them, as a table that the model makes
   // for its batch. Sound where the piece is the step, whose samples are all there.
   bool numbers_for_each = false;
+  // Of kSum: the step's, so that it is a sum no more (sums.h).
+  bool total = false;
 };
 
 // nullptr: the kernel has no row.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schemas/plan/dtype.h"
+
 namespace piper::verify {
 namespace {
 
@@ -49,6 +51,28 @@ void differences(Terms wanted, Terms found, Terms& missing, Terms& foreign) {
   std::set_difference(found.begin(), found.end(), wanted.begin(), wanted.end(), std::back_inserter(foreign), less);
 }
 
+namespace {
+
+// The one sum that terms are, each of which is all of a value; -1: none.
+int32_t one_sum(const Terms& terms, int64_t bytes, NumberTable& table) {
+  NumberTable::Made made;
+  for (const Term& term : terms) {
+    const Number& number = table[term.view.number];
+    if (number.over != Over::kSum || number.bytes != bytes || term.begin != 0 || term.end != bytes ||
+        !is_whole(term.view, table))
+      return -1;
+    made.addends.push_back(term.view.number);
+  }
+  if (made.addends.size() == 1) return made.addends[0];
+  made.kernel = "add";
+  made.over = Over::kSum;
+  made.bytes = bytes;
+  std::sort(made.addends.begin(), made.addends.end());
+  return table.result(std::move(made));
+}
+
+}  // namespace
+
 int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
   std::sort(terms.begin(), terms.end(), less);
   std::string key = "total of";
@@ -60,7 +84,7 @@ int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
     key += '\n' + term.key;
   }
   return terms.empty() ? table.unknown("a sum over the step that nothing is added to")
-                       : table.total(key, bytes, !counts);
+                       : table.total(key, bytes, one_sum(terms, bytes, table), !counts);
 }
 
 void take_total(View& view, NumberTable& table) {
@@ -77,6 +101,28 @@ void take_total(View& view, NumberTable& table) {
   Terms terms;
   append_terms(contribution, -1, table, terms);
   view.number = total_of(std::move(terms), bytes, table);
+}
+
+bool take_sums_of_totals(const Row& row, const plan::KernelCall& call, const NumberTable& table, int64_t samples,
+                         std::vector<View>& operands) {
+  const plan::Operand& out = call.outputs[0];
+  if (call.outputs.size() != 1 || out.strides != plan::contiguous_strides(out.shape)) return false;
+  std::vector<size_t> totals;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].number < 0) continue;
+    if (!is_whole(operands[i], table)) return false;
+    if (table[operands[i].number].sum >= 0) totals.push_back(i);
+  }
+  const auto with_sums = [&](const std::vector<size_t>& of) {
+    std::vector<View> by_sum = operands;
+    for (const size_t i : of) by_sum[i].number = table[operands[i].number].sum;
+    const std::vector<RowResult> results = apply_row(row, call, table, samples, by_sum);
+    if (results.size() != 1 || results[0].over != Over::kSum) return false;
+    operands = std::move(by_sum);
+    return true;
+  };
+  if (totals.empty() || with_sums(totals)) return !totals.empty();
+  return totals.size() > 1 && std::any_of(totals.begin(), totals.end(), [&](size_t i) { return with_sums({i}); });
 }
 
 bool same_terms(Terms a, Terms b) {

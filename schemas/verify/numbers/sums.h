@@ -9,6 +9,7 @@
 
 #include "schemas/verify/numbers/number.h"
 #include "schemas/verify/numbers/program.h"
+#include "schemas/verify/numbers/rows.h"
 
 namespace piper::verify {
 
@@ -28,6 +29,10 @@ void differences(Terms wanted, Terms found, Terms& missing, Terms& foreign);
 // A sum over the samples of a piece that is the whole step is the step's sum: the same elements are added up. Nothing
 // is changed where the view is no whole sum.
 void take_total(View& view, NumberTable& table);
+// A linear function of a total is the total of that function: as models compute it of the sum. Whether a call that
+// makes no sum is one, its operands then being the sums.
+bool take_sums_of_totals(const Row& row, const plan::KernelCall& call, const NumberTable& table, int64_t samples,
+                         std::vector<View>& operands);
 // The number of a whole sum over the step, which programs read: a count of terms. Unknown where a term is.
 int32_t total_of(Terms terms, int64_t bytes, NumberTable& table);
 
