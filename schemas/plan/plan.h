@@ -422,6 +422,7 @@ struct ConstantContent {
   std::string name, sha256;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
+  std::optional<float> value = {};  // of one f32 element
 };
 
 struct Bundle {

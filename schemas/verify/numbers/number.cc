@@ -100,6 +100,7 @@ int32_t NumberTable::result(Made made) {
   number.over = made.over;
   number.bytes = made.bytes;
   number.divided = made.divided;
+  number.times = made.times;
   number.program = made.program;
   number.call = made.call;
   number.constant = !made.operands.empty() &&

@@ -59,6 +59,7 @@ struct Number {
   int32_t call = -1;             // index into the program's calls
   std::vector<View> operands;    // of that call
   std::string kernel;            // "" of a leaf
+  double times = 1;              // of a share (shares.h): by which factor
   std::vector<int32_t> addends;  // of a sum of several values: these, sorted (linear.h); none of them is such a sum
 };
 
@@ -83,6 +84,7 @@ class NumberTable {
     int64_t bytes = 0;
     int32_t program = -1, call = -1;
     bool divided = false;
+    double times = 1;
   };
   int32_t result(Made made);
   // The copies that have been made of a value.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/plan/dtype.h"
+#include "schemas/verify/numbers/shares.h"
 
 namespace piper::verify {
 namespace {
@@ -44,11 +45,24 @@ void append_terms(const Contribution& contribution, int32_t program, const Numbe
   }
 }
 
-void differences(Terms wanted, Terms found, Terms& missing, Terms& foreign) {
+void differences(Terms wanted, Terms found, const NumberTable& table, Terms& missing, Terms& foreign) {
   std::sort(wanted.begin(), wanted.end(), less);
   std::sort(found.begin(), found.end(), less);
   std::set_difference(wanted.begin(), wanted.end(), found.begin(), found.end(), std::back_inserter(missing), less);
   std::set_difference(found.begin(), found.end(), wanted.begin(), wanted.end(), std::back_inserter(foreign), less);
+  // Shares of one value are the same up to rounding.
+  for (size_t i = 0; i < missing.size();) {
+    const auto same = std::find_if(foreign.begin(), foreign.end(), [&](const Term& term) {
+      return term.begin == missing[i].begin && term.end == missing[i].end &&
+             same_shares(missing[i].view.number, term.view.number, table);
+    });
+    if (same == foreign.end()) {
+      ++i;
+      continue;
+    }
+    foreign.erase(same);
+    missing.erase(missing.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 namespace {
@@ -89,21 +103,37 @@ int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
 
 void take_total(View& view, NumberTable& table) {
   const Number& number = table[view.number];
-  if (number.over != Over::kSum || !is_whole(view, table)) return;
-  const int64_t bytes = number.bytes;
+  if (number.over != Over::kSum) return;
+  const int64_t bytes = number.bytes, elements = bytes / dtype_bytes(view.dtype);
   Contribution contribution;
   contribution.end = bytes;
-  contribution.view = view;
-  std::vector<ViewAxis>& axes = contribution.view.axes;
-  const int64_t elements = bytes / dtype_bytes(view.dtype);
-  axes.clear();
-  if (elements != 1) axes.push_back({elements, 1, false});
+  contribution.view = {view.number, view.dtype, 0, {}};
+  if (elements != 1) contribution.view.axes.push_back({elements, 1, false});
   Terms terms;
   append_terms(contribution, -1, table, terms);
   view.number = total_of(std::move(terms), bytes, table);
 }
 
-bool take_sums_of_totals(const Row& row, const plan::KernelCall& call, const NumberTable& table, int64_t samples,
+bool take_shares(const plan::KernelCall& call, double pieces, std::vector<View>& operands, NumberTable& table) {
+  const int64_t bytes = plan::elements(call.outputs[0]) * dtype_bytes(call.outputs[0].dtype);
+  bool sum = false;
+  for (const View& view : operands) {
+    if (view.number < 0) return false;
+    const Number& number = table[view.number];
+    sum = sum || number.over == Over::kSum;
+    if (number.over == Over::kSum) continue;
+    if (number.over != Over::kNothing || !is_whole(view, table) || number.bytes != bytes) return false;
+  }
+  const auto share = [&](View view) {
+    view.number = share_of(view, bytes, pieces, table);
+    return view;
+  };
+  for (View& view : operands)
+    if (sum && table[view.number].over == Over::kNothing) view = share(view);
+  return sum;
+}
+
+bool take_sums_of_totals(const Row& row, const plan::KernelCall& call, NumberTable& table, int64_t samples,
                          std::vector<View>& operands) {
   const plan::Operand& out = call.outputs[0];
   if (call.outputs.size() != 1 || out.strides != plan::contiguous_strides(out.shape)) return false;
@@ -116,6 +146,7 @@ bool take_sums_of_totals(const Row& row, const plan::KernelCall& call, const Num
   const auto with_sums = [&](const std::vector<size_t>& of) {
     std::vector<View> by_sum = operands;
     for (const size_t i : of) by_sum[i].number = table[operands[i].number].sum;
+    if (row.form == RowForm::kAdd) take_shares(call, 1, by_sum, table);
     const std::vector<RowResult> results = apply_row(row, call, table, samples, by_sum);
     if (results.size() != 1 || results[0].over != Over::kSum) return false;
     operands = std::move(by_sum);
@@ -125,9 +156,22 @@ bool take_sums_of_totals(const Row& row, const plan::KernelCall& call, const Num
   return totals.size() > 1 && std::any_of(totals.begin(), totals.end(), [&](size_t i) { return with_sums({i}); });
 }
 
-bool same_terms(Terms a, Terms b) {
+bool take_back_cast(const plan::KernelCall& call, View& operand, NumberTable& table) {
+  const DType to = call.outputs[0].dtype;
+  if (call.kernel != "cast" || is_floating(to) || operand.number < 0 || !is_whole(operand, table)) return false;
+  const int32_t sum = table[operand.number].sum;
+  if (sum < 0 || table[sum].kernel != "cast") return false;
+  const View& whole_numbers = table[sum].operands[0];
+  if (whole_numbers.dtype != to || !is_whole(whole_numbers, table)) return false;
+  View total = whole_numbers;
+  take_total(total, table);
+  operand.number = total.number;
+  return true;
+}
+
+bool same_terms(Terms a, Terms b, const NumberTable& table) {
   Terms missing, foreign;
-  differences(std::move(a), std::move(b), missing, foreign);
+  differences(std::move(a), std::move(b), table, missing, foreign);
   return missing.empty() && foreign.empty();
 }
 
