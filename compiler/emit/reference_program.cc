@@ -224,7 +224,9 @@ class Merge {
       return {};
     }
     const int64_t each = together(a_, a.type, b_, b.type);
-    if (a.slot != of_step.slot || each == 0 || each != together(a_, a.type, *step_, of_step.type)) {
+    const bool fits =
+        step_->samples == a_.samples ? a.type == of_step.type : each == together(a_, a.type, *step_, of_step.type);
+    if (a.slot != of_step.slot || each == 0 || !fits) {
       wrong_ = "constant \"" + name + "\" has the samples in its shape in a way that is not followed";
       return {};
     }

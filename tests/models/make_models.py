@@ -233,7 +233,7 @@ class TinyPositions(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first, self.last, self.pull = nn.Linear(6, 8), nn.Linear(8, 3), nn.Parameter(torch.ones(1))
+        self.first, self.last, self.pull = nn.Linear(6, 8), nn.Linear(8, 3), nn.Parameter(torch.tensor(1.0))
 
     def forward(self, x, target):
         place = torch.arange(x.shape[0]) * 0.1
