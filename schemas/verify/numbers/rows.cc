@@ -302,7 +302,7 @@ class Applied {
           added != nullptr && (added->empty() || added->front() != 0))
         return "samples that are added or left out";
     if (const auto* by_frequency = find_attr<bool>(call_, "scale_grad_by_freq");
-        by_frequency != nullptr && *by_frequency)
+        by_frequency != nullptr && *by_frequency && is_lookup())
       return kByFrequency;
     return "";
   }
