@@ -10,19 +10,20 @@
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/reference_program.h"
 #include "compiler/passes/keep_forwards.h"
+#include "compiler/passes/normalise_losses.h"
+#include "compiler/passes/track_batch.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::driver {
 namespace {
 
-// Sizes of pieces of which neither is a multiple of the other, each one of seven of its step, which hardly any strategy
-// has: so that sums over a piece and over the step differ, and so do numbers that depend on the samples or the pieces.
-constexpr int32_t kPieces = 7;
+// Steps of so many samples, neither a multiple of the other, so that numbers that depend on the samples differ.
 constexpr int64_t kFewer = 3, kMore = 5;
 
-// A step of so many pieces of so many samples.
+// A step of so many pieces of so many samples. Of one piece nothing is cut, and nothing is asked of which axis of a
+// value numbers the samples.
 struct Bound {
-  int64_t samples = 0, pieces = 0;
+  int64_t samples = 0, pieces = 1;
   int64_t batch() const { return samples * pieces; }
 };
 
@@ -40,14 +41,26 @@ Compilation one_device(const Compilation& c, const Bound& step) {
 struct Differentiated {
   ir::Graph graph;
   std::optional<ir::Graph> uncast;  // where the strategy has a precision: without insert_casts
+  bool adds_up = true;              // the loss is a sum over samples
 };
+
+// Whether the loss, and so each gradient, is a sum over samples. It decides only which reference a step of one piece
+// has.
+bool adds_up(const ir::Module& module) {
+  const ir::ModelVariant& variant = module.variants[0];
+  ir::Graph graph = variant.chunked.graph;
+  diag::Diagnostics unheard;
+  return passes::normalise_losses(graph, passes::track_batch(variant), {2, true, {}}, {}, unheard).ok();
+}
+
 Result<Differentiated> differentiated(const Compilation& c, const Bound& step, const diag::Diagnostics& diags) {
   diag::Diagnostics unheard = diags;  // what can be said of the model was said when the plans were made
   Compilation one = one_device(c, step), other = one_device(c, step);
   const ir::Precision& precision = one.module.precision;
-  bool casts = false;
+  bool casts = false, sum = true;
   for (const Pass& pass : pipeline()) {
     if (pass.name == "leave_exchanges") break;
+    if (pass.name == "normalise_losses" && step.pieces == 1) sum = adds_up(one.module);
     if (casts) PIPER_RETURN_IF_ERROR(pass.run(other, unheard));
     if (pass.name == "insert_casts" && (precision.compute || precision.master)) {
       casts = true;
@@ -60,7 +73,7 @@ Result<Differentiated> differentiated(const Compilation& c, const Bound& step, c
     if (pass.name == "choose_step") one.module.step.num_microbatches = static_cast<int32_t>(step.pieces);
   }
   if (one.module.variants.size() != 1) return Status::failure("", "it has no piece of its own");
-  Differentiated result{std::move(one.module.variants[0].chunked.graph), std::nullopt};
+  Differentiated result{std::move(one.module.variants[0].chunked.graph), std::nullopt, sum};
   if (casts) result.uncast = std::move(other.module.variants[0].chunked.graph);
   return result;
 }
@@ -86,7 +99,7 @@ bool bounds_rows(const strategy::Directive& directive) {
          strategy::find_arg<strategy::Capacity>(directive, "capacity") != nullptr;
 }
 
-// The model for steps of two sizes.
+// The model for whole steps of two sizes.
 struct TwoSizes {
   Bound few, many;
   Differentiated fewer, more;
@@ -97,22 +110,25 @@ Result<TwoSizes> of_two_sizes(const Compilation& c, const diag::Diagnostics& dia
   if (std::any_of(c.strategy.directives.begin(), c.strategy.directives.end(), bounds_rows))
     return Status::failure("", "a capacity drops rows of pieces");
   const int64_t least = std::max<int64_t>(c.model->declared_min_batch(), 1) - 1;
-  TwoSizes model{{kFewer + least, kPieces}, {kMore + least, kPieces}, {}, {}};
+  TwoSizes model{{kFewer + least}, {kMore + least}, {}, {}};
   PIPER_ASSIGN(model.fewer, differentiated(c, model.few, diags));
   PIPER_ASSIGN(model.more, differentiated(c, model.many, diags));
   return model;
 }
 
-// For any number of samples.
-Result<References> of_samples(const TwoSizes& model) {
-  const auto merged = [&](const ir::Graph& fewer, const ir::Graph& more) {
-    return emit::merge_references(emit::reference_program(fewer, model.few.samples, model.few.batch()),
-                                  emit::reference_program(more, model.many.samples, model.many.batch()));
+// For any number of samples. `step`: the model for the strategy's own, where constants are told of it.
+Result<References> of_samples(const TwoSizes& model, const Differentiated* step, int64_t batch) {
+  const auto merged = [&](const ir::Graph& fewer, const ir::Graph& more, const ir::Graph* whole) {
+    const auto few = emit::reference_program(fewer, model.few.samples);
+    const auto many = emit::reference_program(more, model.many.samples);
+    return whole == nullptr ? emit::merge_references(few, many)
+                            : emit::merge_references(few, many, emit::reference_program(*whole, batch));
   };
   References result;
-  PIPER_ASSIGN(result.reference, merged(model.fewer.graph, model.more.graph));
+  PIPER_ASSIGN(result.reference, merged(model.fewer.graph, model.more.graph, step == nullptr ? nullptr : &step->graph));
   if (model.fewer.uncast) {
-    PIPER_ASSIGN(result.uncast, merged(*model.fewer.uncast, *model.more.uncast));
+    PIPER_ASSIGN(result.uncast,
+                 merged(*model.fewer.uncast, *model.more.uncast, step == nullptr ? nullptr : &*step->uncast));
   }
   return result;
 }
@@ -121,7 +137,7 @@ Result<References> of_samples(const TwoSizes& model) {
 // the steps of is_of_pieces alone.
 Result<References> of_pieces(const Differentiated& model, const Bound& step) {
   const auto reference = [&](const ir::Graph& graph) {
-    return emit::reference_for_pieces(emit::reference_program(graph, step.samples, step.batch()));
+    return emit::reference_for_pieces(emit::reference_program(graph, step.samples));
   };
   References result;
   PIPER_ASSIGN(result.reference, reference(model.graph));
@@ -146,31 +162,37 @@ bool is_of_pieces(const Compilation& c, const Bound& step) {
          orders_rows(c.module.variants[0].chunked.graph);
 }
 
-// Whether constants of several elements have the batch in their shape. A step of one piece holds them whole, and no
-// kernel says what each sample has of them.
-bool holds_constants_of_samples(const ir::Graph& graph) {
-  for (size_t i = 0; i < graph.num_ops(); ++i) {
-    const ir::Op& op = graph.op(ir::OpId(i));
-    const auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs);
-    if (expand != nullptr && expand->samples >= 0 && graph.type(op.operands[0]).elements() > 1 &&
-        graph.value(op.operands[0]).kind == ir::ValueKind::kConstant)
-      return true;
-    if (op.kind == ir::OpKind::kAdd && graph.value(op.operands[1]).kind == ir::ValueKind::kSampleOffset) return true;
-  }
-  return false;
+bool has_constants_of_samples(const References& references) {
+  const auto& constants = references.reference.constants;
+  return std::any_of(constants.begin(), constants.end(), [](const auto& constant) { return constant.has_samples(); });
 }
 
 enum class Part { kStep, kEvaluation };
 
 Result<References> references(const Compilation& c, const Result<TwoSizes>& sizes, Part part,
                               const diag::Diagnostics& diags) {
+  // All samples of a step that is one piece are there, so kernels may read them together.
+  const int64_t batch = c.module.step.batch;
+  const bool is_one_piece = c.module.variants[0].local_batch == batch;
+  const auto merged = [&](const TwoSizes& model) -> Result<References> {
+    auto made = of_samples(model, nullptr, batch);
+    if (is_one_piece && made.ok() && has_constants_of_samples(*made))
+      return Status::failure("", "it has constants for each sample");
+    if (is_one_piece || made.ok()) return made;
+    PIPER_ASSIGN(Differentiated step, differentiated(c, {batch}, diags));
+    if (part == Part::kEvaluation) {
+      PIPER_ASSIGN(step, forwards_of(c, step, diags));
+    }
+    return of_samples(model, &step, batch);
+  };
   const auto made_of_samples = [&]() -> Result<References> {
     if (!sizes.ok()) return sizes.status();
-    if (part == Part::kStep) return of_samples(*sizes);
+    if (is_one_piece && !sizes->fewer.adds_up) return Status::failure("", "it reads samples together");
+    if (part == Part::kStep) return merged(*sizes);
     TwoSizes forwards{sizes->few, sizes->many, {}, {}};
     PIPER_ASSIGN(forwards.fewer, forwards_of(c, sizes->fewer, diags));
     PIPER_ASSIGN(forwards.more, forwards_of(c, sizes->more, diags));
-    return of_samples(forwards);
+    return merged(forwards);
   };
   const auto made_of_pieces = [&]() -> Result<References> {
     if (c.module.variants.size() != 1) return Status::failure("", "pieces are of several sizes");
@@ -183,9 +205,7 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
     }
     return of_pieces(model, step);
   };
-  const bool is_one_piece = c.module.variants[0].local_batch == c.module.step.batch;
-  const bool for_pieces = sizes.ok() && is_one_piece && holds_constants_of_samples(sizes->fewer.graph);
-  auto made = for_pieces ? made_of_pieces() : made_of_samples();
+  auto made = made_of_samples();
   if (made.ok()) return made;
   auto of_one_size = made_of_pieces();
   if (of_one_size.ok()) return of_one_size;

@@ -1,8 +1,9 @@
 // The model's training step on one device, which the bundle carries for the proof (plan::Reference).
 //
-// The model is bound to pieces of two sizes, without the strategy's directives, schedule and regions, and taken through
-// the passes up to add_backward; what differs between the two must be a multiple of the samples. So nothing that a
-// directive does enters it, and its bytes are the same under every strategy of one model, loss and precision. Where
+// The model is bound to whole batches of two sizes, without the strategy's directives, schedule and regions, and taken
+// through the passes up to add_backward; what differs between the two must be a multiple of the samples, or a constant.
+// So nothing that a directive does enters it, nor what passes find out of the batch, which they need to cut it, and its
+// bytes are the same under every strategy of one model, loss and precision. Where
 // there is a precision, the same is made once more without the pass that inserts casts, for the proof to hold the casts
 // to it. An evaluation has a reference of its own, of the same model's forwards (passes/keep_forwards.h).
 #pragma once

@@ -16,26 +16,28 @@
 
 namespace piper::emit {
 
-// For pieces of so many samples.
+// For so many samples.
 struct ReferenceProgram {
-  int64_t samples = 0, batch = 0;  // of the piece that the graph is bound to, and of the step
+  int64_t samples = 0;  // that the graph is bound to
   plan::Program program;
   std::vector<std::string> lines;  // [call] of the model's source
   struct Constant {
     int32_t slot = -1;
-    DType dtype = DType::kF32;
+    ir::TensorType type;
     ir::WeightSource source;
   };
   std::vector<Constant> constants;  // by slot
 };
-ReferenceProgram reference_program(const ir::Graph& graph, int64_t samples, int64_t batch);
+ReferenceProgram reference_program(const ir::Graph& graph, int64_t samples);
 
-// As a reference for pieces of that size, in steps of that batch: with its own numbers. Failures as those of
-// merge_references.
+// As a reference for pieces of that size: with its own numbers. Failures as those of merge_references.
 Result<plan::Reference> reference_for_pieces(const ReferenceProgram& program);
 
-// What two such programs of one model have in common: numbers that differ must be multiples of their samples. Failures,
-// without a code, say which one is not.
+// What two such programs of one model for whole steps have in common: numbers that differ must be multiples of their
+// samples, constants grow with them or be alike for each. Failures, without a code, say which one is not.
 Result<plan::Reference> merge_references(const ReferenceProgram& a, const ReferenceProgram& b);
+// The same, where constants that are neither are those of the step, a third such program.
+Result<plan::Reference> merge_references(const ReferenceProgram& a, const ReferenceProgram& b,
+                                         const ReferenceProgram& step);
 
 }  // namespace piper::emit

@@ -66,6 +66,7 @@ Result<Program> parse_program(std::string_view text, const std::string& file);
 std::string print_reference(const Reference& reference);
 Result<Reference> parse_reference(std::string_view text, const std::string& file);
 // What a constants file of these tensors holds. P0603 where a source cannot be read.
+std::optional<float> one_element(DType dtype, std::string_view bytes);  // of a constant that is one f32
 Result<std::vector<ConstantContent>> constant_contents(const std::vector<WeightTensor>& constants);
 // `like` gives the plan of the rank that a text refers to; without it such a text is refused.
 using PlanOfRank = std::function<Result<RankPlan>(int32_t rank)>;

@@ -160,10 +160,12 @@ class ProgramParser {
     if (reader_.ok() && (!take_number(bytes, true, slot.bytes) || !bytes.empty()))
       reader_.fail(kSyntax, at,
                    "slot " + in_quotes(slot.name) + ": bytes are a number, or \"3n\": so many for each sample");
-    Reference::Constant constant{static_cast<int32_t>(program_.slots.size()) - 1, "", 0};
+    Reference::Constant constant{static_cast<int32_t>(program_.slots.size()) - 1, "", 0, 0, false};
     const bool digest = reader_.optional_key("sha256"), scalar = !digest && reader_.optional_key("per_sample");
-    if (digest) constant.sha256 = reader_.string();
+    constant.alike = !digest && !scalar && reader_.optional_key("sha256_of_each");
+    if (digest || constant.alike) constant.sha256 = reader_.string();
     if (scalar) constant.per_sample = reader_.real();
+    if (digest && reader_.optional_key("each")) constant.each = reader_.integer();
     Reference::Input input{static_cast<int32_t>(program_.slots.size()) - 1, Feed::kNone};
     const bool fed = reader_.optional_key("feed");
     if (fed) input.feed = feed();
@@ -174,9 +176,13 @@ class ProgramParser {
     if (fed) reference.inputs.push_back(input);
     slot.reads = slot.role != SlotRole::kOutput;
     slot.writes = slot.role == SlotRole::kOutput || slot.role == SlotRole::kGradient;
-    if ((slot.role == SlotRole::kConstant) != (digest || scalar) || (digest && constant.sha256.empty()))
+    const bool told = digest || scalar || constant.alike;
+    if ((slot.role == SlotRole::kConstant) != told || (told && !scalar && constant.sha256.empty()))
       reader_.fail(kSyntax, at, "slot " + in_quotes(slot.name) + ": a constant, and nothing else, says what it holds");
-    if (digest || scalar) reference.constants.push_back(std::move(constant));
+    if (constant.each < 0 || (constant.has_samples() && slot.bytes % Reference::kSamples != 0))
+      reader_.fail(kRange, at,
+                   "slot " + in_quotes(slot.name) + ": a constant that has samples is of so many bytes for each");
+    if (told) reference.constants.push_back(std::move(constant));
   }
 
   void slot() {

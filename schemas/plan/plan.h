@@ -398,11 +398,15 @@ struct ProvenanceEntry {
 struct Reference {
   static constexpr int64_t kSamples = int64_t{1} << 32;
   // Of a constant in a slot either the SHA-256 of its bytes, or, where that is "", its one element: so much for each
-  // sample of the step.
+  // sample of the step. Of one that has the samples in its shape these bytes are those of the step's batch, `each`
+  // elements of a sample stand together there; or they are one sample's, and all samples have the same.
   struct Constant {
     int32_t slot = -1;
     std::string sha256;
     double per_sample = 0;
+    int64_t each = 0;    // 0: no samples are in its shape, or all have the same
+    bool alike = false;  // all samples have the same, one behind the other
+    bool has_samples() const { return each > 0 || alike; }
   };
   // What of a token stream is fed to a slot of an input; of others there is none.
   struct Input {
@@ -420,6 +424,7 @@ struct ConstantContent {
   std::string name, sha256;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
+  std::optional<float> value = {};  // of one f32 element
 };
 
 struct Bundle {

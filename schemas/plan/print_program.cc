@@ -156,9 +156,13 @@ std::string print_reference(const Reference& reference) {
     print_number(json, slot.bytes, Spelling::kBySamples);
     json.raw("\"");
     if (constant != reference.constants.end() && constant->slot == static_cast<int32_t>(s)) {
-      json.key(constant->sha256.empty() ? "per_sample" : "sha256");
+      json.key(constant->alike ? "sha256_of_each" : constant->sha256.empty() ? "per_sample" : "sha256");
       if (constant->sha256.empty()) json.real(constant->per_sample);
       else json.string(constant->sha256);
+      if (constant->each > 0) {
+        json.key("each");
+        json.number(constant->each);
+      }
       ++constant;
     }
     if (input != reference.inputs.end() && input->slot == static_cast<int32_t>(s)) {

@@ -98,8 +98,10 @@ class BundleReader {
     PIPER_ASSIGN(const auto bytes, checked_file(std::string(kConstantWeights)));
     const auto checked = [](const std::byte*, int64_t) { return Status(); };
     PIPER_ASSIGN(const auto file, SafetensorsFile::open(bytes, path_of(kConstantWeights), checked));
-    for (const auto& [name, tensor] : file.tensors())
-      contents.push_back({name, sha256(text_of(tensor.data, tensor.bytes)), tensor.dtype, tensor.shape});
+    for (const auto& [name, tensor] : file.tensors()) {
+      const auto text = text_of(tensor.data, tensor.bytes);
+      contents.push_back({name, sha256(text), tensor.dtype, tensor.shape, one_element(tensor.dtype, text)});
+    }
     return contents;
   }
 

@@ -119,6 +119,13 @@ Status write_weights(const std::string& path, const std::vector<WeightTensor>& t
   return stream_safetensors(path, list);
 }
 
+std::optional<float> one_element(DType dtype, std::string_view bytes) {
+  float value = 0;
+  if (dtype != DType::kF32 || bytes.size() != sizeof value) return std::nullopt;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
 Result<std::vector<ConstantContent>> constant_contents(const std::vector<WeightTensor>& constants) {
   Sources sources;
   PIPER_RETURN_IF_ERROR(map_sources(constants, sources));
@@ -132,7 +139,7 @@ Result<std::vector<ConstantContent>> constant_contents(const std::vector<WeightT
         return Status();
       }));
     const auto bytes = tensor.permutation.empty() ? text_of(source, tensor.bytes) : std::string_view(unpermuted);
-    contents.push_back({tensor.name, sha256(bytes), tensor.dtype, tensor.shape});
+    contents.push_back({tensor.name, sha256(bytes), tensor.dtype, tensor.shape, one_element(tensor.dtype, bytes)});
   }
   return contents;
 }

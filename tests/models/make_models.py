@@ -228,6 +228,30 @@ class TinyShared(nn.Module):
         return F.mse_loss(self.last(x) + place, target)
 
 
+class TinyPositions(nn.Module):
+    """Reads samples by their numbers in the batch, beside them and in a term without them; an axis of one in front of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.pull = nn.Linear(6, 8), nn.Linear(8, 3), nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x, target):
+        place = torch.arange(x.shape[0]) * 0.1
+        y = self.last(torch.tanh(self.first(x)) + place.unsqueeze(1))
+        return (y - target).pow(2).unsqueeze(0).mean(0).sum() + (self.pull * place).sum()
+
+
+class TinyFrequencies(nn.Module):
+    """Gradients of rows are divided by how often the batch names them."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.last = nn.Embedding(VOCAB, 8, scale_grad_by_freq=True), nn.Linear(8, 3)
+
+    def forward(self, ids, target):
+        return F.mse_loss(self.last(torch.tanh(self.rows(ids))), target)
+
+
 def tokens():
     return torch.randint(1, VOCAB, (BATCH, SEQ))
 
@@ -268,6 +292,8 @@ def main():
     export(TinyShared(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 8)}, out / "tiny_shared.onnx")
     export(TinyRouted(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_routed.onnx")
     export(TinyBalanced(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_balanced.onnx")
+    export(TinyPositions(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_positions.onnx")
+    export(TinyFrequencies(), {"ids": tokens(), "target": torch.randn(BATCH, SEQ, 3)}, out / "tiny_frequencies.onnx")
     export(RoutedChain(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "routed_chain.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)

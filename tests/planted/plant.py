@@ -4,10 +4,11 @@ plan is written.
 
   plant.py --check                       every patch still applies
   plant.py --work DIR [--only NAME,...]  applies each to a copy of the sources, builds piperc and compiles the patch's
-                                         composition (tests/mutation/compositions): the proof has to refuse it
+                                         composition (beside it, or in tests/mutation/compositions): the proof has to refuse it
 
 A patch begins with what is wrong, and with its composition; what `git apply` takes follows. A line "believed: WHY" between them: the
-proof does not see this mistake yet; the day it does, the line has to go.
+proof does not see this mistake yet; the day it does, the line has to go. A line "open: REASON": a plan is written, and piperc says that it
+is not proved, for this reason.
 """
 import argparse
 import os
@@ -49,7 +50,8 @@ def build(source: pathlib.Path, folder: pathlib.Path) -> str:
 
 
 def compile_with(piperc: pathlib.Path, composition: str, plans: pathlib.Path) -> subprocess.CompletedProcess:
-    strategy = ROOT / "tests/mutation/compositions" / f"{composition}.yaml"
+    places = (HERE, ROOT / "tests/mutation/compositions")
+    strategy = next(place / f"{composition}.yaml" for place in places if (place / f"{composition}.yaml").exists())
     model = re.match(r"# of (\S+)\n", strategy.read_text()).group(1)
     shutil.rmtree(plans, ignore_errors=True)
     return subprocess.run([piperc, ROOT / model, "--strategy", strategy, "-o", plans], capture_output=True, text=True, check=False,
@@ -69,6 +71,7 @@ def plant(patches: list[pathlib.Path], work: pathlib.Path) -> int:
     failed = 0
     for patch in patches:
         composition = re.search(r"^composition: (\S+)$", patch.read_text(), re.M).group(1)
+        left_open = re.search(r"^open: (.*)$", patch.read_text(), re.M)
         believed = re.search(r"^believed: (.*)$", patch.read_text(), re.M)
         planted = apply(patch, source)
         wrong = planted.stderr or build(source, work / "build")
@@ -78,6 +81,9 @@ def plant(patches: list[pathlib.Path], work: pathlib.Path) -> int:
             said = next((line for line in done.stderr.splitlines() if REFUTED.search(line)), "")
             if believed:
                 said, wrong = f"not refused: {believed.group(1)}", "" if plans.exists() else "refused, though its patch says `believed`"
+            elif left_open:
+                notes = [line for line in done.stderr.splitlines() if "not proved" in line and left_open.group(1) in line]
+                said, wrong = "".join(notes), "" if notes and plans.exists() else f"not left open: {done.stderr}"
             elif plans.exists():
                 wrong = "a plan is written"
             elif done.returncode != BUG or not said:

@@ -130,6 +130,32 @@ TEST_CASE("the reference has the same bytes under every strategy of one model") 
   CHECK(print_reference(*read) == text);
 }
 
+// The reference is the model's own step: nothing that cuts a batch has a part in it.
+TEST_CASE("positions, means and terms without samples are those of the uncut step, however it is cut") {
+  for (const std::string* strategy : {&kOneDevice, &kMicrobatches, &kReplicas}) {
+    INFO(*strategy);
+    CHECK(answer(compiled::bundle("tiny_positions.onnx", *strategy)) == "proved 6");  // five parameters and the loss
+  }
+  // An axis of one in front of one sample may pass for the samples.
+  CHECK_THAT(answer(compiled::bundle("tiny_positions.onnx", kSamplesOneByOne)),
+             Contains("proved in part: 5") && Contains("not proved for 1, as \"loss\": pieces of one sample"));
+  const Bundle sound = compiled::bundle("tiny_positions.onnx", kMicrobatches);
+  const std::string text = print_reference(sound.reference.at(0));
+  CHECK_THAT(text, Contains("\"each\":1") && Contains("\"call\":\"mean\"") && !Contains("sample_offset"));
+  const auto read = parse_reference(text, "reference.json");
+  REQUIRE(read.ok());
+  CHECK(print_reference(*read) == text);
+  // Numbers of samples that are not the piece's own.
+  Bundle moved = sound;
+  for (ConstantContent& constant : moved.constants)
+    if (constant.dtype == DType::kI64) constant.sha256.assign(64, '0');
+  CHECK_THAT(answer(moved), Contains("rule 12: on the way to \"grad"));
+}
+
+TEST_CASE("gradients that are divided by how often the batch names a row are of the step alone") {
+  CHECK(answer(compiled::bundle("tiny_frequencies.onnx", kOneDevice)) == "proved 4");
+}
+
 // What a token stream feeds to an input is part of the model's step.
 TEST_CASE("a manifest that feeds an input with something else is refused") {
   const Bundle sound = compiled::bundle("tiny_gpt.onnx", kOneDevice);

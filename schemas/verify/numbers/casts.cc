@@ -145,7 +145,7 @@ Result<HeldCasts> check_casts(const Bundle& bundle) {
     if (const Number* const unknown = unknown_in(with_casts->second, table))
       return story(name, unknown->call >= 0 ? unknown->call : with_casts->second.front().call);
     Terms missing, foreign;
-    differences(terms, with_casts->second, missing, foreign);
+    differences(terms, with_casts->second, table, missing, foreign);
     if (missing.empty() && foreign.empty()) {
       answer.held += is_result(bundle.manifest, name) ? 1 : 0;
       continue;

@@ -9,6 +9,7 @@
 #include "schemas/verify/numbers/link.h"
 #include "schemas/verify/numbers/pieces.h"
 #include "schemas/verify/numbers/reference.h"
+#include "schemas/verify/numbers/shares.h"
 #include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
@@ -56,7 +57,6 @@ class Comparison {
     made_.assign(static_cast<size_t>(table_.size()), 0);
     for (const NumberedProgram& run : plan_.programs()) {
       other_pieces_ = other_pieces_ || (run.program != nullptr && reference_.by_pieces && run.samples != report_.piece);
-      one_piece_ = one_piece_ || (run.program != nullptr && run.takes_totals);
       ambiguous_ = ambiguous_ || (run.program != nullptr && run.samples == 1);
       ambiguous_ = ambiguous_ || has_one_expert(run);
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
@@ -152,7 +152,7 @@ class Comparison {
       // Of the programs of a chunk that add to a sum each microbatch runs one: all must add the same.
       for (auto& [name, terms] : of_program) {
         const auto [known, fresh] = of_chunk.try_emplace({plan_.chunk(p), name}, terms);
-        if (!fresh && !same_terms(known->second, terms)) differing_.emplace(name, static_cast<int32_t>(p));
+        if (!fresh && !same_terms(known->second, terms, table_)) differing_.emplace(name, static_cast<int32_t>(p));
       }
     }
     for (auto& [key, terms] : of_chunk) {
@@ -173,8 +173,8 @@ class Comparison {
     const Number* unknown = unknown_in(wanted);
     const bool covered = unknown == nullptr;  // the model's own
     if (covered) unknown = unknown_in(found);
-    // Pieces take a total from the step before, one piece makes it on the way: the same numbers in another order.
-    const bool by_totals = one_piece_ && (has_total(wanted) || has_total(found));
+    // Pieces take a total from the step before, the model makes it on the way: the same numbers in another order.
+    const bool by_totals = reference_.whole && (has_total(wanted) || has_total(found));
     if (covered && unknown != nullptr && unknown->unfit && !ambiguous_ && !by_totals && unknown->program >= 0) {
       const Program& program = bundle_.programs[static_cast<size_t>(unknown->program)];
       const std::string where = unknown->call < 0 ? "reads what came by" : tell_call(program, unknown->call) + ":";
@@ -190,7 +190,7 @@ class Comparison {
       return refuted("program " + in_quotes(bundle_.programs[static_cast<size_t>(other->second)].name) + " adds to " +
                      in_quotes(name) + " something else than other programs of its chunk");
     Terms missing, foreign;
-    differences(wanted, found, missing, foreign);
+    differences(wanted, found, table_, missing, foreign);
     if (missing.empty() && foreign.empty()) {
       ++report_.proved;
       return {};
@@ -200,12 +200,22 @@ class Comparison {
       return {};
     }
     if (by_totals) {
-      leave_open("a sum over the step as a factor or a divisor, in a plan of one piece", name);
+      leave_open("a sum over the step as a factor or a divisor", name);
       return {};
     }
     if (std::any_of(missing.begin(), missing.end(),
                     [&](const Term& term) { return lacks_constant(term.view.number); })) {
       leave_open("what is made of constants alone, which piperc may have computed", name);
+      return {};
+    }
+    const auto share = [&](const Term& term) { return table_[term.view.number].kernel == "share"; };
+    const bool other_weight = std::any_of(missing.begin(), missing.end(), [&](const Term& term) {
+      return std::any_of(foreign.begin(), foreign.end(),
+                         [&](const Term& other) { return same_value(term.view.number, other.view.number, table_); });
+    });
+    if (!other_weight &&
+        (std::any_of(missing.begin(), missing.end(), share) || std::any_of(foreign.begin(), foreign.end(), share))) {
+      leave_open("what no sample is in, of which every piece adds a part", name);
       return {};
     }
     std::string story;
@@ -293,7 +303,6 @@ class Comparison {
   int32_t num_known_;  // numbers of the reference are below
   LinkedPrograms plan_;
   bool ambiguous_ = false;     // which axis numbers the samples, or the experts, was a choice in some program
-  bool one_piece_ = false;     // the piece of some program is the step, and it reads a sum over it
   bool other_pieces_ = false;  // than a reference for pieces is for
   std::vector<char> made_;     // [number] by the plan
   std::map<std::string, Terms> wanted_, found_;  // by slot

@@ -6,14 +6,17 @@
 #include <utility>
 
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/file_bytes.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/copies.h"
+#include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/linear.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/ordered_rows.h"
 #include "schemas/verify/numbers/pieces.h"
 #include "schemas/verify/numbers/repetitions.h"
+#include "schemas/verify/numbers/shares.h"
 #include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
@@ -23,8 +26,12 @@ using plan::Operand;
 
 namespace {
 
-// Attributes that repeat extents of the call: they have the number of samples in them.
-bool is_of_samples(const plan::Attr& attr) { return attr.name == "shape" || attr.name == "batch"; }
+// Attributes that repeat extents of the call: they have the number of samples in them, or are those of a mask, which
+// rows.cc holds to its operand.
+bool is_of_samples(const KernelCall& call, const plan::Attr& attr) {
+  const bool mask = call.kernel == "dropout" && (attr.name == "outer" || attr.name == "inner");
+  return mask || attr.name == "shape" || attr.name == "batch";
+}
 
 int64_t product(const std::vector<int64_t>& extents, size_t from) {
   return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(from), extents.end(), int64_t{1},
@@ -52,7 +59,7 @@ std::string attrs_text(const KernelCall& call, bool with_samples) {
   };
   std::string text;
   for (const auto& attr : call.attrs)
-    if (with_samples || !is_of_samples(attr)) text += attr.name + "=" + std::visit(Text(), attr.value) + ";";
+    if (with_samples || !is_of_samples(call, attr)) text += attr.name + "=" + std::visit(Text(), attr.value) + ";";
   return text;
 }
 
@@ -163,6 +170,16 @@ int32_t Evaluation::total(int32_t slot) {
   return known >= 0 ? known : table_.unknown("a sum over the step");
 }
 
+// What every piece adds alike.
+View Evaluation::shared(const View& view) {
+  int64_t elements = 1;
+  for (const ViewAxis& axis : view.axes) elements *= axis.extent;
+  View all{-1, view.dtype, 0, {}};
+  if (elements != 1) all.axes.push_back({elements, 1, false});
+  all.number = share_of(view, elements * dtype_bytes(view.dtype), pieces(), table_);
+  return all;
+}
+
 void Evaluation::clear(const Operand& out) {
   const auto slot = static_cast<size_t>(out.slot);
   if (run_.totals.empty() || run_.totals[slot] < 0) return put(out, unfit("an accumulator that is cleared in between"));
@@ -193,16 +210,11 @@ void Evaluation::add(const Operand& out, View view) {
   };
   const Over over = table_[added.number].over;
   if (over == Over::kEach) refuse("an accumulator of what stands apart for each sample");
-  if (over == Over::kNothing && !run_.whole) refuse("an accumulator of what no sample is in");
-  // The samples of a run that is the step may all be in it: a total is no sum any more.
-  if (over == Over::kNothing && run_.whole) {
-    added = {};
-    added.number = table_.unknown("a number of the step that is no sum over its samples");
-  }
-  if (over == Over::kSum || over == Over::kPiece) {
+  if (over == Over::kNothing || over == Over::kSum || over == Over::kPiece) {
     auto axes = in_memory_order(out, added.axes);
     if (axes) added.axes = std::move(*axes);
     else refuse("an accumulator that is added to in parts");
+    if (over == Over::kNothing && axes) added = shared(added);
   }
   run_.contributions.push_back(std::move(contribution));
 }
@@ -230,25 +242,18 @@ std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<Vie
     if (const auto* shape = std::get_if<std::vector<int64_t>>(&attr.value);
         attr.name == "shape" && shape != nullptr && *shape != call.outputs[0].shape)
       none = unfit("a shape that is not its result's");
+  if (call.kernel == "dropout" && samples == plan::Reference::kSamples) take_mask(operands);
   std::vector<View> as_read;
   if (run_.by_pieces) as_read = operands;
   std::vector<RowResult> results = apply_row(*row, call, table_, samples, operands);
-  if (run_.whole && std::any_of(results.begin(), results.end(), is_unknown)) {
-    // A sum by a total is the sum of its addends by that total, as pieces add it up.
-    std::vector<View> by_total = operands;
-    if (call.kernel == "div" && by_total[1].number >= 0) {
-      take_total(by_total[1], table_);
-      results = apply_row(*row, call, table_, samples, by_total);
-    }
-    if (std::any_of(results.begin(), results.end(), is_unknown)) {
-      by_total = operands;
-      for (View& view : by_total)
-        if (view.number >= 0) take_total(view, table_);
-      results = apply_row(*row, call, table_, samples, by_total);
-    }
-    operands = std::move(by_total);
-    run_.takes_totals = run_.takes_totals || std::none_of(results.begin(), results.end(), is_unknown);
-  }
+  if (is_unknown(results[0]) && row->form == RowForm::kAdd && take_shares(call, pieces(), operands, table_))
+    results = apply_row(*row, call, table_, samples, operands);
+  if (run_.whole && std::any_of(results.begin(), results.end(), is_unknown))
+    results = apply_to_totals(*row, call, operands, samples, std::move(results));
+  if (run_.whole && !run_.by_pieces && results[0].mixes) results = {{}};
+  if (std::all_of(results.begin(), results.end(), [](const RowResult& r) { return r.over == Over::kNothing; }) &&
+      take_sums_of_totals(*row, call, table_, samples, operands))
+    results = {{Over::kSum, -1, "", false, false, true}};
   if (run_.by_pieces && is_of_piece(as_read, results, table_)) {
     operands = as_read;
     return of_piece();
@@ -256,6 +261,45 @@ std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<Vie
   for (const RowResult& result : results)
     if (none < 0 && result.over == Over::kUnknown)
       none = run_.whole && result.numbers_for_each ? table_.unknown(result.why) : unfit(result.why);
+  return results;
+}
+
+// What a mask of the model is drawn by is not the reference's to say: each sample has its own, and what has no samples
+// has one.
+void Evaluation::take_mask(std::vector<View>& operands) {
+  if (operands.size() < 3 || operands[0].number < 0) return;
+  const int64_t zero = 0;
+  const std::string bytes(reinterpret_cast<const char*>(&zero), sizeof zero);
+  operands[2].number = table_[operands[0].number].over == Over::kEach
+                           ? sample_offset(table_)
+                           : table_.constant("constant " + plan::sha256(bytes), sizeof zero);
+}
+
+double Evaluation::pieces() const {
+  return run_.samples == plan::Reference::kSamples
+             ? 1
+             : static_cast<double>(run_.batch) / static_cast<double>(run_.samples);
+}
+
+// Where a sum over the samples of a run that is the step is no operand: with the step's sum in its place.
+std::vector<RowResult> Evaluation::apply_to_totals(const Row& row, const KernelCall& call, std::vector<View>& operands,
+                                                   int64_t samples, std::vector<RowResult> results) {
+  const auto sum = [&](const View& view) { return view.number >= 0 && table_[view.number].over == Over::kSum; };
+  const auto early = [&](const View& view) { return sum(view) && !table_[view.number].late; };
+  const auto divisor = [&](const View& view) { return sum(view) && &view == &operands[1]; };
+  // A sum by a total is the sum of its addends by that total, as pieces add it up: they have those before the first
+  // forward of which no parameter is a part.
+  const auto with_totals = [&](const auto& is) {
+    std::vector<View> by_total = operands;
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (is(operands[i])) take_total(by_total[i], table_);
+    std::vector<RowResult> made = apply_row(row, call, table_, samples, by_total);
+    if (std::any_of(made.begin(), made.end(), is_unknown)) return false;
+    operands = std::move(by_total);
+    results = std::move(made);
+    return true;
+  };
+  (call.kernel == "div" && with_totals(divisor)) || with_totals(early) || with_totals(sum);
   return results;
 }
 
@@ -307,6 +351,11 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
   }
   if (!take_apart(made, table_, run_.made)) return table_.unknown("a sum of too many values");
   run_.made.push_back(table_.result(std::move(made)));
+  if (result.total) {
+    View view = as_rows(out, run_.made.back());
+    take_total(view, table_);
+    return view.number;
+  }
   return run_.made.back();
 }
 

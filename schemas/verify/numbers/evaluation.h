@@ -68,6 +68,11 @@ class Evaluation {
                int64_t samples, HeldValue& held);
 
  private:
+  void take_mask(std::vector<View>& operands);
+  double pieces() const;  // of the step, each of the run's samples
+  View shared(const View& view);
+  std::vector<RowResult> apply_to_totals(const Row& row, const plan::KernelCall& call, std::vector<View>& operands,
+                                         int64_t samples, std::vector<RowResult> results);
   HeldValues& slot(int32_t slot) { return slot < 0 ? workspace_ : run_.slots[static_cast<size_t>(slot)]; }
   OperandRead read(const plan::Operand& operand);
   OperandRead read_shared(const StridedElements& elements, const HeldValue& value, View view);

@@ -247,6 +247,7 @@ class Whole {
       case RowForm::kRowsByMatrix: return rows_by_matrix();
       case RowForm::kSumOfRowProducts: return sum_of_row_products();
       case RowForm::kMatmul: return matmul();
+      case RowForm::kSelect:
       case RowForm::kBySample: break;
     }
     return "experts in what " + result_.call.kernel + " makes";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schemas/plan/dtype.h"
 #include "schemas/plan/names.h"
 
 namespace piper::verify {
@@ -14,7 +15,13 @@ int64_t sample_bytes(const InputDecl& input) {
   return element_count(input.sample_shape).value_or(0) * dtype_bytes(input.dtype);
 }
 
+int32_t scalar(const std::string& name, int64_t bytes, NumberTable& table) {
+  return table.leaf("scalar " + name, Over::kNothing, bytes);
+}
+
 }  // namespace
+
+int32_t sample_offset(NumberTable& table) { return scalar("sample_offset", dtype_bytes(DType::kI64), table); }
 
 Leaves::Leaves(const Bundle& bundle) : manifest_(bundle.manifest) {
   for (const RankPlan& rank : bundle.ranks)
@@ -92,7 +99,7 @@ int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sh
     case SlotRole::kState: return table.leaf("state " + slot.name, Over::kNothing, slot.bytes);
     case SlotRole::kScalar:
       if (slot.name != "seed_step" && slot.name != "sample_offset" && slot.name != "loss_scale") return -1;
-      return table.leaf("scalar " + slot.name, Over::kNothing, slot.bytes);
+      return scalar(slot.name, slot.bytes, table);
     case SlotRole::kOutput:
     case SlotRole::kSaved:
     case SlotRole::kGradient:

@@ -12,6 +12,9 @@
 
 namespace piper::verify {
 
+// The number that the first sample of a run has in the step.
+int32_t sample_offset(NumberTable& table);
+
 class Leaves {
  public:
   explicit Leaves(const plan::Bundle& bundle);

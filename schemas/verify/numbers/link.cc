@@ -7,6 +7,7 @@
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/names.h"
+#include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/exchange.h"
 #include "schemas/verify/numbers/sums.h"
 
@@ -104,13 +105,16 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const
     run.program = &bundle.programs[p];
     run.index = static_cast<int32_t>(p);
     run.samples = std::max<int64_t>(named->local_batch, 1);
-    run.whole = run.samples == leaves_.batch();
+    run.batch = leaves_.batch();
+    run.whole = run.samples == run.batch;
     run.by_pieces = by_pieces;
     run.known = table.size();
     run.slots.resize(run.program->slots.size());
     for (const Slot& slot : run.program->slots)
       if (slot.writes && is_value(slot.role)) makers_[label(chunks_[p], slot)].push_back(run.index);
   }
+  for (const ConstantContent& constant : bundle.constants)
+    if (constant.value) (void)constant_of(*constant.value, table);  // known from now on
 }
 
 void LinkedPrograms::make() {
@@ -227,7 +231,7 @@ int32_t LinkedPrograms::total_of_slot(const std::string& name, int64_t bytes) {
     for (const Contribution& contribution : runs_[p].contributions)
       if (contribution.slot == index) append_terms(contribution, static_cast<int32_t>(p), table_, terms);
     const auto [known, fresh] = of_chunk.try_emplace(chunks_[p], terms);
-    if (!fresh && !same_terms(known->second, terms))
+    if (!fresh && !same_terms(known->second, terms, table_))
       return table_.unknown("a sum over the step that programs add to differently");
   }
   Terms all;

@@ -47,12 +47,16 @@ int32_t NumberTable::leaf(const std::string& key, Over over, int64_t bytes) {
   Number number;
   number.over = over;
   number.bytes = bytes;
+  number.late = !key.starts_with("input ") && key != "scalar sample_offset";
   return intern("leaf " + key, std::move(number));
 }
 
-int32_t NumberTable::total(const std::string& key, int64_t bytes, bool marked) {
+int32_t NumberTable::total(const std::string& key, int64_t bytes, int32_t sum, bool marked) {
   const int32_t id = leaf(key, Over::kNothing, bytes);
-  numbers_[static_cast<size_t>(id)].total = marked;
+  Number& number = numbers_[static_cast<size_t>(id)];
+  number.total = marked;
+  number.sum = sum;
+  number.late = sum < 0 || (*this)[sum].late;
   return id;
 }
 
@@ -96,11 +100,16 @@ int32_t NumberTable::result(Made made) {
   number.over = made.over;
   number.bytes = made.bytes;
   number.divided = made.divided;
+  number.times = made.times;
   number.program = made.program;
   number.call = made.call;
   number.constant = !made.operands.empty() &&
                     std::all_of(made.operands.begin(), made.operands.end(),
                                 [&](const View& view) { return view.number < 0 || (*this)[view.number].constant; });
+  const auto is_late = [&](int32_t of) { return of >= 0 && (*this)[of].late; };
+  number.late =
+      std::any_of(made.operands.begin(), made.operands.end(), [&](const View& view) { return is_late(view.number); }) ||
+      std::any_of(number.addends.begin(), number.addends.end(), is_late);
   number.operands = std::move(made.operands);
   number.kernel = std::move(made.kernel);
   const int32_t copied = number.kernel == "copy" && !number.operands.empty() ? number.operands[0].number : -1;

@@ -52,11 +52,14 @@ struct Number {
   bool divided = false;          // a quotient, told as a product with a reciprocal (constants.h)
   bool folded = false;           // ... of which a call made it: folded into a value (constants.h)
   bool total = false;            // what a step has added up (sums.h), other than a count of a loss
+  int32_t sum = -1;              // of what a step has added up: the sum over samples that this is of, where it is one
+  bool late = false;             // a parameter is in it, or a statistic, or what a step draws
   std::optional<float> value;    // of a constant of one element, where it is known (constants.h)
   int32_t program = -1;          // of the call that made it first; -1: none, kReferenceProgram
   int32_t call = -1;             // index into the program's calls
   std::vector<View> operands;    // of that call
   std::string kernel;            // "" of a leaf
+  double times = 1;              // of a share (shares.h): by which factor
   std::vector<int32_t> addends;  // of a sum of several values: these, sorted (linear.h); none of them is such a sum
 };
 
@@ -66,7 +69,8 @@ class NumberTable {
   int32_t leaf(const std::string& key, Over over, int64_t bytes);
   // A call makes this constant of others.
   void fold(int32_t constant) { numbers_[static_cast<size_t>(constant)].folded = true; }
-  int32_t total(const std::string& key, int64_t bytes, bool marked);
+  // `sum`, `marked`: Number::sum and total.
+  int32_t total(const std::string& key, int64_t bytes, int32_t sum, bool marked);
   int32_t constant(const std::string& key, int64_t bytes, std::optional<float> value = std::nullopt);
   int32_t unknown(const std::string& why);
   // The same, where the call itself is at fault, and no missing row or rule.
@@ -80,6 +84,7 @@ class NumberTable {
     int64_t bytes = 0;
     int32_t program = -1, call = -1;
     bool divided = false;
+    double times = 1;
   };
   int32_t result(Made made);
   // The copies that have been made of a value.

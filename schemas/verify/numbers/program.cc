@@ -12,6 +12,7 @@
 #include "schemas/plan/names.h"
 #include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/constants.h"
+#include "schemas/verify/numbers/constants_of_samples.h"
 #include "schemas/verify/numbers/evaluation.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/shared_calls.h"
@@ -44,7 +45,14 @@ class ProgramCalls {
     if (adds_operand(call) && call.outputs.size() == 1 && call.inputs[0].shape == call.outputs[0].shape)
       return evaluation_.add(call.outputs[0], std::move(operands[0]));
     if (call.kernel == "fill" && !call.accumulate && call.outputs.size() == 1) return fill(call);
-    if (is_mean_of_samples(call, operands)) return mean_of_samples(call, std::move(operands));
+    if (is_sum_by_number(call, operands)) return sum_by_number(call, std::move(operands));
+    if (operands.size() == 1 && call.outputs[0].strides == plan::contiguous_strides(call.outputs[0].shape) &&
+        take_back_cast(call, operands[0], table_))
+      return evaluation_.put(call.outputs[0], operands[0].number);
+    if (auto parts = selected_parts(call, operands, run_, table_)) {
+      run_.made.push_back(parts->number);
+      return evaluation_.put(call.outputs[0], parts->number, *parts);
+    }
     int32_t none = -1;  // the number of all results, where nothing is known of them
     const std::vector<RowResult> results = evaluation_.apply(call, operands, run_.samples, none);
     for (size_t i = 0; i < call.outputs.size(); ++i) {
@@ -92,30 +100,58 @@ class ProgramCalls {
     return table_.constant("fill " + what, dtype_bytes(dtype));
   }
 
-  // A mean over the samples of a piece, of which it is known how many there are (constants.h).
-  bool is_mean_of_samples(const KernelCall& call, const std::vector<View>& operands) const {
-    if (call.kernel != "mean" || run_.samples == plan::Reference::kSamples || operands.size() != 1) return false;
+  // A mean over samples, of which it is known how many there are, is a sum times a number (constants.h), and so is a
+  // sum of repetitions: how often a value is added up is the number.
+  bool is_sum_by_number(const KernelCall& call, const std::vector<View>& operands) const {
+    const bool mean = call.kernel == "mean";
+    if ((!mean && call.kernel != "sum") || operands.size() != 1 || operands[0].number < 0) return false;
     const Operand& out = call.outputs[0];
     if (out.dtype != DType::kF32 || out.strides != plan::contiguous_strides(out.shape)) return false;
-    std::vector<View> read = operands;
-    return read[0].number >= 0 && table_[read[0].number].over == Over::kEach &&
-           apply_row(*find_row("sum"), call, table_, run_.samples, read)[0].over == Over::kSum;
+    std::vector<View> once = operands;
+    const bool repeated = !run_.by_pieces && repetitions(call, once[0]) > 1;
+    const Over over = apply_row(*find_row("sum"), call, table_, run_.samples, once)[0].over;
+    return (repeated && (over == Over::kSum || over == Over::kNothing)) ||
+           (mean && over == Over::kSum && table_[operands[0].number].over == Over::kEach);
   }
-  void mean_of_samples(const KernelCall& call, std::vector<View> operands) {
+  void sum_by_number(const KernelCall& call, std::vector<View> operands) {
     const Operand& out = call.outputs[0];
-    const int64_t count = plan::elements(call.inputs[0]) / std::max<int64_t>(plan::elements(out), 1);
     KernelCall sum = call, product;
     sum.kernel = "sum";
     product.kernel = "mul";
     product.outputs = call.outputs;
+    product.accumulate = sum.accumulate;
+    double times = run_.by_pieces ? 1 : static_cast<double>(repetitions(call, operands[0]));
+    if (call.kernel == "mean")
+      times /= static_cast<double>(of_step(plan::elements(call.inputs[0])) / std::max<int64_t>(plan::elements(out), 1));
     HeldValue held;
-    const RowResult over_samples{Over::kSum, -1, ""};
+    const RowResult result = apply_row(*find_row("sum"), sum, table_, run_.samples, operands)[0];
     View factor;
-    factor.number = constant_of(1 / static_cast<float>(count), table_);
-    View added = as_rows(out, evaluation_.made(sum, std::move(operands), over_samples, 0, run_.samples, held));
-    evaluation_.keep(
-        call, out,
-        evaluation_.made(product, {std::move(added), std::move(factor)}, over_samples, 0, run_.samples, held), held);
+    factor.number = constant_of(static_cast<float>(times), table_);
+    View added = as_rows(out, evaluation_.made(sum, std::move(operands), result, 0, run_.samples, held));
+    held = {};
+    const int32_t number =
+        evaluation_.made(product, {std::move(added), std::move(factor)}, result, 0, run_.samples, held);
+    evaluation_.keep(call, out, number, held);
+  }
+  // How often a call adds each element of what it reads, which is left once.
+  int64_t repetitions(const KernelCall& call, View& view) const {
+    int64_t times = 1;
+    for (const int64_t dim : dims_of(call)) {
+      if (dim < 0 || static_cast<size_t>(dim) >= view.axes.size()) continue;
+      ViewAxis& axis = view.axes[static_cast<size_t>(dim)];
+      if (axis.samples || axis.stride != 0 || axis.extent < 1) continue;
+      times *= of_step(std::exchange(axis.extent, 1));
+    }
+    return times;
+  }
+  static std::vector<int64_t> dims_of(const KernelCall& call) {
+    const auto* const dims = plan::find_attr<std::vector<int64_t>>(call, "dims");
+    return dims == nullptr ? std::vector<int64_t>() : *dims;
+  }
+  // An extent of a reference for any number of samples at those of the step.
+  int64_t of_step(int64_t extent) const {
+    constexpr int64_t kAny = plan::Reference::kSamples;
+    return run_.samples == kAny && extent % kAny == 0 ? extent / kAny * run_.batch : extent;
   }
 
   bool is_state(const Operand& operand) const {

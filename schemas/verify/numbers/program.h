@@ -24,8 +24,8 @@ struct NumberedProgram {
   const plan::Program* program = nullptr;
   int32_t index = -1;                       // for Number::program
   int64_t samples = 1;                      // of a piece; of a reference Reference::kSamples
+  int64_t batch = 1;                        // samples of the step
   bool whole = false;                       // the piece is the whole step
-  bool takes_totals = false;                // ... and some call of it has read a sum over the samples as a number
   bool by_pieces = false;                   // samples of a piece may be read together (pieces.h)
   int32_t known = 0;                        // numbers below are the reference's, to which a call's choices are held
   std::vector<HeldValues> slots;            // [slot] before: what it finds; after: what it leaves

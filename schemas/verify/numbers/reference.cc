@@ -8,6 +8,7 @@
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/constants.h"
+#include "schemas/verify/numbers/constants_of_samples.h"
 
 namespace piper::verify {
 
@@ -43,14 +44,19 @@ NumberedProgram number_reference(const Reference& reference, const Leaves& leave
   run.index = kReferenceProgram;
   run.samples = leaves.samples_of(reference.program);
   run.by_pieces = run.samples != Reference::kSamples;
-  run.whole = run.samples == leaves.batch();
+  run.whole = !run.by_pieces || run.samples == leaves.batch();
+  run.batch = leaves.batch();
   run.slots.resize(reference.program.slots.size());
   auto constant = reference.constants.begin();
   for (size_t s = 0; s < reference.program.slots.size(); ++s) {
     const Slot& slot = reference.program.slots[s];
     std::string sha256;
-    if (constant != reference.constants.end() && constant->slot == static_cast<int32_t>(s))
-      sha256 = digest_of(*constant++, leaves.batch(), table);
+    const bool told = constant != reference.constants.end() && constant->slot == static_cast<int32_t>(s);
+    if (told && constant->has_samples()) {
+      run.slots[s].put(0, held_constant(reference, *constant++, leaves.batch(), table));
+      continue;
+    }
+    if (told) sha256 = digest_of(*constant++, leaves.batch(), table);
     const int32_t leaf = leaves.of_slot(slot, run.samples, sha256, table);
     if (leaf >= 0) run.slots[s].put(0, {slot.bytes, 0, leaf});
   }

@@ -24,6 +24,7 @@ int32_t sample_axis(const View& view) {
   return -1;
 }
 
+constexpr const char* kByFrequency = "gradients that are scaled by how often an index stands in the batch";
 constexpr const char* kNumbersForEach = "an operand without samples beside one that has them";
 
 RowResult unknown(std::string why) { return {Over::kUnknown, -1, std::move(why)}; }
@@ -47,6 +48,7 @@ class Applied {
       case RowForm::kMultiply: return {linear(3, false)};
       case RowForm::kSumOverAxes: return {sum_over_axes()};
       case RowForm::kAlongAxes: return {along_axes()};
+      case RowForm::kSelect: return {select()};
       case RowForm::kRowsByMatrix: return {rows_by_matrix()};
       case RowForm::kSumOfRowProducts: return {sum_of_row_products()};
       case RowForm::kMatmul: return {matmul()};
@@ -58,6 +60,13 @@ class Applied {
  private:
   Over over(const View& view) const { return view.number < 0 ? Over::kNothing : table_[view.number].over; }
   size_t count(Over what) const { return counts_[static_cast<size_t>(what)]; }
+  bool is_shared(size_t operand) const { return (row_.shared >> operand & 1) != 0; }
+  // One that has samples all the same; operands_.size() where there is none.
+  size_t shared_with_samples() const {
+    size_t i = 0;
+    while (i < operands_.size() && !(is_shared(i) && over(operands_[i]) != Over::kNothing)) ++i;
+    return i;
+  }
   size_t rank() const { return call_.outputs[0].shape.size(); }
 
   // Operands that have samples have them at one place, counted from the last axis; the others are repeated along it.
@@ -65,8 +74,9 @@ class Applied {
   std::string align(int64_t& from_end) {
     from_end = 0;
     int64_t rows = 1;
-    for (const View& view : operands_) {
-      if (over(view) != Over::kEach) continue;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const View& view = operands_[i];
+      if (over(view) != Over::kEach || is_shared(i)) continue;
       const auto axis = static_cast<size_t>(sample_axis(view));
       const auto here = static_cast<int64_t>(view.axes.size() - axis);
       if (from_end > 0 && (here != from_end || view.axes[axis].extent != rows))
@@ -74,9 +84,10 @@ class Applied {
       from_end = here;
       rows = view.axes[axis].extent;
     }
-    for (View& view : operands_) {
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      View& view = operands_[i];
       const auto axis = static_cast<int64_t>(view.axes.size()) - from_end;
-      if (from_end == 0 || view.number < 0 || axis < 0 || over(view) == Over::kEach) continue;
+      if (is_shared(i) || from_end == 0 || view.number < 0 || axis < 0 || over(view) == Over::kEach) continue;
       if (!repeat(view.axes[static_cast<size_t>(axis)])) return kNumbersForEach;
     }
     return "";
@@ -93,16 +104,8 @@ class Applied {
     for (const View& view : operands_)
       if (view.axes.size() > rank()) return unknown("an operand of more axes than the result");
     if (count(Over::kSum) > 0) return unknown("no linear function of a sum over samples");
-    for (size_t i = 0; i < operands_.size(); ++i)
-      if ((row_.shared >> i & 1) != 0 && over(operands_[i]) != Over::kNothing) return unknown("a factor with samples");
-    // A mask is drawn by the place of an element in its sample, and the sample's in the step.
-    // What has no samples has one mask, by a constant in the place of the sample's.
-    const auto *outer = find_attr<int64_t>(call_, "outer"), *batch = find_attr<int64_t>(call_, "batch");
-    const bool by_constant =
-        outer != nullptr && operands_.size() > 2 && operands_[2].number >= 0 && table_[operands_[2].number].constant;
-    if (by_constant && over(operands_[0]) != Over::kNothing) return unknown("one mask for samples that have their own");
-    if (outer != nullptr && !by_constant && (*outer != 1 || (batch != nullptr && *batch != samples_)))
-      return unknown("samples that are not the outermost axis");
+    if (shared_with_samples() < operands_.size()) return unknown("a factor with samples");
+    if (auto why = wrong_mask(); !why.empty()) return unknown(std::move(why));
     int64_t from_end = 0;
     if (auto why = align(from_end); !why.empty()) {
       RowResult result = unknown(std::move(why));
@@ -112,10 +115,29 @@ class Applied {
     return from_end == 0 ? RowResult() : by_each(static_cast<int64_t>(rank()) - from_end);
   }
 
+  // A mask is drawn by the place of an element in its sample, and the sample's in the step, of which the call says how
+  // they are found; what has no samples has one mask, by a constant in the place of the sample's.
+  std::string wrong_mask() const {
+    const auto *outer = find_attr<int64_t>(call_, "outer"), *batch = find_attr<int64_t>(call_, "batch"),
+               *inner = find_attr<int64_t>(call_, "inner");
+    if (outer == nullptr || inner == nullptr || operands_.size() < 3) return "";
+    const View& x = operands_[0];
+    const bool by_constant = operands_[2].number >= 0 && table_[operands_[2].number].constant;
+    if (over(x) == Over::kNothing || over(x) == Over::kSum)
+      return by_constant ? "" : "a mask for each sample of what has none";
+    if (by_constant) return "one mask for samples that have their own";
+    const auto axis = static_cast<size_t>(std::max(sample_axis(x), 0));
+    int64_t in_front = 1, from_there = 1;
+    for (size_t i = 0; i < x.axes.size(); ++i) (i < axis ? in_front : from_there) *= x.axes[i].extent;
+    const bool fits = *outer == in_front && *inner == from_there && (batch == nullptr || *batch == samples_);
+    return fits ? "" : "a mask whose samples are not those of its operand";
+  }
+
   // The same, but operands may be sums over the samples: f(a + b) = f(a) + f(b) in each of `in`, where the others have
   // no samples; `together`: where all of them are sums.
   RowResult linear(uint32_t in, bool together) {
     if (count(Over::kSum) == 0) return elementwise();
+    if (auto why = wrong_mask(); !why.empty()) return unknown(std::move(why));
     if ((call_.kernel == "cast" || call_.kernel == "div") && !is_floating(call_.outputs[0].dtype))
       return unknown("a sum over samples that is rounded to integers");
     for (size_t i = 0; i < operands_.size(); ++i)
@@ -154,6 +176,7 @@ class Applied {
 
   // Along axes that do not number samples each sample is by itself.
   RowResult along_axes() {
+    if (shared_with_samples() < operands_.size()) return unknown("places that depend on samples");
     if (count(Over::kSum) > 0) {
       const bool linear_here = call_.kernel == "slice_backward" || call_.kernel == "mean";
       return linear_here && present_ == 1 ? RowResult{Over::kSum, -1, ""} : unknown("no linear function of a sum");
@@ -163,9 +186,23 @@ class Applied {
     if (from_end == 0) return {};
     const auto samples = static_cast<int32_t>(static_cast<int64_t>(operands_[0].axes.size()) - from_end);
     const std::vector<int64_t> along = dims();
-    if (along.empty() || std::find(along.begin(), along.end(), samples) != along.end())
+    const bool named = !along.empty() && std::all_of(along.begin(), along.end(), [](int64_t dim) { return dim >= 0; });
+    if (!named || std::find(along.begin(), along.end(), samples) != along.end())
       return unknown("samples along an axis that is read as a whole");
     return behind(samples, along);
+  }
+
+  // Along another axis than the samples' each sample is by itself, and so is each place that a sample names in what has
+  // none. What is named is linear in what there is.
+  RowResult select() {
+    const View &from = operands_[0], &index = operands_[1];
+    const std::vector<int64_t> along = dims();
+    if (along.size() != 1 || along[0] < 0) return unknown("an axis that there is not");
+    if (over(from) == Over::kNothing && over(index) == Over::kEach && index.axes.size() == 1) return by_each(along[0]);
+    if (over(index) != Over::kNothing) return unknown("places that depend on samples");
+    if (over(from) != Over::kEach) return {over(from), -1, ""};
+    const int32_t samples = sample_axis(from);
+    return samples == along[0] ? unknown("samples along an axis that is read as a whole") : by_each(samples);
   }
 
   // Each row by itself. What is multiplied by, and added to, each row has no samples; samples are not along the row.
@@ -220,7 +257,11 @@ class Applied {
   // sample, and for rows of which each sample has as many.
   std::vector<RowResult> by_sample() {
     const std::string why = by_sample_alone();
-    if (!why.empty()) return {unknown(why)};
+    if (!why.empty()) {
+      RowResult result = unknown(why);
+      result.mixes = why == kByFrequency;
+      return {result};
+    }
     if (count(Over::kSum) > 0) {
       const bool of_first = over(operands_[0]) == Over::kSum && count(Over::kNothing) + 1 == present_;
       return {of_first && is_lookup() ? RowResult{Over::kSum, -1, ""} : unknown("no linear function of a sum")};
@@ -261,8 +302,8 @@ class Applied {
           added != nullptr && (added->empty() || added->front() != 0))
         return "samples that are added or left out";
     if (const auto* by_frequency = find_attr<bool>(call_, "scale_grad_by_freq");
-        by_frequency != nullptr && *by_frequency)
-      return "gradients that are scaled by how often an index stands in the batch";
+        by_frequency != nullptr && *by_frequency && is_lookup())
+      return kByFrequency;
     return "";
   }
 

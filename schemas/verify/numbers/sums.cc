@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "schemas/plan/dtype.h"
+#include "schemas/verify/numbers/shares.h"
+
 namespace piper::verify {
 namespace {
 
@@ -42,12 +45,47 @@ void append_terms(const Contribution& contribution, int32_t program, const Numbe
   }
 }
 
-void differences(Terms wanted, Terms found, Terms& missing, Terms& foreign) {
+void differences(Terms wanted, Terms found, const NumberTable& table, Terms& missing, Terms& foreign) {
   std::sort(wanted.begin(), wanted.end(), less);
   std::sort(found.begin(), found.end(), less);
   std::set_difference(wanted.begin(), wanted.end(), found.begin(), found.end(), std::back_inserter(missing), less);
   std::set_difference(found.begin(), found.end(), wanted.begin(), wanted.end(), std::back_inserter(foreign), less);
+  // Shares of one value are the same up to rounding.
+  for (size_t i = 0; i < missing.size();) {
+    const auto same = std::find_if(foreign.begin(), foreign.end(), [&](const Term& term) {
+      return term.begin == missing[i].begin && term.end == missing[i].end &&
+             same_shares(missing[i].view.number, term.view.number, table);
+    });
+    if (same == foreign.end()) {
+      ++i;
+      continue;
+    }
+    foreign.erase(same);
+    missing.erase(missing.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
+
+namespace {
+
+// The one sum that terms are, each of which is all of a value; -1: none.
+int32_t one_sum(const Terms& terms, int64_t bytes, NumberTable& table) {
+  NumberTable::Made made;
+  for (const Term& term : terms) {
+    const Number& number = table[term.view.number];
+    if (number.over != Over::kSum || number.bytes != bytes || term.begin != 0 || term.end != bytes ||
+        !is_whole(term.view, table))
+      return -1;
+    made.addends.push_back(term.view.number);
+  }
+  if (made.addends.size() == 1) return made.addends[0];
+  made.kernel = "add";
+  made.over = Over::kSum;
+  made.bytes = bytes;
+  std::sort(made.addends.begin(), made.addends.end());
+  return table.result(std::move(made));
+}
+
+}  // namespace
 
 int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
   std::sort(terms.begin(), terms.end(), less);
@@ -60,7 +98,7 @@ int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
     key += '\n' + term.key;
   }
   return terms.empty() ? table.unknown("a sum over the step that nothing is added to")
-                       : table.total(key, bytes, !counts);
+                       : table.total(key, bytes, one_sum(terms, bytes, table), !counts);
 }
 
 void take_total(View& view, NumberTable& table) {
@@ -76,9 +114,64 @@ void take_total(View& view, NumberTable& table) {
   view.number = total_of(std::move(terms), bytes, table);
 }
 
-bool same_terms(Terms a, Terms b) {
+bool take_shares(const plan::KernelCall& call, double pieces, std::vector<View>& operands, NumberTable& table) {
+  const int64_t bytes = plan::elements(call.outputs[0]) * dtype_bytes(call.outputs[0].dtype);
+  bool sum = false;
+  for (const View& view : operands) {
+    if (view.number < 0) return false;
+    const Number& number = table[view.number];
+    sum = sum || number.over == Over::kSum;
+    if (number.over == Over::kSum) continue;
+    if (number.over != Over::kNothing || !is_whole(view, table) || number.bytes != bytes) return false;
+  }
+  const auto share = [&](View view) {
+    view.number = share_of(view, bytes, pieces, table);
+    return view;
+  };
+  for (View& view : operands)
+    if (sum && table[view.number].over == Over::kNothing) view = share(view);
+  return sum;
+}
+
+bool take_sums_of_totals(const Row& row, const plan::KernelCall& call, NumberTable& table, int64_t samples,
+                         std::vector<View>& operands) {
+  const plan::Operand& out = call.outputs[0];
+  if (call.outputs.size() != 1 || out.strides != plan::contiguous_strides(out.shape)) return false;
+  std::vector<size_t> totals;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].number < 0) continue;
+    if (!is_whole(operands[i], table)) return false;
+    if (table[operands[i].number].sum >= 0) totals.push_back(i);
+  }
+  const auto with_sums = [&](const std::vector<size_t>& of) {
+    std::vector<View> by_sum = operands;
+    for (const size_t i : of) by_sum[i].number = table[operands[i].number].sum;
+    if (row.form == RowForm::kAdd) take_shares(call, 1, by_sum, table);
+    const std::vector<RowResult> results = apply_row(row, call, table, samples, by_sum);
+    if (results.size() != 1 || results[0].over != Over::kSum) return false;
+    operands = std::move(by_sum);
+    return true;
+  };
+  if (totals.empty() || with_sums(totals)) return !totals.empty();
+  return totals.size() > 1 && std::any_of(totals.begin(), totals.end(), [&](size_t i) { return with_sums({i}); });
+}
+
+bool take_back_cast(const plan::KernelCall& call, View& operand, NumberTable& table) {
+  const DType to = call.outputs[0].dtype;
+  if (call.kernel != "cast" || is_floating(to) || operand.number < 0 || !is_whole(operand, table)) return false;
+  const int32_t sum = table[operand.number].sum;
+  if (sum < 0 || table[sum].kernel != "cast") return false;
+  const View& whole_numbers = table[sum].operands[0];
+  if (whole_numbers.dtype != to || !is_whole(whole_numbers, table)) return false;
+  View total = whole_numbers;
+  take_total(total, table);
+  operand.number = total.number;
+  return true;
+}
+
+bool same_terms(Terms a, Terms b, const NumberTable& table) {
   Terms missing, foreign;
-  differences(std::move(a), std::move(b), missing, foreign);
+  differences(std::move(a), std::move(b), table, missing, foreign);
   return missing.empty() && foreign.empty();
 }
 
