@@ -49,6 +49,7 @@ class Numbering {
       append_terms(contribution, 0, table, terms);
     return terms;
   }
+  bool same(Terms a, Terms b) const { return same_terms(std::move(a), std::move(b), table); }
   Over over(int32_t number) const { return table[number].over; }
 
   NumberTable table;
@@ -127,19 +128,19 @@ TEST_CASE("sums are multisets, however they are added up") {
   const int64_t n = 3;
   const auto apart = numbers.terms(n, {gradient(n, kX, kY), gradient(n, kY, kX)});
   REQUIRE(apart.size() == 2);
-  CHECK(same_terms(apart, numbers.terms(5, {gradient(5, kY, kX), gradient(5, kX, kY)})));
+  CHECK(numbers.same(apart, numbers.terms(5, {gradient(5, kY, kX), gradient(5, kX, kY)})));
   const auto product = [&](int slot, int of, int by) {
     return call("linear_backward_weight", {operand(slot, {4, 4})}, {value(4, of), value(4, by)});
   };
   // Added first, then accumulated; values of 4 samples have the 16 elements of a gradient here.
   const auto matrix = [](int slot) { return operand(slot, {4, 4}); };
-  CHECK(same_terms(
+  CHECK(numbers.same(
       apart, numbers.terms(4, {product(4, kX, kY), product(5, kY, kX), call("add", {matrix(6)}, {matrix(4), matrix(5)}),
                                call("add_into", {matrix(kGradient)}, {matrix(6)}, true)})));
-  CHECK_FALSE(same_terms(apart, numbers.terms(n, {gradient(n, kX, kY)})));
-  CHECK_FALSE(same_terms(apart, numbers.terms(n, {gradient(n, kX, kY), gradient(n, kY, kX), gradient(n, kX, kY)})));
+  CHECK_FALSE(numbers.same(apart, numbers.terms(n, {gradient(n, kX, kY)})));
+  CHECK_FALSE(numbers.same(apart, numbers.terms(n, {gradient(n, kX, kY), gradient(n, kY, kX), gradient(n, kX, kY)})));
   // Through a transposing view.
-  CHECK(same_terms(
+  CHECK(numbers.same(
       numbers.terms(4, {product(4, kX, kY), call("add_into", {matrix(kGradient)}, {operand(4, {4, 4}, {1, 4})}, true)}),
       numbers.terms(4, {call("linear_backward_weight", {operand(kGradient, {4, 4}, {1, 4})},
                              {value(4, kX), value(4, kY)}, true)})));
@@ -188,20 +189,20 @@ TEST_CASE("a linear function of a sum over samples is the sum of that function")
   const Terms apart = terms(
       {a, b, derivative(kGradient, matrix(4), matrix(kW), true), derivative(kGradient, matrix(5), matrix(kW), true)});
   REQUIRE(apart.size() == 2);
-  CHECK(same_terms(apart, terms({a, b, sum, derivative(kGradient, matrix(6), matrix(kW), true)})));
-  CHECK_FALSE(same_terms(apart, terms({a, b, sum, derivative(kGradient, matrix(6), matrix(kW, {1, 4}), true)})));
-  CHECK_FALSE(same_terms(apart, terms({a, b, derivative(kGradient, matrix(4), matrix(kW), true),
-                                       derivative(kGradient, matrix(5), matrix(kW, {1, 4}), true)})));
-  CHECK_FALSE(same_terms(apart, terms({a, sum, derivative(kGradient, matrix(4), matrix(kW), true)})));
+  CHECK(numbers.same(apart, terms({a, b, sum, derivative(kGradient, matrix(6), matrix(kW), true)})));
+  CHECK_FALSE(numbers.same(apart, terms({a, b, sum, derivative(kGradient, matrix(6), matrix(kW, {1, 4}), true)})));
+  CHECK_FALSE(numbers.same(apart, terms({a, b, derivative(kGradient, matrix(4), matrix(kW), true),
+                                         derivative(kGradient, matrix(5), matrix(kW, {1, 4}), true)})));
+  CHECK_FALSE(numbers.same(apart, terms({a, sum, derivative(kGradient, matrix(4), matrix(kW), true)})));
   // One function behind the other, and views of sums and of what is added up.
   const auto again = [&](int from) { return derivative(kGradient, matrix(from, {1, 4}), matrix(kW), true); };
-  CHECK(same_terms(terms({a, b, sum, derivative(7, matrix(6, {1, 4}), matrix(kW)), again(7)}),
-                   terms({a, b, derivative(6, matrix(4, {1, 4}), matrix(kW)), again(6),
-                          derivative(7, matrix(5, {1, 4}), matrix(kW)), again(7)})));
+  CHECK(numbers.same(terms({a, b, sum, derivative(7, matrix(6, {1, 4}), matrix(kW)), again(7)}),
+                     terms({a, b, derivative(6, matrix(4, {1, 4}), matrix(kW)), again(6),
+                            derivative(7, matrix(5, {1, 4}), matrix(kW)), again(7)})));
   const KernelCall one_turned = call("add", {matrix(6)}, {matrix(4), matrix(5, {1, 4})});
-  CHECK(same_terms(terms({a, b, one_turned, derivative(kGradient, matrix(6), matrix(kW), true)}),
-                   terms({a, b, derivative(kGradient, matrix(4), matrix(kW), true),
-                          derivative(kGradient, matrix(5, {1, 4}), matrix(kW), true)})));
+  CHECK(numbers.same(terms({a, b, one_turned, derivative(kGradient, matrix(6), matrix(kW), true)}),
+                     terms({a, b, derivative(kGradient, matrix(4), matrix(kW), true),
+                            derivative(kGradient, matrix(5, {1, 4}), matrix(kW), true)})));
   // No linear function.
   const auto root = terms({a, b, sum, call("sqrt", {matrix(kGradient)}, {matrix(6)}, true)});
   REQUIRE(root.size() == 1);

@@ -185,7 +185,7 @@ TEST_CASE("products by groups are those of one device, for the rows that all ran
         piece.run({two.product(), two.gradient()}, two,
                   {{kInOrder, piece.exchanged(sender, kInOrder)}, {kCounts, piece.exchanged(sender, kCounts)}});
     CHECK(piece.left(owner, kMade) == piece.left(whole, kMade));
-    CHECK(same_terms(piece.terms(owner), piece.terms(whole)));
+    CHECK(same_terms(piece.terms(owner), piece.terms(whole), piece.table));
     const NumberedProgram again = piece.run({two.leave(kMade)}, two,
                                             {{kMade, piece.exchanged(owner, kMade)},
                                              {kOrder, sender.slots[kOrder]},
