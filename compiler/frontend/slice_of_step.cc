@@ -328,6 +328,7 @@ class Slicer {
     if (!place && part.type == all.type)
       return cannot(prov, "the file was exported for smaller batches than the step's");
     if (!place) return cannot(prov, "the batch is not one factor of one of its axes");
+    if (marks_expand(v, *place)) return v;
     if (is_one_element(all)) return repeated(b, v, *place);
     if (samples_agree(all, *place)) return expanded_row(b, v, *place);
     if (!of_step) return cannot(prov, "the file was exported for smaller batches than the step's");
@@ -380,17 +381,21 @@ class Slicer {
     return true;
   }
 
+  // The model's own expand of what is the same for the piece and for the whole says that it repeats for each sample.
+  bool marks_expand(ValueId v, const Place& place) {
+    const ir::Value& value = piece_.value(v);
+    if (value.kind != ir::ValueKind::kOpResult) return false;
+    ir::Op& op = piece_.op(value.producer);
+    if (op.kind != OpKind::kExpand || differs(op.operands[0])) return false;
+    std::get<ir::ExpandAttrs>(op.attrs).samples = static_cast<int64_t>(place.axis);
+    sampled_[v.index] = true;
+    return true;
+  }
+
   ValueId repeated(ir::GraphBuilder& b, ValueId v, const Place& place) {
     const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
     const auto size = static_cast<size_t>(dtype_bytes(all.type.dtype));
     const auto axis = static_cast<int64_t>(place.axis);
-    const ir::Value& value = piece_.value(v);
-    if (value.kind == ir::ValueKind::kOpResult && std::memcmp(part.data->data(), all.data->data(), size) == 0)
-      if (ir::Op& op = piece_.op(value.producer); op.kind == OpKind::kExpand) {
-        std::get<ir::ExpandAttrs>(op.attrs).samples = axis;
-        sampled_[v.index] = true;
-        return v;
-      }
     const ValueId element =
         constant(v, {all.type.dtype, {}}, {all.data->begin(), all.data->begin() + static_cast<std::ptrdiff_t>(size)});
     return named_as(v, b.add1(OpKind::kExpand, {element}, ir::ExpandAttrs{part.type.shape, axis}));

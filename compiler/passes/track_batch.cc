@@ -28,8 +28,8 @@ class Tracker {
     of_data_.resize(graph.num_values());
     for (size_t v = 0; v < graph.num_values(); ++v) {
       const ir::ValueKind kind = graph.value(ValueId(v)).kind;
-      of_data_[v] = kind == ir::ValueKind::kInput || kind == ir::ValueKind::kSampleOffset ||
-                    graph.is_unchanging(ValueId(v));
+      of_data_[v] =
+          kind == ir::ValueKind::kInput || kind == ir::ValueKind::kSampleOffset || graph.is_unchanging(ValueId(v));
     }
   }
 
