@@ -68,5 +68,5 @@ function(piper_test name)
   add_executable(${name} ${arg_SOURCES})
   piper_compile_test(${name} LINK ${arg_LINK})
   piper_add_test(${name} GROUP ${arg_GROUP} LABELS ${arg_LABELS} TIMEOUT 600 COMMAND ${name}
-    ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
+    ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp;UCX_MEM_EVENTS=no")
 endfunction()

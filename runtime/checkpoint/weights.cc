@@ -72,7 +72,10 @@ Result<WeightSource> WeightSource::open(const std::string& bundle_directory, con
     source.model_name_ = load_file;
     source.loaded_ = true;
     PIPER_ASSIGN(source.model_, plan::WeightFiles::open(load_file));
-    PIPER_RETURN_IF_ERROR(own(plan::kModelWeights, source.own_));
+    const bool compares = std::any_of(source.info_.begin(), source.info_.end(), [](const auto& tensor) {
+      return tensor.second->buffer == plan::ModelBuffer::kFixed;
+    });
+    if (compares) PIPER_RETURN_IF_ERROR(own(plan::kModelWeights, source.own_));
   }
   PIPER_RETURN_IF_ERROR(own(plan::kConstantWeights, source.constants_));
   if (!load_file.empty()) PIPER_RETURN_IF_ERROR(source.check_loaded().with_context(load_file));

@@ -76,10 +76,10 @@ TEST_CASE("a reader never sees half of a state") {
   const std::string path = folder / "pages";
   REQUIRE(create_pages(path, 2).ok());
   std::atomic<bool> ends{false};
+  auto written = Page::map(path, 1);
+  REQUIRE(written.ok());
   std::thread writer([&] {
-    auto page = Page::map(path, 1);
-    REQUIRE(page.ok());
-    for (int64_t number = 1; !ends; ++number) page->write(numbered(number));
+    for (int64_t number = 1; !ends; ++number) written->write(numbered(number));
   });
   const auto page = Page::map(path, 1);
   REQUIRE(page.ok());
