@@ -18,6 +18,8 @@ namespace {
 // Slots: 0 "x" and 1 "y" f32[n, 4] with samples, 2 "w" f32[4, 4], 3 "grad w" f32[4, 4], 4 to 7 values f32[n, 4].
 constexpr int kX = 0, kY = 1, kW = 2, kGradient = 3, kValue = 4;
 
+constexpr int64_t kBatch = 8;  // samples of the step
+
 class Numbering {
  public:
   // Runs calls on a piece of n samples.
@@ -32,6 +34,7 @@ class Numbering {
     NumberedProgram run;
     run.program = &program;
     run.samples = n;
+    run.batch = kBatch;
     run.by_pieces = by_pieces;
     run.slots.resize(8);
     run.slots[kX].put(0, {16 * n, 0, table.leaf("x", Over::kEach, 16)});
@@ -295,7 +298,15 @@ TEST_CASE("a mean over samples is their sum by how many there are") {
   CHECK(numbers.made(4, {reduced("mean", 4)}) == divided(4, 16));
   CHECK(numbers.made(4, {reduced("mean", 4)}) != divided(4, 12));
   CHECK(numbers.made(3, {reduced("mean", 3)}) != divided(4, 16));  // of another piece it is another mean
-  CHECK(numbers.run(Reference::kSamples, {reduced("mean", Reference::kSamples)}).made.empty());
+  // Of the whole step it is a sum, by the number of elements that the step has.
+  const int64_t n = Reference::kSamples;
+  const auto scaled = [&](double by) {
+    return numbers.made(
+        n, {reduced("sum", n), fill(5, by), call("mul", {operand(6, {})}, {operand(kValue, {}), operand(5, {})})});
+  };
+  CHECK(numbers.over(numbers.made(n, {reduced("mean", n)})) == Over::kSum);
+  CHECK(numbers.made(n, {reduced("mean", n)}) == scaled(1.0 / (4 * kBatch)));
+  CHECK(numbers.made(n, {reduced("mean", n)}) != scaled(0.25));
 }
 
 // Only pieces of the very size are alike, and only where a reference is for pieces.

@@ -13,7 +13,7 @@ namespace {
 // A store that goes away is an error, which is told in one line; the library would warn of it with a stack before.
 // Once: ranks of one process connect at the same time.
 void leave_warnings_out() {
-  constexpr int kErrors = 2;
+  static constexpr int kErrors = 2;
   static const bool done = [] {
     if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr)
       FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kErrors);
