@@ -76,8 +76,8 @@ class Finder {
     for (size_t i = 0; i < c.call.args.size(); ++i)
       note(c.call.args[i], i < parameters.size() ? use_as(parameters[i]) : Use::kRead);
     for (const auto& [key, item] : c.call.kwargs) {
-      const auto named =
-          std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == key; });
+      const auto named = std::find_if(parameters.begin(), parameters.end(),
+                                      [&name = key](const Parameter& p) { return p.name == name; });
       note(item, named == parameters.end() ? Use::kRead : use_as(*named));
     }
   }
