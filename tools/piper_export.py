@@ -8,6 +8,8 @@
     # make_model() returns (model, example_inputs) or (model, example_inputs, options of export)
     python piper_export.py module.py:make_model -o model.pt2 --no-weights     # shapes alone: a model of any size
 
+One file, though long: users copy it to where their models are.
+
 torch.onnx.export's defaults are made for inference: its optimizer merges and folds weights, and
 frozen parameters, regions without gradient, tags and names of tied weights are lost. This file
 exports with the right settings and writes what ONNX has no place for into the file's metadata:

@@ -116,7 +116,7 @@ Result<TwoSizes> of_two_sizes(const Compilation& c, const diag::Diagnostics& dia
   return model;
 }
 
-// For any number of samples. `step`: the model for the strategy's own, where constants are told of it.
+// For any number of samples. `step`: the model at the strategy's own number, where constants are those of the step.
 Result<References> of_samples(const TwoSizes& model, const Differentiated* step, int64_t batch) {
   const auto merged = [&](const ir::Graph& fewer, const ir::Graph& more, const ir::Graph* whole) {
     const auto few = emit::reference_program(fewer, model.few.samples);

@@ -75,7 +75,7 @@ std::optional<std::string> of_each_sample(const ReferenceProgram& of, const Refe
   return std::string(all.substr(0, each));
 }
 
-// How many elements of a sample stand together in a constant of which one axis numbers the samples, rows of each behind
+// How many elements of a sample stand together in a constant of which one axis numbers the samples, rows of each after
 // one another, as its extents for several numbers of samples say; 0 where they do not.
 int64_t together(const ReferenceProgram& a, const ir::TensorType& of_a, const ReferenceProgram& b,
                  const ir::TensorType& of_b) {

@@ -44,7 +44,7 @@ bool means(const std::string& glob, const std::string& name) {
   return glob_matches(glob, name) || glob_matches(glob + ".*", name);
 }
 
-// Patterns of a key of the strategy; those that match nothing are told.
+// Patterns of a key of the strategy; those that match nothing are an error.
 class Globs {
  public:
   explicit Globs(const std::vector<std::string>& globs) : globs_(globs), unmatched_(globs.begin(), globs.end()) {}

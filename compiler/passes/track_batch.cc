@@ -98,7 +98,7 @@ class Tracker {
     return adds_samples(graph_, op, map_) && of_data_[op.results[0].index] &&
            graph_.type(op.results[0]).elements() <= kMostTotals;
   }
-  // Made of totals, and of what is the same for every piece, by which it can be made of them in front of forwards.
+  // Made of totals, and of what is the same for every piece, so that it can be made before the first forward.
   bool is_of_totals(const ir::Op& op) const {
     return op.results.size() == 1 && graph_.type(op.results[0]).elements() <= kMostTotals &&
            std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {

@@ -36,7 +36,7 @@ struct BatchMap {
 // The op's result is the sum, or the mean, of what it is on the pieces of a batch: it reduces the batch axis, or
 // contracts that of both operands.
 bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batch);
-// Numbers of a kTotal value at most: a device has them in front of its first forward, summed over all others.
+// Numbers of a kTotal value at most: a device has their sum over all devices before its first forward.
 inline constexpr int64_t kMostTotals = 4096;
 // Where no rule says where the batch axis of an operand goes, the result is kMixed: safe, refused under a split.
 BatchMap track_batch(const ir::Graph& graph, int64_t local_batch);

@@ -405,7 +405,7 @@ struct Reference {
     std::string sha256;
     double per_sample = 0;
     int64_t each = 0;    // 0: no samples are in its shape, or all have the same
-    bool alike = false;  // all samples have the same, one behind the other
+    bool alike = false;  // all samples have the same, one after the other
     bool has_samples() const { return each > 0 || alike; }
   };
   // What of a token stream is fed to a slot of an input; of others there is none.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A limit on the size of files (`ulimit -f`) is told like a full disk, and leaves no part of a file that could pass for a whole one.
+"""A limit on the size of files (`ulimit -f`) is reported like a full disk, and leaves no part of a file that could pass for a whole one.
 
   file_limits.py --bin BIN --work DIR
 

@@ -474,7 +474,7 @@ for name, turn in NORMS.items():
     CASES[f"norm_{name}"] = Case(None, model=functools.partial(NormTwice, turn=turn), data=rows, forms=(1,), kinds=("onnx", "pt2"), spread=False)
 for name, kind, config in (("deberta", "Deberta", ENCODER | {"max_relative_positions": 16}), ("deberta_v2", "DebertaV2", ENCODER), ("xlnet", "XLNet", XLNET | {"dropout": 0.1})):
     CASES[f"dropout_of_{name}"] = Case(None, model=functools.partial(Transformers, kind=kind, **config), data=words, forms=(1, 2), own_masks=True)
-# Its positions are expanded over the batch behind another axis, which is seen once dropout has touched them.
+# Its positions are expanded over the batch after another axis, which is seen once dropout has touched them.
 CASES["xlnet"] = Case(None, model=functools.partial(Transformers, kind="XLNet", **XLNET, dropout=0.0), data=words, forms=(1, 2), refused={2: "P0331"})
 CASES["instance_statistics"] = Case(None, model=InstanceStatistics, data=rows, forms=(1,), refused={1: "P0306", REPLICAS: "P0306"}, spread=True)
 CASES["dropout_of_positions"] = Case(None, model=DropoutOfPositions, data=sequences, own_masks=True)

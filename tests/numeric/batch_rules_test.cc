@@ -5,7 +5,7 @@
 //   kAxis    the result of the whole is that of the pieces, put together at (axis, outer, inner)
 //   adds_samples   it is their sum
 // and where no operator is said to mix samples, gradients of the pieces add up to that of the whole. What is mixed by a
-// rule and not by the numbers is a refusal of legal input: those that there are stand in kMissed.
+// rule and not by the numbers is a refusal of legal input: kMissed lists them.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

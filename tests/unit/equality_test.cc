@@ -136,7 +136,7 @@ TEST_CASE("positions, means and terms without samples are those of the uncut ste
     INFO(*strategy);
     CHECK(answer(compiled::bundle("tiny_positions.onnx", *strategy)) == "proved 6");  // five parameters and the loss
   }
-  // An axis of one in front of one sample may pass for the samples.
+  // An axis of one before one sample may pass for the samples.
   CHECK_THAT(answer(compiled::bundle("tiny_positions.onnx", kSamplesOneByOne)),
              Contains("proved in part: 5") && Contains("not proved for 1, as \"loss\": pieces of one sample"));
   const Bundle sound = compiled::bundle("tiny_positions.onnx", kMicrobatches);

@@ -38,7 +38,7 @@ class Finder {
     }
   }
 
-  // A value that is made of known ones alone is known: what its readers do is done to the buffers behind it.
+  // A value that is made of known ones alone is known: what its readers do is done to the buffers that it is made of.
   std::set<std::string> run() {
     for (const ProgramCall& c : program_.calls) {
       std::vector<std::string> refs;  // the program may not be indexed yet

@@ -99,7 +99,7 @@ Item batch_norm(Call& c) {
   return made(batch_norm_values(c, true)[0]);
 }
 // The results beyond the statistics of the batch are the updated running statistics: the buffers, which the operator
-// writes in place. What reads them stands behind it in the program.
+// writes in place. What reads them comes later in the program.
 Item batch_norm_results(Call& c) {
   if (!c.flag("training"))
     return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none(), Item::none(), Item::none()});
