@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/frontend/experts/recognise_sorted.h"
 #include "compiler/frontend/instantiate.h"
 #include "compiler/frontend/patterns/recognise.h"
 #include "compiler/frontend/slice_of_step.h"
@@ -32,14 +33,21 @@ BindRequest with_samples(BindRequest request, int64_t samples) {
   return request;
 }
 
+// As imported at `samples`. A sort of all rows, which depends on them all, is an order of experts.
+Result<ir::Graph> import_at(const BindRequest& request, int64_t samples, const Import& import,
+                            diag::Diagnostics& diags) {
+  PIPER_ASSIGN(ir::Graph graph, import(with_samples(request, samples), diags));
+  return experts::recognise_sorted(std::move(graph));
+}
+
 // Of a model at `samples`, against the whole.
 Result<ir::Graph> slice_at(const BindRequest& request, int64_t samples, int64_t most, const Import& import,
                            diag::Diagnostics& diags) {
-  PIPER_ASSIGN(ir::Graph piece, import(with_samples(request, samples), diags));
+  PIPER_ASSIGN(ir::Graph piece, import_at(request, samples, import, diags));
   SliceOfStep step{samples, std::min(request.step_batch, most), request.step_batch, request.per_piece};
   if (step.whole == samples && step.whole == step.step) return recognise(std::move(piece));
   if (step.whole == samples) --step.whole;  // what differs from the next lower number differs from the step's, too
-  PIPER_ASSIGN(const ir::Graph whole, import(with_samples(request, step.whole), diags));
+  PIPER_ASSIGN(const ir::Graph whole, import_at(request, step.whole, import, diags));
   PIPER_ASSIGN(piece, slice_of_step(std::move(piece), whole, step, diags));
   return recognise(std::move(piece));
 }

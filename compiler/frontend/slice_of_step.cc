@@ -295,10 +295,22 @@ class Slicer {
       const auto dim = static_cast<size_t>(slice->dim);
       if (piece_.type(op.operands[0]).shape[dim] != whole_.type(of_whole.operands[0]).shape[dim]) return {};
     }
-    if (is_per_piece(op)) return {};
+    if (is_per_piece(op) || ir::equal(without_extents(op, piece_), without_extents(of_whole, whole_))) return {};
     return refuse(op, "depends on the number of samples: " + ir::to_string(op.attrs) + " for " +
                           std::to_string(step_.piece) + ", " + ir::to_string(of_whole.attrs) + " for " +
                           std::to_string(step_.whole));
+  }
+
+  // The attributes without numbers of all rows, or of all elements of an axis.
+  static ir::Attrs without_extents(const ir::Op& op, const ir::Graph& graph) {
+    ir::Attrs attrs = op.attrs;
+    const auto drop = [&](int64_t& number, int64_t dim) {
+      if (number == graph.type(op.operands[0]).shape[static_cast<size_t>(dim)]) number = -1;
+    };
+    if (auto* topk = std::get_if<ir::TopkAttrs>(&attrs)) drop(topk->k, topk->dim);
+    if (auto* order = std::get_if<ir::ExpertOrderAttrs>(&attrs)) drop(order->capacity, 0);
+    if (auto* rows = std::get_if<ir::RowsAttrs>(&attrs)) rows->rows = -1;
+    return attrs;
   }
 
   // ---- the slice of a known value

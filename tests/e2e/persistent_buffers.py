@@ -24,7 +24,8 @@ from torch import nn
 
 import harness
 import piper_export
-from what_people_write import BATCH, LR, REPLICAS, STEPS, family, logged, strategy
+from people_losses import BATCH, LR, REPLICAS, STEPS, family
+from what_people_write import logged, strategy
 
 RECOMPUTED = strategy(2).replace("optimizer", "  - {op: recompute, filter: {}}\noptimizer")
 EVALUATED = strategy(2) + "eval: {data: DATA, every: 1, batches: 1}\n"

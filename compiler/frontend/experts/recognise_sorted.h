@@ -1,7 +1,8 @@
 // Recognises rows that a model itself sorts by their experts, for a grouped product: sort(ids), x[order],
 // a histogram of the ids, a product by groups, and the inverse permutation. Sort, histogram and inverse become
 // one expert_order, and the indexing take_rows, so that the rest of the compiler sees that the rows are those of
-// the samples in another order. Used by recognise_experts.
+// the samples in another order. Used on what is imported, before it is compared with the whole batch (bind_slice.cc),
+// and by recognise_experts.
 #pragma once
 
 #include "compiler/ir/graph.h"

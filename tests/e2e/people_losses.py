@@ -1,0 +1,237 @@
+"""Losses and forwards that people write, on two small layers: the table of what_people_write.py, and what its cases are made of."""
+import dataclasses
+import json
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+BATCH, LR, STEPS = 8, 0.1, 3
+
+
+def small_data(n):
+    return {"x": torch.randn(n, 4), "y": torch.randn(n, 3), "mask": (torch.rand(n) < 0.6).float() + 0.1}
+
+
+@dataclasses.dataclass
+class Case:
+    loss: Callable                     # (module, prediction, y, mask) -> loss; or a whole forward, where `model` says how it is made
+    forms: tuple = (1, 2, 4, 8)
+    spread: bool = False               # also under replicas and stages
+    refused: dict = dataclasses.field(default_factory=dict)
+    more: Callable = lambda module: None   # parameters and buffers beside the two layers
+    kinds: tuple = ("pt2", "onnx")
+    data: Callable = small_data
+    model: Callable | None = None
+    own_masks: bool = False            # dropout draws other masks than PyTorch's: all forms must agree with the first
+
+
+class TwoLayers(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 3)
+        self.case = [case]
+        case.more(self)
+
+    def forward(self, x, y, mask):
+        return self.case[0].loss(self, self.b(torch.tanh(self.a(x))), y, mask)
+
+
+def error(p, y):
+    return (p - y).pow(2).mean(-1)
+
+
+def last_position_left_out(m, p, y, mask):
+    e = (p - y).pow(2)
+    counted = torch.ones_like(e)
+    counted[:, -1] = 0
+    return (e * counted).sum() / counted.sum()
+
+
+def first_sample_left_out(m, p, y, mask):
+    e = error(p, y)
+    counted = torch.ones_like(e)
+    counted[0] = 0
+    return (e * counted).sum() / counted.sum()
+
+
+def views(m, p, y):
+    return m.b(torch.tanh(F.pad(torch.cat([p, y]), (0, 1))))
+
+
+def halves(rows, middle):
+    return rows[:middle], rows[middle:]
+
+
+def two_samples_left_out(m, p, y, mask):
+    counted = torch.ones(p.shape[0])
+    counted[:2] = 0
+    return (error(p, y) * counted).sum() / counted.sum()
+
+
+def in_batch_negatives(m, p, y, mask):
+    logits = 5 * F.normalize(p, dim=-1) @ F.normalize(y, dim=-1).t()
+    return F.cross_entropy(logits, torch.arange(logits.shape[0]))
+
+
+def sorted_experts(m, p, y, mask):
+    """Rows sorted by their experts as `transformers` writes it, for one product by groups and a bias, and put back."""
+    import transformers.integrations.moe  # noqa: F401  whose product by groups is of f32, too
+    chosen = p.topk(2, dim=-1).indices.reshape(-1)
+    experts, order = chosen.sort()
+    counts = torch.histc(experts.float(), bins=3, min=0, max=2)
+    rows = torch.ops.transformers.grouped_mm_fallback(p[order // 2], m.w, counts.cumsum(0, dtype=torch.int32)) + m.v[experts]
+    rows = rows * p.softmax(-1).gather(1, chosen.view(-1, 2)).reshape(-1)[order].unsqueeze(-1)
+    back = torch.empty_like(order)
+    back[order] = torch.arange(order.shape[0])
+    return error(rows[back].view(-1, 2, 4).sum(1)[:, :3], y).mean()
+
+
+def experts(module):
+    module.w, module.v = nn.Parameter(torch.randn(3, 3, 4) / 2), nn.Parameter(torch.randn(3, 4) / 4)
+
+
+def with_parameter(*shape):
+    def add(module):
+        count = torch.Size(shape).numel()
+        module.w = nn.Parameter(torch.linspace(-1, 1, count).reshape(shape) if count else torch.zeros(shape))
+    return add
+
+
+def two_of_nothing(module):
+    module.w, module.v = nn.Parameter(torch.zeros(0, 3)), nn.Parameter(torch.zeros(0, 1))
+
+
+def closed_and_open(module):
+    module.w = nn.Parameter(torch.tensor([0.5, -torch.inf, 0.1]))
+
+
+def frozen_first(module):
+    module.a.requires_grad_(False)
+
+
+def family(name, microbatches=2, stages=2):
+    starts = ["a", "b", "c", "d"][:stages]
+    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\nannotate:\n  - {{tag: PP, starts: {json.dumps(starts)}}}\n"
+            f"schedule: {{family: {name}, microbatches: {microbatches}}}\noptimizer: {{sgd: {{lr: {LR}}}}}\n")
+
+
+REPLICAS = (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: 2}}\n"
+            f"  - {{op: place, filter: {{}}, devices: [0, 1]}}\n  - {{op: replicate, filter: {{}}, devices: [0, 1]}}\n"
+            f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
+MIXES = {form: "P0331" for form in (2, 4, 8)}
+
+LOSSES = {
+    # numbers of the step as divisors and factors
+    "masked_mean": Case(lambda m, p, y, mask: (error(p, y) * mask).sum() / mask.sum(), spread=True),
+    "masked_mean_kept_axis": Case(lambda m, p, y, mask: ((error(p, y) * mask).sum(0, keepdim=True) / mask.sum(0, keepdim=True)).sum()),
+    "clamped_divisor": Case(lambda m, p, y, mask: (error(p, y) * mask).sum() / mask.sum().clamp(min=1e-6)),
+    "rooted_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum().sqrt()),
+    "data_as_factor": Case(lambda m, p, y, mask: mask.mean() * error(p, y).mean()),
+    "loss_of_data": Case(lambda m, p, y, mask: error(p, y).mean() + 0.5 * F.cross_entropy(y, y.argmax(-1), reduction="none").pow(2).mean()),
+    "error_of_data": Case(lambda m, p, y, mask: error(p, y).mean() + 0.5 * F.mse_loss(y, 2 * y, reduction="none").mean(1).pow(2).mean()),
+    "factor_and_divisor": Case(lambda m, p, y, mask: error(p, y).sum() / mask.sum() * y.abs().mean()),
+    # ... read sample by sample, or as vectors
+    "mask_by_its_sum": Case(lambda m, p, y, mask: (error(p, y) * mask / mask.sum()).sum(), spread=True),
+    "mask_by_its_mean": Case(lambda m, p, y, mask: (error(p, y) * (mask / mask.mean()).sqrt()).mean()),
+    "centred_labels": Case(lambda m, p, y, mask: error(p, y - y.mean(0)).mean(), spread=True),
+    "centred_before_a_layer": Case(lambda m, p, y, mask: error(p + m.b(F.pad(y - y.mean(0, keepdim=True), (0, 1))), y).mean()),
+    "labels_by_their_size": Case(lambda m, p, y, mask: error(p, y / y.pow(2).mean(0).sqrt()).mean()),
+    "columns_by_their_counts": Case(lambda m, p, y, mask: (((p - y) * (y > 0)).pow(2).sum(0) / (y > 0).sum(0).clamp(min=1)).mean(), spread=True),
+    "weights_of_classes": Case(lambda m, p, y, mask: (F.cross_entropy(p, y.argmax(-1), reduction="none")
+                                                     / F.one_hot(y.argmax(-1), 3).sum(0)[y.argmax(-1)].clamp(min=1)).sum()),
+    "total_times_parameter": Case(lambda m, p, y, mask: error(p, y).mean() + 0.1 * (m.w * y.mean(0)).pow(2).sum(), more=with_parameter(3)),
+    "total_expanded": Case(lambda m, p, y, mask: (error(p, y) * mask / mask.sum().expand(p.shape[0])).sum()),
+    "nothing_where_no_mask": Case(lambda m, p, y, mask: torch.where(mask.sum() > 0, (error(p, y) * mask).sum() / mask.sum(), 0.0), spread=True),
+    "dot_of_mask": Case(lambda m, p, y, mask: torch.dot(error(p, y), mask) / mask.sum()),
+    "dot_of_masks": Case(lambda m, p, y, mask: torch.dot(error(p, y), mask) / torch.dot(mask, mask)),
+    "product_over_samples": Case(lambda m, p, y, mask: ((p - y).t() @ y).sum() / 10 + error(p, y).mean()),
+    "total_as_target": Case(lambda m, p, y, mask: F.mse_loss(p, y.mean(0).expand_as(p))),
+    # a total of totals is not known in one pass over the data
+    "standardised": Case(lambda m, p, y, mask: error(p, (y - y.mean(0)) / y.std(0)).mean(), refused=MIXES),
+    "labels_by_a_total": Case(lambda m, p, y, mask: F.cross_entropy(p, (mask > mask.mean()).long()), refused={form: "P0332" for form in (2, 4, 8)}),
+    # constants in a shape that has the batch: each sample has the same
+    "ones_counted": Case(last_position_left_out, spread=True),
+    "two_terms_of_one_error": Case(lambda m, p, y, mask: (error(p, y) * m.w).mean() + last_position_left_out(m, p, y, mask), more=with_parameter()),
+    "ones_like_summed": Case(lambda m, p, y, mask: error(p, y).sum() / torch.ones_like(mask).sum()),
+    "new_full_summed": Case(lambda m, p, y, mask: error(p, y).sum() / y.new_full((y.shape[0], 2), 0.5).sum()),
+    "zeros_concatenated": Case(lambda m, p, y, mask: torch.cat([p - y, torch.zeros(y.shape[0], 2)], 1).pow(2).mean()),
+    "zeros_in_front": Case(lambda m, p, y, mask: torch.cat([torch.zeros(y.shape[0], 2), p - y], 1).pow(2).mean()),
+    "a_term_of_ones": Case(lambda m, p, y, mask: error(p, y).mean() + (0.1 * torch.ones_like(mask)).sum()),
+    "parameter_expanded": Case(lambda m, p, y, mask: error(p, y).sum() + m.w.expand(y.shape[0], 4).pow(2).sum(), more=with_parameter(4), spread=True),
+    "parameter_repeated": Case(lambda m, p, y, mask: error(p, y).sum() + (m.w * torch.ones(y.shape[0], 4)).pow(2).sum(), more=with_parameter(4)),
+    # ... and positions in the batch
+    "first_half": Case(lambda m, p, y, mask: (error(p, y) * (torch.arange(p.shape[0]) < 4)).mean(), spread=True),
+    "a_sample_left_out": Case(first_sample_left_out, spread=True),
+    "two_samples_left_out": Case(two_samples_left_out, spread=True),
+    "weights_by_position": Case(lambda m, p, y, mask: (error(p, y) * torch.arange(p.shape[0]).float()).sum() / 28, spread=True),
+    "position_and_feature": Case(lambda m, p, y, mask: ((p - y) * torch.arange(3 * p.shape[0]).reshape(-1, 3) / 10).pow(2).mean()),
+    "cumulated_ones": Case(lambda m, p, y, mask: (error(p, y) * torch.ones_like(mask).cumsum(0)).mean()),
+    "table_by_position": Case(lambda m, p, y, mask: error(p + m.w[torch.arange(p.shape[0])], y).mean(), more=with_parameter(16, 3), kinds=("pt2",)),
+    "one_hot_of_positions": Case(lambda m, p, y, mask: error(p * F.one_hot(torch.arange(p.shape[0]) % 3, 3), y).mean()),
+    # batches one after the other in one pass
+    "two_views": Case(lambda m, p, y, mask: (lambda z: z[0] * z[1])(views(m, p, y).view(2, -1, 3)).pow(2).mean(), spread=True),
+    "two_views_in_halves": Case(lambda m, p, y, mask: error(*halves(views(m, p, y), p.shape[0])).mean(), spread=True),
+    "two_views_in_slices": Case(lambda m, p, y, mask: F.logsigmoid(views(m, p, y)[:p.shape[0]] - views(m, p, y)[p.shape[0]:]).mean().neg(), spread=True),
+    "three_views": Case(lambda m, p, y, mask: (lambda a, b, c: (a * b + b * c).sum(-1).mean() / 10 + error(p, y).mean())(*torch.cat([p, y, p * y]).view(3, -1, 3))),
+    "views_of_rows": Case(lambda m, p, y, mask: error(*halves(torch.cat([p.unsqueeze(1) * y.unsqueeze(2), y.unsqueeze(1).expand(-1, 3, -1)]).flatten(0, 1),
+                                                              3 * p.shape[0])).mean()),
+    # rows that a mixture sorts
+    "sorted_experts": Case(sorted_experts, more=experts, spread=True),
+    # what reads several samples is refused under a cut, with one sample in a piece as well
+    "in_batch_negatives": Case(in_batch_negatives, refused=MIXES),
+    "gram": Case(lambda m, p, y, mask: (p @ p.t()).pow(2).mean(), refused=MIXES),
+    "pairwise": Case(lambda m, p, y, mask: (p.unsqueeze(0) - y.unsqueeze(1)).pow(2).mean(), refused=MIXES),
+    "sorted_samples": Case(lambda m, p, y, mask: (error(p.sort(0)[0], y) * mask).mean(), refused=MIXES),
+    "largest_samples": Case(lambda m, p, y, mask: p.topk(1, dim=0)[0].sum() + error(p, y).mean(), refused=MIXES),
+    "flipped": Case(lambda m, p, y, mask: error(p, y.flip(0)).mean(), refused=MIXES | {8: "P0336"}),
+    "rolled": Case(lambda m, p, y, mask: error(p, y.roll(1, 0)).mean(), refused=MIXES),
+    "first_row": Case(lambda m, p, y, mask: error(p, y).mean() + p[0].sum(), refused=MIXES),
+    "first_rows": Case(lambda m, p, y, mask: error(p, y).mean() + p[:1].sum(), refused=MIXES),
+    "expanded_pairs": Case(lambda m, p, y, mask: p.unsqueeze(1).expand(p.shape[0], p.shape[0], 3).pow(2).sum(), refused=MIXES),
+    # a loss that no parameter enters, or nothing but one
+    **{f"no_parameter_{name}": Case(loss, forms=(1, 2, REPLICAS), refused={1: "P0421", 2: "P0421", REPLICAS: "P0421"}) for name, loss in (
+        ("zeros_like", lambda m, p, y, mask: torch.zeros_like(p).sum()),
+        ("ones_like", lambda m, p, y, mask: torch.ones_like(p).mean()),
+        ("number", lambda m, p, y, mask: torch.tensor(3.0)),
+        ("new_zeros", lambda m, p, y, mask: y.new_zeros(y.shape[0]).sum()),
+        ("full", lambda m, p, y, mask: torch.full((4,), 2.0).sum()),
+        ("data", lambda m, p, y, mask: y.pow(2).mean()),
+        ("detached", lambda m, p, y, mask: error(p, y).mean().detach()),
+        ("sign", lambda m, p, y, mask: torch.sign(p).sum()),
+        ("chosen", lambda m, p, y, mask: p.argmax(-1).float().mean()))},
+    "times_zero": Case(lambda m, p, y, mask: (0 * p).sum(), forms=(1, 2)),
+    "power_zero": Case(lambda m, p, y, mask: (p ** 0).sum() + 0 * error(p, y).mean(), forms=(1, 2)),
+    "matrix_power_zero": Case(lambda m, p, y, mask: (p[:, :2] @ torch.linalg.matrix_power(m.a.weight[:2, :2], 0)).pow(2).mean(), forms=(1,), refused={1: "P0305"}),
+    "parameter_alone": Case(lambda m, p, y, mask: m.w.sum(), more=with_parameter(), forms=(1, 2, REPLICAS)),
+    "parameter_and_error": Case(lambda m, p, y, mask: m.w.sum() + error(p, y).mean(), more=with_parameter(), forms=(1, 2, REPLICAS)),
+    # dropout that a model writes itself
+    **{f"own_dropout_{name}": Case(lambda m, p, y, mask, f=f: error(f(p), y).mean(), forms=(1, 2), refused={1: code, 2: code}) for name, code, f in (
+        ("rand_like", "P0321", lambda h: h * (torch.rand_like(h) > 0.1) / 0.9),
+        ("bernoulli", "P0321", lambda h: h * torch.bernoulli(torch.full_like(h, 0.9)) / 0.9),
+        ("path", "P0321", lambda h: h / 0.9 * (0.9 + torch.rand(h.shape[0], 1)).floor()),
+        ("zoneout", "P0321", lambda h: torch.where(torch.rand_like(h) > 0.1, h, torch.zeros_like(h))),
+        ("noise", "P0321", lambda h: h + 0.1 * torch.randn_like(h)),
+        ("alpha", "P0305", lambda h: F.alpha_dropout(h, 0.1, True)),
+        ("feature", "P0305", lambda h: F.dropout1d(h.unsqueeze(-1), 0.1, True).squeeze(-1)))},
+    "own_dropout_of_features": Case(lambda m, p, y, mask: error(p * F.dropout(torch.ones(3), 0.3, True), y).mean(), own_masks=True),
+    "own_dropout_native": Case(lambda m, p, y, mask: error(torch.native_dropout(p, 0.3, True)[0], y).mean(), own_masks=True),
+    # a product of positions and rates, as sinusoids have it
+    "einsum_of_positions": Case(lambda m, p, y, mask: error(p * torch.einsum("i,j->ij", torch.arange(2), m.w).cos()[1], y).mean(), more=with_parameter(3), forms=(1, 2)),
+    # one of several results
+    "one_of_unbound": Case(lambda m, p, y, mask: error(p, y).mean() + p.unbind(1)[1].pow(2).mean(), kinds=("onnx", "pt2"), forms=(1, 2)),
+    "places_of_largest": Case(lambda m, p, y, mask: F.cross_entropy(p, y.max(1)[1]), kinds=("onnx", "pt2"), forms=(1, 2)),
+    "last_of_extremes": Case(lambda m, p, y, mask: (error(p, y) * (1 + y.aminmax(dim=1)[1])).mean(), kinds=("onnx",), forms=(1, 2)),
+    # parameters of nothing
+    "empty_parameter": Case(lambda m, p, y, mask: error(p + m.w.sum(0), y).mean(), more=with_parameter(0, 3), forms=(1, 2)),
+    "two_parameters_of_nothing": Case(lambda m, p, y, mask: error(p + m.w.sum(0) + m.v.sum(0), y).mean(), more=two_of_nothing, forms=(1, 2)),
+    "differences_of_nothing": Case(lambda m, p, y, mask: error(p, y).mean() + p.diff(n=3).sum(), forms=(1, 2)),
+    # a weight that is infinite stays so
+    "a_place_that_is_closed": Case(lambda m, p, y, mask: error((p + m.w).softmax(-1), y).mean(), more=closed_and_open, forms=(1, 2)),
+    # a power of whole numbers is refused by name
+    "whole_power": Case(lambda m, p, y, mask: error(p * 2 ** (mask > 0.5).long().unsqueeze(1), y).mean(), forms=(1,), refused={1: "P0306"}, kinds=("pt2",)),
+    # a first stage that trains nothing
+    **{f"frozen_first_{name}": Case(lambda m, p, y, mask: error(p, y).mean(), more=frozen_first, forms=(family(name),))
+       for name in ("gpipe", "1f1b", "zero_bubble")},
+}
