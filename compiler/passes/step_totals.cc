@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ir/shapes.h"
+
 namespace piper::passes {
 
 using ir::OpKind;

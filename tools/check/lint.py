@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Reads the sources that a change touches: each includes what it uses, and clang-tidy 19 finds nothing in it.
+"""Reads the sources that changed last: each includes what it uses, and clang-tidy 19 finds nothing in it.
 
   lint.py [--all] [--jobs N]
 
-A change is what differs from the main branch, or, on that branch itself, from the commit before; in a clone that knows neither there is
-nothing to compare with. Sources that include a changed header count as changed for the first check, which is the compiler's own
-(-fsyntax-only): the build joins the sources of a library, and so does not see what one of them lacks. Newest commits come first. At most
-PIPER_SYNTAX_FILES (100) sources are compiled and PIPER_TIDY_FILES (24) given to clang-tidy; what is left out is named. --all: no limit.
+Sources come in this order: those that differ from the main branch, or, on that branch itself, from the commit before; those that
+include a header that differs; those of older commits, newest first. Of the libraries, which the build joins and so does not see what
+one source lacks, at most PIPER_SYNTAX_FILES (200) are compiled by themselves (-fsyntax-only); PIPER_TIDY_FILES (24) are given to
+clang-tidy. --all: no limit.
 Exit status: 0 nothing was found, 1 something was, 2 the command line.
 """
 import argparse
@@ -21,6 +21,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = ROOT / "build" / "lint" / "compile_commands.json"
+JOINED = ("compiler/", "launcher/", "runtime/", "schemas/")
 TIDY = ("compiler/", "launcher/", "runtime/", "schemas/", "tools/")
 # What includes LibTorch, whose headers clang 19 does not read.
 NOT_TIDY = ("runtime/kernels/", "tools/piper_torchscript/")
@@ -40,10 +41,10 @@ def base_commit() -> str | None:
     return None
 
 
-def changed_files(base: str) -> list[str]:
-    """Paths that exist, those of newer commits first, what is not committed before all."""
+def changed_files(base: str | None) -> list[str]:
+    """Paths that exist, those of newer commits first, what is not committed before all. From `base` on; None: of all commits."""
     names = git("diff", "--name-only", "HEAD") + git("ls-files", "--others", "--exclude-standard")
-    names += [name for name in git("log", "--format=", "--name-only", f"{base}..HEAD") if name]
+    names += [name for name in git("log", "--format=", "--name-only", f"{base}..HEAD" if base else "HEAD") if name]
     return [name for name in dict.fromkeys(names) if name.endswith(ENDS) and (ROOT / name).is_file()]
 
 
@@ -81,10 +82,10 @@ def tidy(name: str) -> str:
 
 
 def limited(names: list[str], most: int | None, what: str) -> list[str]:
-    if most is not None and len(names) > most:
-        print(f"lint: {what}: left out, of older commits: {' '.join(names[most:])}")
-        return names[:most]
-    return names
+    if most is None or len(names) <= most:
+        return names
+    print(f"lint: {what}: {len(names) - most} of older commits left out")
+    return names[:most]
 
 
 def version_19_is_there() -> bool:
@@ -100,22 +101,19 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     base = base_commit()
-    if base is None:
-        print("lint: nothing to compare with: no commit before this one")
-        return 0
     if not version_19_is_there():
         print("lint: clang-tidy 19 is missing; tools/setup.sh check installs it on Debian", file=sys.stderr)
         return 1
     sources = commands_by_source()
-    changed = changed_files(base)
+    in_order = list(dict.fromkeys(with_includers(changed_files(base), sources) + [n for n in changed_files(None) if n in sources]))
 
     def most(variable: str, default: int) -> int | None:
         return None if arguments.all else int(os.environ.get(variable, default))
 
-    alone = limited(with_includers(changed, sources), most("PIPER_SYNTAX_FILES", 100), "by itself")
-    tidied = limited([name for name in changed if name in sources and name.startswith(TIDY) and not name.startswith(NOT_TIDY)],
+    alone = limited([name for name in in_order if name.startswith(JOINED)], most("PIPER_SYNTAX_FILES", 200), "by itself")
+    tidied = limited([name for name in in_order if name.startswith(TIDY) and not name.startswith(NOT_TIDY)],
                      most("PIPER_TIDY_FILES", 24), "clang-tidy")
-    print(f"lint: since {base[:10]}: {len(alone)} sources by themselves, clang-tidy on {len(tidied)}")
+    print(f"lint: {len(alone)} sources by themselves, clang-tidy on {len(tidied)}")
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         said = list(pool.map(tidy, tidied)) + list(pool.map(lambda name: compiles_alone(name, sources[name]), alone))
     faults = [text for text in said if text]

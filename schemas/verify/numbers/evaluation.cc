@@ -195,7 +195,7 @@ void Evaluation::put(const Operand& out, int32_t number, HeldValue value) {
     return;
   }
   value.number = number;
-  slot(out.slot).put(out.offset, std::move(value));
+  slot(out.slot).put(out.offset, value);
 }
 
 void Evaluation::add(const Operand& out, View view) {

@@ -312,7 +312,7 @@ class Whole {
       }
     }
     if (shares == 0) return "";
-    const std::string why = "no linear function of a rank's share of a sum over experts";
+    std::string why = "no linear function of a rank's share of a sum over experts";
     if (result_.part >= 0 || result_.spread.share) return why;
     result_.spread.share = true;
     if (row_->form == RowForm::kAdd) return others == 0 ? "" : why;

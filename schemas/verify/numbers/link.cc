@@ -140,7 +140,7 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
     HeldValue other = value;
     if (number.over == Over::kEach) other.end = number.bytes * samples;
     if (value.period > 0 || number.over == Over::kUnknown) other.end = bytes;
-    values.put(0, std::move(other));
+    values.put(0, other);
     return values;
   }
   return {};

@@ -16,6 +16,7 @@
 #include "schemas/verify/numbers/evaluation.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/shared_calls.h"
+#include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
 
@@ -122,7 +123,8 @@ class ProgramCalls {
     product.accumulate = sum.accumulate;
     double times = run_.by_pieces ? 1 : static_cast<double>(repetitions(call, operands[0]));
     if (call.kernel == "mean")
-      times /= static_cast<double>(of_step(plan::elements(call.inputs[0])) / std::max<int64_t>(plan::elements(out), 1));
+      times *= static_cast<double>(std::max<int64_t>(plan::elements(out), 1)) /
+               static_cast<double>(of_step(plan::elements(call.inputs[0])));
     HeldValue held;
     const RowResult result = apply_row(*find_row("sum"), sum, table_, run_.samples, operands)[0];
     View factor;
