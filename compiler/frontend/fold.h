@@ -4,18 +4,46 @@
 // import routes, which fold shape plumbing while they build.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "compiler/frontend/fold/form.h"
 #include "compiler/ir/graph.h"
 
 namespace piper::frontend {
 
-struct ConstantTensor {
+// A constant: its bytes, or a form (fold/form.h) and how its bytes are made. Copies are cheap and share both.
+class ConstantTensor {
+ public:
+  struct Recipe;  // an operator on constants
+
+  ConstantTensor() = default;
+  ConstantTensor(ir::TensorType type_given, ir::ConstantData data)
+      : type(std::move(type_given)), data_(std::move(data)) {}
+  ConstantTensor(ir::TensorType type_given, Form form, std::shared_ptr<const Recipe> recipe)
+      : type(std::move(type_given)), form_(std::move(form)), recipe_(std::move(recipe)) {}
+
+  // Makes the bytes where there are none yet: as many as the type says, so that has_bytes() or the type is asked first.
+  const ir::ConstantData& data() const;
+  bool has_bytes() const;
+  // Whether its bytes are there, or few enough to be made.
+  bool is_of_bytes() const;
+  const Form& form() const { return form_; }  // null: bytes alone
+
   ir::TensorType type;
-  ir::ConstantData data;
+
+ private:
+  ir::ConstantData data_;
+  Form form_;
+  std::shared_ptr<const Recipe> recipe_;
 };
-// The results of an op on constants; nullopt where the evaluator does not know the op or dtype.
+// Whether both have the same type and elements, to the bit. Two of a form each are compared by it: the same form is the
+// same elements, and what has another is written out where it is not too large.
+bool same_elements(const ConstantTensor& a, const ConstantTensor& b);
+// The results of an op on constants; nullopt where the evaluator does not know the op or dtype. A large result that has
+// a form is not written out.
 std::optional<std::vector<ConstantTensor>> evaluate(ir::OpKind kind, const ir::Attrs& attrs,
                                                     const std::vector<ConstantTensor>& operands);
 // The bytes of a constant value of the graph where they are in memory (a WeightSource with `data`).

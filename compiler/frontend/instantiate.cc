@@ -128,7 +128,7 @@ class Instance {
     const ir::TensorType type = graph_.type(v), type_of_more = more_.type(other);
     const std::optional<ConstantTensor> few = constant_of(graph_, v), many = constant_of(more_, other);
     if (!few || !many) return !few && !many && type == type_of_more;
-    if (type == type_of_more) return few->data == many->data || *few->data == *many->data;
+    if (type == type_of_more) return same_elements(*few, *many);
     // Numbers of samples, which begin alike.
     const auto key = std::pair(v.index, other.index);
     if (const auto found = begins_.find(key); found != begins_.end()) {
@@ -138,13 +138,13 @@ class Instance {
     ir::TensorType wanted = type;
     if (type.shape.size() != 1 || !line_.move(wanted.shape, type_of_more.shape)) return false;
     const auto bytes = static_cast<size_t>(wanted.bytes());
-    if (few->data->size() > many->data->size() || bytes > few->data->size() ||
-        !std::equal(few->data->begin(), few->data->end(), many->data->begin()))
+    if (few->data()->size() > many->data()->size() || bytes > few->data()->size() ||
+        !std::equal(few->data()->begin(), few->data()->end(), many->data()->begin()))
       return false;
     ir::WeightSource source;
     source.bytes = wanted.bytes();
     source.data = std::make_shared<const std::vector<std::byte>>(
-        few->data->begin(), few->data->begin() + static_cast<std::ptrdiff_t>(bytes));
+        few->data()->begin(), few->data()->begin() + static_cast<std::ptrdiff_t>(bytes));
     v = graph_.add_constant(graph_.value(v).name, wanted, std::move(source));
     begins_.emplace(key, v);
     return true;

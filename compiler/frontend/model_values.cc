@@ -165,8 +165,6 @@ int64_t fixed_batch_of(const std::vector<ModelInput>& inputs) {
 }
 
 Result<ConstantTensor> read_tensor(const ir::TensorType& type, const ir::WeightSource& source) {
-  ConstantTensor out;
-  out.type = type;
   std::vector<std::byte> bytes;
   if (source.data) {
     bytes = *source.data;
@@ -179,8 +177,7 @@ Result<ConstantTensor> read_tensor(const ir::TensorType& type, const ir::WeightS
   }
   if (type.dtype == DType::kBool)
     for (std::byte& b : bytes) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
-  out.data = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  return out;
+  return ConstantTensor(type, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
 }
 
 Status bind_values(const ModelValues& values, const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) {
@@ -209,7 +206,7 @@ Status bind_values(const ModelValues& values, const BindRequest& request, BoundM
                  << values.base_name << ": tensor '" << key << "': " << value.error().message;
         source = ir::WeightSource();
         source.bytes = t.type.bytes();
-        source.data = value->data;
+        source.data = value->data();
       }
       model.values[key] = model.graph.add_constant(key, t.type, std::move(source));
       continue;

@@ -146,8 +146,7 @@ class Slicer {
   }
   bool differs(ValueId v) const {
     if (!v.valid() || v.index >= num_values_ || !in_piece_[v.index] || !in_whole_[v.index]) return false;
-    const ConstantTensor &a = *in_piece_[v.index], &b = *in_whole_[v.index];
-    return !(a.type == b.type) || (a.data != b.data && *a.data != *b.data);
+    return !same_elements(*in_piece_[v.index], *in_whole_[v.index]);
   }
   bool varies(ValueId v) const { return !(piece_.type(v) == whole_.type(of_whole_[v.index])); }
 
@@ -257,7 +256,7 @@ class Slicer {
     if (op.kind != OpKind::kLt) return false;
     const std::optional<ConstantTensor>& than = in_piece_[op.operands[1].index];
     return than && than->type.elements() == 1 &&
-           std::all_of(than->data->begin(), than->data->end(), [](std::byte b) { return b == std::byte{0}; });
+           std::all_of(than->data()->begin(), than->data()->end(), [](std::byte b) { return b == std::byte{0}; });
   }
   bool is_index_of_samples(const ir::Op& op, size_t operand) const {
     const bool indexes = op.kind == OpKind::kIndexSelect || op.kind == OpKind::kGather || op.kind == OpKind::kScatter ||
@@ -335,12 +334,14 @@ class Slicer {
   Result<ValueId> make_slice(ir::GraphBuilder& b, ValueId v, ir::ProvId prov) {
     const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
     const bool of_step = step_.whole == step_.step;
-    if (part.type == all.type && of_step) return constant(v, all.type, *all.data);
+    if (part.type == all.type && of_step) return constant(v, all.type, *all.data());
     const std::optional<Place> place = place_of(part.type.shape, all.type.shape);
     if (!place && part.type == all.type)
       return cannot(prov, "the file was exported for smaller batches than the step's");
     if (!place) return cannot(prov, "the batch is not one factor of one of its axes");
     if (marks_expand(v, *place)) return v;
+    if (is_form_of_one_sample(part, all, *place)) return expanded_slice(b, v, *place);
+    if (!all.is_of_bytes()) return cannot(prov, "it is too large");
     if (is_one_element(all)) return repeated(b, v, *place);
     if (samples_agree(all, *place)) return expanded_row(b, v, *place);
     if (!of_step) return cannot(prov, "the file was exported for smaller batches than the step's");
@@ -369,27 +370,40 @@ class Slicer {
   static bool is_one_element(const ConstantTensor& t) {
     const auto size = static_cast<size_t>(dtype_bytes(t.type.dtype));
     // Bits are compared, as the fold does.
-    return t.data->size() >= size && std::memcmp(t.data->data(), t.data->data() + size, t.data->size() - size) == 0;
+    return t.data()->size() >= size &&
+           std::memcmp(t.data()->data(), t.data()->data() + size, t.data()->size() - size) == 0;
   }
   static int64_t row_bytes(const ConstantTensor& t, const Place& place) {
     return place.each * ir::elements_behind(t.type.shape, place.axis) * dtype_bytes(t.type.dtype);
   }
   bool samples_agree(const ConstantTensor& all, const Place& place) const {
     const auto row = static_cast<size_t>(row_bytes(all, place)), block = row * static_cast<size_t>(step_.whole);
-    for (size_t at = 0; at < all.data->size(); at += block)
-      if (std::memcmp(all.data->data() + at, all.data->data() + at + row, block - row) != 0) return false;
+    for (size_t at = 0; at < all.data()->size(); at += block)
+      if (std::memcmp(all.data()->data() + at, all.data()->data() + at + row, block - row) != 0) return false;
     return true;
+  }
+
+  // Whether a form says that all samples are one, and the same for the piece as for the whole.
+  static bool is_form_of_one_sample(const ConstantTensor& part, const ConstantTensor& all, const Place& place) {
+    return place.each == 1 && form::equal(part.form(), all.form()) && !form::depends_on(all.form(), place.axis);
+  }
+  // The first sample, expanded: nothing is written out.
+  ValueId expanded_slice(ir::GraphBuilder& b, ValueId v, const Place& place) {
+    const auto axis = static_cast<int64_t>(place.axis);
+    const ir::ExpandAttrs attrs{in_piece_[v.index]->type.shape, axis};
+    return named_as(v, b.add1(OpKind::kExpand, {b.slice(v, axis, 0, 1)}, attrs));
   }
 
   // Whether each piece's slice of the whole's value is the piece's value.
   bool is_same_in_all_pieces(ValueId v) const {
     const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
     const std::optional<Place> place = place_of(part.type.shape, all.type.shape);
-    if (!place || !samples_agree(all, *place)) return false;
+    if (place && is_form_of_one_sample(part, all, *place)) return true;
+    if (!place || !part.is_of_bytes() || !all.is_of_bytes() || !samples_agree(all, *place)) return false;
     const auto row = static_cast<size_t>(row_bytes(all, *place)), samples = static_cast<size_t>(step_.piece),
                more = static_cast<size_t>(step_.whole);
-    for (size_t at = 0, of_all = 0; at < part.data->size(); at += row * samples, of_all += row * more)
-      if (std::memcmp(part.data->data() + at, all.data->data() + of_all, row * samples) != 0) return false;
+    for (size_t at = 0, of_all = 0; at < part.data()->size(); at += row * samples, of_all += row * more)
+      if (std::memcmp(part.data()->data() + at, all.data()->data() + of_all, row * samples) != 0) return false;
     return true;
   }
 
@@ -408,8 +422,8 @@ class Slicer {
     const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
     const auto size = static_cast<size_t>(dtype_bytes(all.type.dtype));
     const auto axis = static_cast<int64_t>(place.axis);
-    const ValueId element =
-        constant(v, {all.type.dtype, {}}, {all.data->begin(), all.data->begin() + static_cast<std::ptrdiff_t>(size)});
+    const ValueId element = constant(v, {all.type.dtype, {}},
+                                     {all.data()->begin(), all.data()->begin() + static_cast<std::ptrdiff_t>(size)});
     return named_as(v, b.add1(OpKind::kExpand, {element}, ir::ExpandAttrs{part.type.shape, axis}));
   }
 
@@ -417,9 +431,9 @@ class Slicer {
     const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
     const auto row = static_cast<size_t>(row_bytes(all, place)), block = row * static_cast<size_t>(step_.whole);
     std::vector<std::byte> bytes;
-    for (size_t at = 0; at < all.data->size(); at += block)
-      bytes.insert(bytes.end(), all.data->begin() + static_cast<std::ptrdiff_t>(at),
-                   all.data->begin() + static_cast<std::ptrdiff_t>(at + row));
+    for (size_t at = 0; at < all.data()->size(); at += block)
+      bytes.insert(bytes.end(), all.data()->begin() + static_cast<std::ptrdiff_t>(at),
+                   all.data()->begin() + static_cast<std::ptrdiff_t>(at + row));
     const ValueId one = constant(v, {all.type.dtype, split(part.type.shape, place, 1)}, std::move(bytes));
     const ir::ExpandAttrs attrs{split(part.type.shape, place, step_.piece), static_cast<int64_t>(place.axis)};
     return named_as(v, b.reshape(b.add1(OpKind::kExpand, {one}, attrs), part.type.shape));
@@ -427,7 +441,7 @@ class Slicer {
 
   ValueId rows(ir::GraphBuilder& b, ValueId v, const Place& place) {
     const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
-    const ValueId table = constant(v, {all.type.dtype, split(all.type.shape, place, step_.whole)}, *all.data);
+    const ValueId table = constant(v, {all.type.dtype, split(all.type.shape, place, step_.whole)}, *all.data());
     const ir::DimAttrs dim{static_cast<int64_t>(place.axis)};
     const ValueId selected = b.add1(OpKind::kIndexSelect, {table, numbers_of_samples(b)}, dim);
     return named_as(v, b.reshape(selected, part.type.shape));

@@ -23,7 +23,7 @@ int64_t number(const Model& m, ir::ValueId v) {
   REQUIRE(known);
   REQUIRE(known->type == ir::TensorType{DType::kI64, {}});
   int64_t out = 0;
-  std::memcpy(&out, known->data->data(), sizeof out);
+  std::memcpy(&out, known->data()->data(), sizeof out);
   return out;
 }
 

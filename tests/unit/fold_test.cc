@@ -31,7 +31,7 @@ ConstantTensor boolean(std::vector<int64_t> shape, std::vector<uint8_t> data) {
 template <class T>
 std::vector<T> numbers(const ConstantTensor& t) {
   std::vector<T> data(static_cast<size_t>(t.type.elements()));
-  if (!data.empty()) std::memcpy(data.data(), t.data->data(), t.data->size());
+  if (!data.empty()) std::memcpy(data.data(), t.data()->data(), t.data()->size());
   return data;
 }
 

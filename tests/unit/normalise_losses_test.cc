@@ -214,7 +214,7 @@ TEST_CASE("unreduced cross entropy follows the formula") {
   auto loss = frontend::constant_of(folded, folded.loss);
   REQUIRE(loss);
   float value = 0;
-  std::memcpy(&value, loss->data->data(), 4);
+  std::memcpy(&value, loss->data()->data(), 4);
   CHECK(value == 52.0f);  // 1 * 2 + 0 + 10 * 5
 }
 

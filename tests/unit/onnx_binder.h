@@ -43,8 +43,8 @@ inline std::optional<frontend::BoundModel> bind_plainly(const frontend::onnx::On
     Result<frontend::ConstantTensor> value = onnx::tensor_value(file, t);
     if (!value.ok()) return std::nullopt;
     ir::WeightSource source;
-    source.bytes = static_cast<int64_t>(value->data->size());
-    source.data = value->data;
+    source.bytes = static_cast<int64_t>(value->data()->size());
+    source.data = value->data();
     const bool parameter =
         is_floating(*dtype) && !t.dims.empty() && t.name.rfind("running_", 0) != 0 && buffers.count(t.name) == 0;
     out.values[t.name] = parameter ? out.graph.add_parameter({t.name}, value->type, true, source)

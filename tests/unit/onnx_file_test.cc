@@ -40,8 +40,8 @@ template <class T>
 std::vector<T> elements(const OnnxFile& file, const OnnxTensor& tensor) {
   const Result<frontend::ConstantTensor> t = tensor_value(file, tensor);
   REQUIRE(t.ok());
-  std::vector<T> out(t->data->size() / sizeof(T));
-  std::memcpy(out.data(), t->data->data(), t->data->size());
+  std::vector<T> out(t->data()->size() / sizeof(T));
+  std::memcpy(out.data(), t->data()->data(), t->data()->size());
   return out;
 }
 

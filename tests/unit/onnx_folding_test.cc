@@ -16,8 +16,8 @@ std::vector<int64_t> folded_ints(const ModelWriter& m) {
   REQUIRE(g.ops.empty());
   const std::optional<frontend::ConstantTensor> t = frontend::constant_of(g.graph, g.graph.outputs[0].value);
   REQUIRE(t);
-  std::vector<int64_t> out(t->data->size() / 8);
-  std::memcpy(out.data(), t->data->data(), t->data->size());
+  std::vector<int64_t> out(t->data()->size() / 8);
+  std::memcpy(out.data(), t->data()->data(), t->data()->size());
   return out;
 }
 

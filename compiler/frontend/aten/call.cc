@@ -10,7 +10,6 @@ namespace piper::frontend::aten {
 namespace {
 
 // Results beyond this are not evaluated here: looking ahead must not blow up memory.
-constexpr int64_t kMaxFoldedBytes = int64_t{1} << 26;
 constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 46;
 constexpr int64_t kMaxRange = int64_t{1} << 28;
@@ -120,9 +119,9 @@ double Call::real(std::string_view name) {
   if (x.is_number()) return value(x);
   if (x.is_tensor()) {
     const std::optional<ConstantTensor> c = known(x.tensor);
-    if (c && c->type.dtype == DType::kF32 && c->data->size() == sizeof(float)) {
+    if (c && c->type.dtype == DType::kF32 && c->data()->size() == sizeof(float)) {
       float v = 0;
-      std::memcpy(&v, c->data->data(), sizeof v);
+      std::memcpy(&v, c->data()->data(), sizeof v);
       return v;
     }
     if (std::vector<int64_t> known; known_ints(x.tensor, known) && known.size() == 1)
@@ -247,8 +246,6 @@ std::vector<ValueId> Call::ops(OpKind kind, std::vector<ValueId> operands, Attrs
   const bool all_known = operand_values.size() == operands.size();
   std::vector<ValueId> results = builder_.add(kind, std::move(operands), attrs, next_name());
   if (!all_known || !builder_.status().ok()) return results;
-  for (ValueId v : results)
-    if (graph().type(v).bytes() > kMaxFoldedBytes) return results;
   if (std::optional<std::vector<ConstantTensor>> values = evaluate(kind, attrs, operand_values))
     for (size_t i = 0; i < results.size(); ++i) state_.known[results[i].index] = std::move((*values)[i]);
   return results;
@@ -380,8 +377,8 @@ ValueId Call::scalar_i64(int64_t value) {
 
 ValueId Call::constant(ConstantTensor tensor) {
   ir::WeightSource source;
-  source.bytes = static_cast<int64_t>(tensor.data->size());
-  source.data = std::move(tensor.data);
+  source.bytes = static_cast<int64_t>(tensor.data()->size());
+  source.data = tensor.data();
   return state_.graph->add_constant(next_name(), std::move(tensor.type), std::move(source));
 }
 ValueId Call::filled(std::vector<int64_t> shape, double value, DType dtype) {
@@ -430,13 +427,13 @@ bool Call::known_ints(ValueId x, std::vector<int64_t>& out) const {
   const std::optional<ConstantTensor> c = known(x);
   if (!c || (c->type.dtype != DType::kI64 && c->type.dtype != DType::kI32)) return false;
   const size_t width = static_cast<size_t>(dtype_bytes(c->type.dtype));
-  for (size_t at = 0; at + width <= c->data->size(); at += width) {
+  for (size_t at = 0; at + width <= c->data()->size(); at += width) {
     int64_t v = 0;
     if (width == 8) {
-      std::memcpy(&v, c->data->data() + at, 8);
+      std::memcpy(&v, c->data()->data() + at, 8);
     } else {
       int32_t w = 0;
-      std::memcpy(&w, c->data->data() + at, 4);
+      std::memcpy(&w, c->data()->data() + at, 4);
       v = w;
     }
     out.push_back(v);

@@ -69,7 +69,7 @@ std::optional<int64_t> known_scalar(const ir::Graph& graph, ValueId v) {
   const std::optional<ConstantTensor> c = constant_of(graph, v);
   if (!c || c->type.dtype != DType::kI64 || c->type.elements() != 1) return std::nullopt;
   int64_t number = 0;
-  std::memcpy(&number, c->data->data(), sizeof number);
+  std::memcpy(&number, c->data()->data(), sizeof number);
   return number;
 }
 

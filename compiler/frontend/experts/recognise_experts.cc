@@ -247,7 +247,7 @@ class ExpertRecogniser {
     const int64_t count = c->type.elements(), repeat = count / extent;
     for (int64_t i = 0; i < count; ++i) {
       int64_t at = 0;
-      std::memcpy(&at, c->data->data() + i * 8, 8);
+      std::memcpy(&at, c->data()->data() + i * 8, 8);
       if (at != i / repeat) return 0;
     }
     return repeat;

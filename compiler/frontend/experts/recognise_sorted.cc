@@ -80,7 +80,7 @@ class SortedExpertRecogniser {
     const std::optional<ConstantTensor> c = constant_of(from_, v);
     if (!c || c->type.dtype != DType::kI64) return {};
     std::vector<int64_t> out(static_cast<size_t>(c->type.elements()));
-    std::memcpy(out.data(), c->data->data(), out.size() * sizeof(int64_t));
+    std::memcpy(out.data(), c->data()->data(), out.size() * sizeof(int64_t));
     return out;
   }
   static bool counts_up(const std::vector<int64_t>& numbers, int64_t count) {

@@ -1,11 +1,18 @@
 // The constant evaluator: type inference first, then the function that the operator's row names.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "compiler/frontend/fold/evaluator.h"
+#include "compiler/frontend/fold/form_of_op.h"
 
 namespace piper::frontend {
 namespace {
 
-// Larger results are left to the run time.
+// What is larger is not written out.
 constexpr int64_t kMostBytes = int64_t{1} << 28;
+// A result of more elements is a form, if it has one: masks of sequences, not the arithmetic of shapes.
+constexpr int64_t kMostElements = int64_t{1} << 16;
 
 eval::Evaluated run(const eval::Call& c) {
   switch (c.kind) {
@@ -19,14 +26,56 @@ eval::Evaluated run(const eval::Call& c) {
 
 }  // namespace
 
+struct ConstantTensor::Recipe {
+  ir::OpKind kind;
+  ir::Attrs attrs;
+  std::vector<ConstantTensor> operands;
+  ir::TensorType result;
+  mutable ir::ConstantData made;
+};
+
+const ir::ConstantData& ConstantTensor::data() const {
+  if (data_ != nullptr || recipe_ == nullptr) return data_;
+  if (recipe_->made == nullptr) {
+    const std::vector<ir::TensorType> results{recipe_->result};
+    const auto made = run({recipe_->kind, recipe_->attrs, recipe_->operands, results});
+    PIPER_CHECK(made.has_value() && made->size() == 1, "a form of an operator that is not evaluated");
+    recipe_->made = (*made)[0].data();
+  }
+  return recipe_->made;
+}
+bool ConstantTensor::has_bytes() const { return data_ != nullptr || (recipe_ != nullptr && recipe_->made != nullptr); }
+bool ConstantTensor::is_of_bytes() const {
+  if (has_bytes()) return true;
+  if (recipe_ == nullptr || type.bytes() > kMostBytes) return false;
+  return std::all_of(recipe_->operands.begin(), recipe_->operands.end(),
+                     [](const ConstantTensor& operand) { return operand.is_of_bytes(); });
+}
+
+bool same_elements(const ConstantTensor& a, const ConstantTensor& b) {
+  if (!(a.type == b.type)) return false;
+  if (form::equal(a.form(), b.form())) return true;
+  if (!a.is_of_bytes() || !b.is_of_bytes()) return false;
+  return a.data() == b.data() || *a.data() == *b.data();
+}
+
 std::optional<std::vector<ConstantTensor>> evaluate(ir::OpKind kind, const ir::Attrs& attrs,
                                                     const std::vector<ConstantTensor>& operands) {
   std::vector<const ir::TensorType*> types;
   for (const ConstantTensor& operand : operands) types.push_back(&operand.type);
   Result<std::vector<ir::TensorType>> results = ir::infer_types(kind, attrs, types);
   if (!results.ok()) return std::nullopt;
+  if (results->size() == 1 && (*results)[0].elements() > kMostElements)
+    if (Form form = form_of(kind, attrs, operands, (*results)[0]); form != nullptr) {
+      const ir::TensorType& type = (*results)[0];
+      auto recipe =
+          std::make_shared<const ConstantTensor::Recipe>(ConstantTensor::Recipe{kind, attrs, operands, type, nullptr});
+      return std::vector<ConstantTensor>{{type, std::move(form), std::move(recipe)}};
+    }
   for (const ir::TensorType& type : *results)
     if (type.bytes() > kMostBytes) return std::nullopt;
+  for (const ConstantTensor& operand : operands)
+    if (!operand.is_of_bytes()) return std::nullopt;
   return run({kind, attrs, operands, *results});
 }
 

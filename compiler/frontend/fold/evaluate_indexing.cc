@@ -37,7 +37,7 @@ Evaluated select(const Call& c, const ConstantTensor& x, const ConstantTensor& i
   const int64_t* at = elements<int64_t>(index);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t n = 0; n < index.type.elements(); ++n) {
-      std::memcpy(out, x.data->data() + static_cast<size_t>(o * shape[dim] + at[n]) * inner, inner);
+      std::memcpy(out, x.data()->data() + static_cast<size_t>(o * shape[dim] + at[n]) * inner, inner);
       out += inner;
     }
   return Tensors{y.done()};
@@ -66,7 +66,7 @@ Evaluated scatter(const Call& c) {
   const ConstantTensor &x = c.x[0], &index = c.x[1], &src = c.x[2];
   if (!inside(index, x.type.shape[dim])) return std::nullopt;
   Buffer y(c.results[0]);
-  y.bytes = *x.data;
+  y.bytes = *x.data();
   const IndexedAxis axis = apart(x.type.shape, dim);
   const int64_t* at_index = elements<int64_t>(index);
   bool known = with_type(y.type.dtype, [&](auto zero) {
@@ -88,7 +88,7 @@ Evaluated index_add(const Call& c) {
   const ConstantTensor &x = c.x[0], &index = c.x[1], &src = c.x[2];
   if (!inside(index, x.type.shape[dim])) return std::nullopt;
   Buffer y(c.results[0]);
-  y.bytes = *x.data;
+  y.bytes = *x.data();
   const IndexedAxis axis = apart(x.type.shape, dim);
   Shape row(src.type.shape.size(), 0);  // position along the indexed axis
   row[dim] = 1;
@@ -115,7 +115,7 @@ Evaluated cat(const Call& c) {
   for (int64_t o = 0; o < outer; ++o)
     for (const ConstantTensor& x : c.x) {
       size_t bytes = static_cast<size_t>(x.type.bytes() / outer);
-      if (bytes) std::memcpy(out, x.data->data() + static_cast<size_t>(o) * bytes, bytes);
+      if (bytes) std::memcpy(out, x.data()->data() + static_cast<size_t>(o) * bytes, bytes);
       out += bytes;
     }
   return Tensors{y.done()};

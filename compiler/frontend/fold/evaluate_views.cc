@@ -63,7 +63,7 @@ Evaluated views(const Call& c) {
     strides[d] *= a.step;
     return Tensors{copy_strided(x, to, strides, own[d] * a.start)};
   }
-  return Tensors{{to, x.data}};  // reshape, detach, copy: the same bytes
+  return Tensors{{to, x.data()}};  // reshape, detach, copy: the same bytes
 }
 
 Evaluated cast(const Call& c) {

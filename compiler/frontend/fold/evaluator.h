@@ -37,7 +37,7 @@ struct Call {
 // Elements of a tensor; bool is stored as uint8_t 0 or 1. The allocator aligns for every dtype.
 template <class T>
 const T* elements(const ConstantTensor& t) {
-  return reinterpret_cast<const T*>(t.data->data());
+  return reinterpret_cast<const T*>(t.data()->data());
 }
 
 // A result under construction.

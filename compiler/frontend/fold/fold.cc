@@ -2,6 +2,8 @@
 #include "compiler/frontend/fold.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include "compiler/frontend/fold/evaluator.h"
@@ -20,9 +22,17 @@ bool is_view(OpKind kind) {
   return false;
 }
 
+// The number that all elements are.
 std::optional<double> splat(const ConstantTensor& t) {
   std::optional<double> value;
   if (t.type.elements() == 0) return value;
+  if (const Form& form = t.form(); form != nullptr) {
+    if (form->is_number() || form->kind == FormNode::Kind::kReal) return form::value_at(form, {});
+    std::vector<int64_t> last;
+    for (int64_t extent : t.type.shape) last.push_back(extent - 1);
+    const std::vector<int64_t> first(last.size(), 0);
+    if (form::value_at(form, first) != form::value_at(form, last) || !t.is_of_bytes()) return value;
+  }
   bool same = true;
   eval::with_type(t.type.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -33,6 +43,19 @@ std::optional<double> splat(const ConstantTensor& t) {
     if (same) value = static_cast<double>(data[0]);
   });
   return value;
+}
+
+// The bytes of the element that all of a tensor are.
+std::vector<std::byte> one_element(const ConstantTensor& t) {
+  const Form& form = t.form();
+  if (form == nullptr || t.has_bytes())
+    return {t.data()->begin(), t.data()->begin() + static_cast<std::ptrdiff_t>(dtype_bytes(t.type.dtype))};
+  eval::Buffer element({t.type.dtype, {}});
+  eval::with_type(t.type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    *element.data<T>() = form->is_real() ? static_cast<T>(form->real) : static_cast<T>(form->number);
+  });
+  return std::move(element.bytes);
 }
 
 class Folder {
@@ -60,6 +83,10 @@ class Folder {
     return v;
   }
   const std::optional<ConstantTensor>& known(ValueId v) const { return known_[resolve(v).index]; }
+  // Whether the value becomes a constant where it is read; what is too large for one is computed by the run.
+  bool is_constant(ValueId v) const {
+    return known_[v.index] && (known_[v.index]->is_of_bytes() || splat(*known_[v.index]));
+  }
   bool all_equal(ValueId v, double wanted) const {
     if (!v.valid() || !known(v)) return false;
     std::optional<double> value = splat(*known(v));
@@ -132,8 +159,12 @@ class Folder {
     if (op.kind != OpKind::kSdpa || op.operands.size() < 4 || !op.operands[3].valid()) return std::nullopt;
     const std::optional<ConstantTensor>& mask = known(op.operands[3]);
     if (!mask) return std::nullopt;
-    bool causal = std::get<ir::SdpaAttrs>(op.attrs).is_causal;
-    switch (recognise_mask(*mask, causal, from_.type(op.operands[0]).shape[2], from_.type(op.operands[1]).shape[2])) {
+    const bool causal = std::get<ir::SdpaAttrs>(op.attrs).is_causal;
+    const int64_t queries = from_.type(op.operands[0]).shape[2], keys = from_.type(op.operands[1]).shape[2];
+    auto [verdict, is_new] =
+        verdicts_.try_emplace({resolve(op.operands[3]).index, causal, queries, keys}, MaskPattern::kOther);
+    if (is_new) verdict->second = recognise_mask(*mask, causal, queries, keys);
+    switch (verdict->second) {
       case MaskPattern::kFull: return false;
       case MaskPattern::kCausal: return true;
       case MaskPattern::kOther: return std::nullopt;
@@ -156,7 +187,7 @@ class Folder {
     std::vector<bool> read(from_.num_values(), false);
     auto need = [&](ValueId v) {
       v = resolve(v);
-      if (v.valid() && !known_[v.index]) read[v.index] = true;
+      if (v.valid() && !is_constant(v)) read[v.index] = true;
     };
     for (const ir::Graph::Output& output : from_.outputs) need(output.value);
     for (ValueId loss : from_.all_losses()) need(loss);
@@ -192,8 +223,8 @@ class Folder {
     const ValueId v = resolve(old);
     if (!copy_.is_moved(v)) {
       const ir::Value& value = from_.value(v);
-      if (known_[v.index] && value.kind == ir::ValueKind::kOpResult) make_constant(v);
-      else if (known_[v.index]) copy_.place(v, add(value.name, *known_[v.index]));
+      if (is_constant(v) && value.kind == ir::ValueKind::kOpResult) make_constant(v);
+      else if (is_constant(v)) copy_.place(v, add(value.name, *known_[v.index]));
       else if (value.kind == ir::ValueKind::kConstant)
         copy_.place(v, to_.add_constant(value.name, value.type, from_.constants()[value.payload].source));
     }
@@ -208,9 +239,7 @@ class Folder {
     const ir::Op& op = from_.op(producer);
     if (!t.type.shape.empty() && t.type.elements() > 0 && op.results.size() == 1) {
       if (t.type.elements() > 1 ? splat(t).has_value() : is_repeated(v)) {
-        size_t bytes = static_cast<size_t>(dtype_bytes(t.type.dtype));
-        auto first = std::make_shared<const std::vector<std::byte>>(
-            t.data->begin(), t.data->begin() + static_cast<std::ptrdiff_t>(bytes));
+        auto first = std::make_shared<const std::vector<std::byte>>(one_element(t));
         ValueId element = add(from_.value(v).name + ".element", {{t.type.dtype, {}}, std::move(first)});
         ir::ExpandAttrs attrs{t.type.shape};
         if (op.kind == OpKind::kExpand) attrs.samples = std::get<ir::ExpandAttrs>(op.attrs).samples;
@@ -246,12 +275,12 @@ class Folder {
   // One constant for all that have the same type and bytes: layers repeat masks and positions.
   ValueId add(std::string name, const ConstantTensor& t) {
     std::string key = ir::to_string(t.type) + ":";
-    key.append(reinterpret_cast<const char*>(t.data->data()), t.data->size());
+    key.append(reinterpret_cast<const char*>(t.data()->data()), t.data()->size());
     auto [place, is_new] = constants_.try_emplace(std::move(key));
     if (is_new) {
       ir::WeightSource source;
-      source.bytes = static_cast<int64_t>(t.data->size());
-      source.data = t.data;
+      source.bytes = static_cast<int64_t>(t.data()->size());
+      source.data = t.data();
       place->second = to_.add_constant(std::move(name), t.type, std::move(source));
     }
     return place->second;
@@ -262,7 +291,8 @@ class Folder {
   std::vector<std::optional<ConstantTensor>> known_;  // [value] bytes, where constant
   std::vector<ValueId> same_as_;                      // [value] the value it equals
   ir::CopyGraph copy_;
-  std::vector<bool> live_;                              // [op]
+  mutable std::map<std::tuple<uint32_t, bool, int64_t, int64_t>, MaskPattern> verdicts_;  // by mask, is_causal, S, T
+  std::vector<bool> live_;                                                                // [op]
   std::unordered_map<std::string, ValueId> constants_;  // type and bytes -> constant of to_
 };
 

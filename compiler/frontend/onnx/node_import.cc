@@ -16,7 +16,7 @@ constexpr int64_t kMostElements = int64_t{1} << 46;
 template <class T>
 T element(const ConstantTensor& t, int64_t i) {
   T v;
-  std::memcpy(&v, t.data->data() + static_cast<size_t>(i) * sizeof(T), sizeof(T));
+  std::memcpy(&v, t.data()->data() + static_cast<size_t>(i) * sizeof(T), sizeof(T));
   return v;
 }
 
@@ -300,7 +300,9 @@ std::vector<ValueId> NodeImport::emit_all(OpKind kind, std::vector<ValueId> oper
     bytes += *n * dtype_bytes(t.dtype);
   }
   if (foldable && bytes <= state_.limits.constant_bytes && bytes <= state_.limits.total_bytes - state_.folded_bytes) {
-    if (std::optional<std::vector<ConstantTensor>> folded = evaluate(kind, attrs, constants)) {
+    // A form stays the operators that make it, which the fold knows again.
+    std::optional<std::vector<ConstantTensor>> folded = evaluate(kind, attrs, constants);
+    if (folded && std::all_of(folded->begin(), folded->end(), [](const ConstantTensor& t) { return t.has_bytes(); })) {
       state_.folded_bytes += bytes;
       std::vector<ValueId> out;
       for (ConstantTensor& t : *folded)
@@ -325,7 +327,7 @@ void NodeImport::keep_of_step(OpKind kind, const Attrs& attrs, const std::vector
   if (!varies) return;
   std::optional<std::vector<ConstantTensor>> folded = evaluate(kind, attrs, constants);
   for (size_t i = 0; folded && i < folded->size() && i < results.size(); ++i)
-    if ((*folded)[i].type == type(results[i]) && *(*folded)[i].data != *known(results[i])->data)
+    if ((*folded)[i].type == type(results[i]) && !same_elements((*folded)[i], *known(results[i])))
       state_.of_step[results[i].index] = std::move((*folded)[i]);
 }
 
@@ -405,8 +407,8 @@ ValueId NodeImport::index_select(ValueId x, int64_t dim, const std::vector<int64
 
 ValueId NodeImport::constant(ConstantTensor tensor, std::string name) {
   ir::WeightSource source;
-  source.bytes = static_cast<int64_t>(tensor.data->size());
-  source.data = std::move(tensor.data);
+  source.bytes = static_cast<int64_t>(tensor.data()->size());
+  source.data = tensor.data();
   return graph().add_constant(part_name(name), std::move(tensor.type), std::move(source));
 }
 

@@ -395,8 +395,6 @@ Result<ir::WeightSource> weight_source(const OnnxFile& file, const OnnxTensor& t
 
 Result<ConstantTensor> tensor_value(const OnnxFile& file, const OnnxTensor& tensor) {
   PIPER_ASSIGN(const ir::WeightSource source, weight_source(file, tensor));
-  ConstantTensor out;
-  out.type = {*dtype_of(tensor.elem_type), tensor.dims};
   std::vector<std::byte> bytes;
   if (source.data) {
     bytes = *source.data;
@@ -411,10 +409,10 @@ Result<ConstantTensor> tensor_value(const OnnxFile& file, const OnnxTensor& tens
     if (!in)
       return Status::failure("P0301", "cannot read the tensor " + in_quotes(tensor.name) + " from " + source.file);
   }
-  if (out.type.dtype == DType::kBool)
+  const DType dtype = *dtype_of(tensor.elem_type);
+  if (dtype == DType::kBool)
     for (std::byte& b : bytes) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
-  out.data = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  return out;
+  return ConstantTensor({dtype, tensor.dims}, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
 }
 
 }  // namespace piper::frontend::onnx

@@ -23,7 +23,7 @@ void fill(NodeImport& n, const ConstantTensor& one, std::vector<int64_t> shape) 
   if (!n.may_make(*count * static_cast<int64_t>(width))) return;
   std::vector<std::byte> bytes(static_cast<size_t>(*count) * width);
   for (size_t i = 0; i < static_cast<size_t>(*count); ++i)
-    std::memcpy(bytes.data() + i * width, one.data->data(), width);
+    std::memcpy(bytes.data() + i * width, one.data()->data(), width);
   n.set(0, n.constant(
                {{one.type.dtype, std::move(shape)}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))}));
 }

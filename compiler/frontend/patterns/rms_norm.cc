@@ -66,7 +66,7 @@ class RmsNormRecogniser {
     const std::optional<ConstantTensor> c = constant_of(from_, v);
     if (!c || c->type.dtype != DType::kF32 || c->type.elements() != 1) return std::nullopt;
     float f = 0;
-    std::memcpy(&f, c->data->data(), sizeof f);
+    std::memcpy(&f, c->data()->data(), sizeof f);
     return static_cast<double>(f);
   }
 

@@ -80,6 +80,9 @@ std::string view_of(const StridedElements& elements, Over over, int64_t each, in
       if (chosen == rank) chosen = 0;
       while (chosen < rank && !one(chosen) && !rows(chosen)) ++chosen;
     }
+    // What one sample's rows are in some larger value, all are of this sample.
+    if (chosen == rank && samples == 1)
+      for (chosen = 0; chosen < rank && (elements.shape[chosen] == 1 || elements.strides[chosen] <= 0);) ++chosen;
     if (chosen == rank) return "an operand that does not name all samples";
     ViewAxis& axis = view.axes[chosen];
     axis.samples = true;

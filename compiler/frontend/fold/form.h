@@ -1,0 +1,70 @@
+// Constants as functions of their places: a causal mask of S x S elements is "key <= query" at any S. Used by the
+// evaluator for results that are too many to be written out, and by what recognises patterns in them.
+//
+// A form is a number that depends on the axes of the value it is of. Those of integers and booleans (0 or 1) are sums
+// of axes and of other forms, predicates, and selections; those of floats are selections of given numbers. Two forms
+// that are made by the functions below and are equal() are the same function; the same function may have two forms. All
+// arithmetic is exact: what leaves int64 has no form, which is the null pointer, and so has what is made of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace piper::frontend {
+
+struct FormNode;
+using Form = std::shared_ptr<const FormNode>;
+
+struct FormNode {
+  enum class Kind : uint8_t {
+    kSum,          // number + the sum of factor * form; without terms a number
+    kAxis,         // the place on axis `number`
+    kNotNegative,  // whether operands[0] >= 0
+    kIsZero,       // whether operands[0] = 0
+    kNot,          // whether operands[0], a predicate, is false
+    kAll,          // whether all operands, predicates, are true
+    kSelect,       // operands[1] where operands[0], else operands[2]
+    kReal,         // the float `real`
+  };
+  struct Term {
+    int64_t factor = 1;
+    Form form;  // no sum
+  };
+  Kind kind = Kind::kSum;
+  int64_t number = 0;
+  std::vector<Term> terms;     // kSum: in the order of their forms, no factor is 0
+  std::vector<Form> operands;  // kAll: in order
+  double real = 0;
+  int64_t least = 0, most = 0;  // bounds of its values; of floats 0
+
+  bool is_number() const { return kind == Kind::kSum && terms.empty(); }
+  bool is_predicate() const { return least >= 0 && most <= 1 && !is_real(); }
+  bool is_real() const {
+    return kind == Kind::kReal || (kind == Kind::kSelect && operands[1] != nullptr && operands[1]->is_real());
+  }
+};
+
+namespace form {
+
+Form number(int64_t value);
+Form real(double value);
+Form axis(size_t which, int64_t extent);  // extent > 0; the number 0 where it is 1
+Form sum(int64_t number, std::vector<FormNode::Term> terms);
+Form not_negative(const Form& x);
+Form is_zero(const Form& x);
+Form negation(const Form& predicate);
+Form all(std::vector<Form> predicates);
+Form any(std::vector<Form> predicates);
+Form select(const Form& predicate, const Form& then, const Form& otherwise);
+
+// The form with a form for each of its axes.
+Form substituted(const Form& x, const std::vector<Form>& axes);
+
+bool equal(const Form& a, const Form& b);
+bool depends_on(const Form& x, size_t axis);
+// Its value at one place; of floats too.
+double value_at(const Form& x, const std::vector<int64_t>& place);
+
+}  // namespace form
+}  // namespace piper::frontend

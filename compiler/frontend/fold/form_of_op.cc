@@ -1,0 +1,204 @@
+#include "compiler/frontend/fold/form_of_op.h"
+
+#include <cmath>
+#include <limits>
+
+#include "compiler/frontend/fold/evaluator.h"
+#include "compiler/ir/op_traits.h"
+
+namespace piper::frontend {
+namespace {
+
+using ir::OpKind;
+using ir::Shape;
+
+bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
+bool is_whole(DType dtype) { return dtype == DType::kBool || dtype == DType::kI32 || dtype == DType::kI64; }
+
+ConstantTensor scalar(DType dtype, double value) {
+  eval::Buffer y({dtype, {}});
+  eval::with_type(dtype, [&](auto zero) { *y.data<decltype(zero)>() = static_cast<decltype(zero)>(value); });
+  return y.done();
+}
+Form form_of_element(DType dtype, double value) {
+  if (is_float(dtype)) return std::isnan(value) ? nullptr : form::real(value);
+  return form::number(static_cast<int64_t>(value));
+}
+
+// The form of what is broadcast from one shape to another.
+Form broadcast(const Form& x, const Shape& from, const Shape& to) {
+  std::vector<Form> axes;
+  for (size_t d = 0; d < from.size(); ++d)
+    axes.push_back(from[d] == 1 ? form::number(0) : form::axis(to.size() - from.size() + d, from[d]));
+  return form::substituted(x, axes);
+}
+
+// Axes of extent 1 may come and go.
+Form reshaped(const Form& x, const Shape& from, const Shape& to) {
+  std::vector<Form> axes(from.size(), form::number(0));
+  size_t at = 0;
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (from[d] == 1) continue;
+    while (at < to.size() && to[at] == 1) ++at;
+    if (at == to.size() || to[at] != from[d]) return x->is_number() || x->kind == FormNode::Kind::kReal ? x : nullptr;
+    axes[d] = form::axis(at, to[at]);
+    ++at;
+  }
+  return form::substituted(x, axes);
+}
+
+Form view(OpKind kind, const ir::Attrs& attrs, const Form& x, const Shape& from, const Shape& to) {
+  switch (kind) {
+    case OpKind::kReshape: return reshaped(x, from, to);
+    case OpKind::kExpand: return broadcast(x, from, to);
+    case OpKind::kPermute: {
+      const auto& dims = std::get<ir::PermuteAttrs>(attrs).dims;
+      std::vector<Form> axes(from.size());
+      for (size_t d = 0; d < dims.size(); ++d) axes[static_cast<size_t>(dims[d])] = form::axis(d, to[d]);
+      return form::substituted(x, axes);
+    }
+    case OpKind::kSlice: {
+      const auto& slice = std::get<ir::SliceAttrs>(attrs);
+      std::vector<Form> axes;
+      for (size_t d = 0; d < from.size(); ++d) axes.push_back(form::axis(d, to[d]));
+      const auto dim = static_cast<size_t>(slice.dim);
+      axes[dim] = form::sum(slice.start, {{slice.step, axes[dim]}});
+      return form::substituted(x, axes);
+    }
+    default: return x;  // detach, copy
+  }
+}
+
+// An operator on each number of a selection of floats, and with each of another's.
+template <class F>
+Form of_each(const Form& x, const F& f) {
+  if (x == nullptr) return nullptr;
+  if (x->kind == FormNode::Kind::kReal) return f(x->real);
+  if (x->kind != FormNode::Kind::kSelect) return nullptr;
+  return form::select(x->operands[0], of_each(x->operands[1], f), of_each(x->operands[2], f));
+}
+Form on_floats(OpKind kind, const ir::Attrs& attrs, const std::vector<Form>& x, DType of) {
+  const auto run = [&](std::vector<ConstantTensor> operands) -> Form {
+    const auto made = evaluate(kind, attrs, operands);
+    return made ? form_of((*made)[0]) : nullptr;
+  };
+  return of_each(x[0], [&](double a) -> Form {
+    if (x.size() == 1) return run({scalar(of, a)});
+    return of_each(x[1], [&](double b) { return run({scalar(of, a), scalar(of, b)}); });
+  });
+}
+
+Form is_true(const Form& x) { return form::negation(form::is_zero(x)); }
+
+Form on_integers(OpKind kind, const std::vector<Form>& x) {
+  const auto difference = [&](size_t a, size_t b, int64_t more) { return form::sum(more, {{1, x[a]}, {-1, x[b]}}); };
+  switch (kind) {
+    case OpKind::kNeg: return form::sum(0, {{-1, x[0]}});
+    case OpKind::kAbs: return x[0]->least >= 0 ? x[0] : nullptr;
+    case OpKind::kLogicalNot: return form::is_zero(x[0]);
+    case OpKind::kAdd: return form::sum(0, {{1, x[0]}, {1, x[1]}});
+    case OpKind::kSub: return difference(0, 1, 0);
+    case OpKind::kMul:
+      if (x[0]->is_number()) return form::sum(0, {{x[0]->number, x[1]}});
+      return x[1]->is_number() ? form::sum(0, {{x[1]->number, x[0]}}) : nullptr;
+    case OpKind::kEq: return form::is_zero(difference(0, 1, 0));
+    case OpKind::kNe: return form::negation(form::is_zero(difference(0, 1, 0)));
+    case OpKind::kLe: return form::not_negative(difference(1, 0, 0));
+    case OpKind::kLt: return form::not_negative(difference(1, 0, -1));
+    case OpKind::kGe: return form::not_negative(difference(0, 1, 0));
+    case OpKind::kGt: return form::not_negative(difference(0, 1, -1));
+    case OpKind::kLogicalAnd: return form::all({is_true(x[0]), is_true(x[1])});
+    case OpKind::kLogicalOr: return form::any({is_true(x[0]), is_true(x[1])});
+    default: return nullptr;
+  }
+}
+
+Form cast(const Form& x, DType from, DType to) {
+  if (is_float(from)) return on_floats(OpKind::kCast, ir::CastAttrs{to}, {x}, from);
+  if (to == DType::kBool) return is_true(x);
+  if (!is_float(to)) return x;
+  const auto as_float = [&](int64_t value) {
+    return form::real(to == DType::kF32 ? static_cast<double>(static_cast<float>(value)) : static_cast<double>(value));
+  };
+  if (x->is_number()) return as_float(x->number);
+  return x->is_predicate() ? form::select(x, as_float(1), as_float(0)) : nullptr;
+}
+
+// Whether arithmetic of the type has not wrapped.
+bool holds(const Form& x, DType dtype) {
+  if (x->is_real()) return is_float(dtype);
+  if (dtype == DType::kBool) return x->is_predicate();
+  return dtype == DType::kI64 || (dtype == DType::kI32 && x->least >= std::numeric_limits<int32_t>::min() &&
+                                  x->most <= std::numeric_limits<int32_t>::max());
+}
+
+}  // namespace
+
+Form form_of(const ConstantTensor& tensor) {
+  if (tensor.form() != nullptr) return tensor.form();
+  const Shape& shape = tensor.type.shape;
+  if (tensor.type.elements() == 0) return nullptr;
+  Form form;
+  eval::with_type(tensor.type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* data = eval::elements<T>(tensor);
+    if constexpr (std::is_floating_point_v<T>) {
+      for (int64_t i = 1; i < tensor.type.elements(); ++i)
+        if (std::memcmp(&data[i], &data[0], sizeof(T)) != 0) return;
+      form = form_of_element(tensor.type.dtype, static_cast<double>(data[0]));
+    } else {
+      const Shape strides = ir::row_major_strides(shape);
+      std::vector<FormNode::Term> terms;
+      std::vector<int64_t> steps(shape.size(), 0);
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (shape[d] == 1) continue;
+        if (__builtin_sub_overflow(int64_t{data[strides[d]]}, int64_t{data[0]}, &steps[d])) return;
+        terms.push_back({steps[d], form::axis(d, shape[d])});
+      }
+      const Form even = form::sum(data[0], std::move(terms));
+      if (even == nullptr) return;
+      // The last element shows most of what is uneven.
+      int64_t last = data[0];
+      for (size_t d = 0; d < shape.size(); ++d) last += steps[d] * (shape[d] - 1);
+      bool same = data[tensor.type.elements() - 1] == last;
+      if (!same) return;
+      eval::for_each<1>(shape, {steps}, [&](int64_t i, const auto& at) { same = same && data[i] == data[0] + at[0]; });
+      if (same) form = even;
+    }
+  });
+  return form;
+}
+
+Form form_of(OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands,
+             const ir::TensorType& result) {
+  const DType to = result.dtype;
+  if (result.elements() == 0 || (!is_float(to) && !is_whole(to))) return nullptr;
+  if (kind == OpKind::kFill) {
+    const double value = std::get<ir::FillAttrs>(attrs).value;
+    return form_of_element(to, to == DType::kF32 ? static_cast<double>(static_cast<float>(value)) : value);
+  }
+  bool is_view = false;
+  for (OpKind of :
+       {OpKind::kReshape, OpKind::kPermute, OpKind::kExpand, OpKind::kSlice, OpKind::kDetach, OpKind::kCopy})
+    is_view = is_view || kind == of;
+  const ir::AxisRule axes = ir::axis_rule(kind);
+  if (!is_view && axes != ir::AxisRule::kElement && axes != ir::AxisRule::kBroadcast) return nullptr;
+  std::vector<Form> x;
+  for (const ConstantTensor& operand : operands) {
+    Form form = form_of(operand);
+    if (form != nullptr && !is_view) form = broadcast(form, operand.type.shape, result.shape);
+    if (form == nullptr) return nullptr;
+    x.push_back(std::move(form));
+  }
+  if (x.empty()) return nullptr;
+  const DType from = operands[0].type.dtype;
+  Form made;
+  if (is_view) made = view(kind, attrs, x[0], operands[0].type.shape, result.shape);
+  else if (kind == OpKind::kCast) made = cast(x[0], from, to);
+  else if (kind == OpKind::kWhere) made = form::select(x[0], x[1], x[2]);
+  else if (!is_float(from)) made = on_integers(kind, x);
+  else if (operands.size() <= 2) made = on_floats(kind, attrs, x, from);
+  return made != nullptr && holds(made, to) ? made : nullptr;
+}
+
+}  // namespace piper::frontend
