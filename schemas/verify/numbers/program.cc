@@ -16,6 +16,7 @@
 #include "schemas/verify/numbers/evaluation.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/shared_calls.h"
+#include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/shares.h"
 
 namespace piper::verify {
