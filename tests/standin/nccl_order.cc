@@ -54,6 +54,7 @@ std::string member_of(const ncclComm& comm) {
 std::vector<ncclComm*> participants(const Call& o) {
   const std::vector<ncclComm*>& members = o.key.world->members;
   if (!is_message(o.kind)) return members;
+  if (o.key.from == o.key.to) return {members[static_cast<size_t>(o.key.to)]};
   return {members[static_cast<size_t>(o.key.from)], members[static_cast<size_t>(o.key.to)]};
 }
 
