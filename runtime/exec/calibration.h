@@ -1,5 +1,5 @@
 // piper-run --calibrate: how long each distinct kernel call of the plans takes on this machine, warm, with all ranks of
-// the run at work. A rank's step is done call by call. On CPU ranks the thread's processor time of each call is taken, so
+// the run at work. A rank's step is done call by call. On CPU ranks the processor time of the thread is taken, so
 // that ranks that share cores do not count each other's; on a GPU the time between two events of its stream around the
 // call, which is all on the stream when it begins. Ranks that share a GPU do count each other's.
 #pragma once

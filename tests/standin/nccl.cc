@@ -348,32 +348,10 @@ void enqueue(const std::shared_ptr<Unit>& unit) {
   }
 }
 
-// A send of a member to itself and its receive, which NCCL wants in one group, become one call: a copy. Null: a call
-// has none to match it, or one of another size or stream.
-std::optional<std::vector<Call>> with_own_messages_joined(std::vector<Call> calls) {
-  const auto to_itself = [](const Call& o) { return is_message(o.kind) && o.peer == o.comm->rank; };
-  std::vector<Call> joined;
-  std::vector<Call> receives;
-  for (const Call& o : calls) (to_itself(o) && o.kind == Kind::kReceive ? receives : joined).push_back(o);
-  for (Call& send : joined) {
-    if (!to_itself(send)) continue;
-    const auto receive =
-        std::find_if(receives.begin(), receives.end(), [&](const Call& o) { return o.comm == send.comm; });
-    if (receive == receives.end() || receive->count != send.count || receive->type != send.type ||
-        receive->stream != send.stream)
-      return std::nullopt;
-    send.recv = receive->recv;
-    send.written = receive->written;
-    receives.erase(receive);
-  }
-  if (!receives.empty()) return std::nullopt;
-  return joined;
-}
-
 ncclResult_t end_group(Rank& rank) {
   const ncclResult_t refused = rank.refused;
   std::vector<ncclComm*> joining = std::move(rank.joining);
-  std::optional<std::vector<Call>> joined = with_own_messages_joined(std::exchange(rank.calls, {}));
+  std::optional<std::vector<Call>> joined = piper::standin::with_own_messages_joined(std::exchange(rank.calls, {}));
   const std::vector<ncclComm*> aborting = std::move(rank.aborting);
   rank.joining.clear();
   rank.aborting.clear();

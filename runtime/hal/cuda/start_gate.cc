@@ -1,5 +1,7 @@
 #include "runtime/hal/cuda/start_gate.h"
 
+#include <cuda_runtime_api.h>
+
 #include <chrono>
 #include <thread>
 

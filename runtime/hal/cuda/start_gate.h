@@ -2,11 +2,10 @@
 // would be given the time of the launch.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <atomic>
 #include <memory>
 
+#include "runtime/hal/cuda/cuda_stream.h"
 #include "schemas/base/status.h"
 
 namespace piper::hal {
