@@ -17,7 +17,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STAGES = {"smoke": ["machine", "devices", "first_steps", "first_plans", "kernels", "build"], "bench": ["machine", "tied-4-f32", "kernel_times"],
+STAGES = {"smoke": ["machine", "devices", "first_steps", "first_plans", "kernels", "build"], "bench": ["machine", "tied-4-f32", "kernel_times", "attention_flash", "attention_cudnn", "attention_efficient"],
           "check": ["machine", "plans", "devices_memcheck", "plans_memcheck", "own_kernels_racecheck"],
           "nccl": ["machine", "one_gpu", "one_gpu_unmixed", "one_gpu_unordered"]}
 # By the name that a GPU's build has: the program here, and the cases of it that take no longer than a rehearsal may.

@@ -112,7 +112,9 @@ pack() {
   stage="${PIPER_NODE_STAGE:-build/node}"
   rm -rf "$stage/piper"
   mkdir -p "$stage/piper/plans"
-  git ls-files -z | tar -c --null -T - | tar -x -C "$stage/piper"
+  # As they are here: what is not committed, too, and without what is deleted.
+  git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' path; do [ ! -e "$path" ] || printf '%s\0' "$path"; done |
+    tar -c --null -T - | tar -x -C "$stage/piper"
   tree="$(du -sb "$stage/piper" | cut -f1)"
   carry_libraries "$stage/piper/carried"
   # shellcheck disable=SC2086
@@ -249,6 +251,11 @@ bench() {
   step kernel_times 90 "$PIPER_PYTHON" tools/bench/kernel_times.py --program "$bin/piper-run" --bench plans/bench --case "$first_name" \
     --device "$device" --out "$out/kernel_times.jsonl"
   [ -z "$second_case" ] || bench_case "$second_name" 210 "$second_case" --steps 8 --variants compile
+  local rows
+  for rows in flash cudnn efficient; do
+    step "attention_$rows" 40 env PIPER_GPU_ATTENTION="$rows" "$PIPER_PYTHON" tools/bench/kernel_times.py --program "$bin/piper-run" \
+      --bench plans/bench --case "$first_name" --device "$device" --out "$out/attention_$rows.jsonl" --only attention
+  done
 }
 
 check() {
