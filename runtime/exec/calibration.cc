@@ -18,8 +18,8 @@ Result<std::unique_ptr<Calibration>> Calibration::make(const LoadedRank& rank) {
 
 void Calibration::begin_step(int64_t step) { counted_ = step >= trace::Profile::kFirstStep; }
 
-void Calibration::took(const StepPiece& piece, int64_t cpu_ns) {
-  if (counted_ && piece.kernel != nullptr) times_ns_[keys_.at(piece.kernel)].push_back(cpu_ns);
+void Calibration::took(const StepPiece& piece, int64_t ns) {
+  if (counted_ && piece.kernel != nullptr) times_ns_[keys_.at(piece.kernel)].push_back(ns);
 }
 
 std::string Calibration::lines() const {

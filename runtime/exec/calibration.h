@@ -1,6 +1,7 @@
 // piper-run --calibrate: how long each distinct kernel call of the plans takes on this machine, warm, with all ranks of
-// the run at work. A rank's step is done call by call, and the thread's processor time of each call is taken, so that
-// ranks that share cores do not count each other's. CPU ranks only.
+// the run at work. A rank's step is done call by call. On CPU ranks the processor time of the thread is taken, so
+// that ranks that share cores do not count each other's; on a GPU the time between two events of its stream around the
+// call, which is all on the stream when it begins. Ranks that share a GPU do count each other's.
 #pragma once
 
 #include <map>
@@ -20,7 +21,7 @@ class Calibration : public PieceObserver {
   const CallByCall& calls() const { return *calls_; }
   // Steps before the kFirstStep-th one are not counted, as in a profile.
   void begin_step(int64_t step);
-  void took(const StepPiece& piece, int64_t cpu_ns) override;
+  void took(const StepPiece& piece, int64_t ns) override;
   Status behind(const StepPiece&) override { return {}; }
   // {"call":KEY,"us":MEDIAN,"count":N}, one a line, sorted by key (plan::call_key). "" where no step was counted.
   std::string lines() const;

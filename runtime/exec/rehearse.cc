@@ -1,6 +1,9 @@
 #include "runtime/exec/rehearse.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -83,7 +86,23 @@ Status rehearse(LoadedRank& rank, const hal::WaitControl& wait) {
   Status status = run_programs(rank, wait);
   if (status.ok() && rank.evaluation != nullptr) status = run_programs(*rank.evaluation, wait);
   kernels.measure_scratch(false);
+  if (auto beyond = kernels.scratch_beyond_plan(); !beyond.empty())
+    std::fprintf(stderr, "piper-run: note: %s\n", scratch_note(rank.plan->rank, std::move(beyond)).c_str());
   return status.ok() ? clear(rank, wait) : std::move(status).with_context("before the first step");
+}
+
+std::string scratch_note(int32_t rank, std::vector<kernels::ScratchBeyondPlan> calls) {
+  constexpr size_t kTold = 10;
+  std::sort(calls.begin(), calls.end(),
+            [](const auto& a, const auto& b) { return a.taken - a.counted > b.taken - b.counted; });
+  std::string text = "rank " + std::to_string(rank) + ": " + std::to_string(calls.size()) +
+                     (calls.size() == 1 ? " kernel call takes" : " kernel calls take") +
+                     " more scratch than the plan counts, by up to " +
+                     std::to_string(calls.empty() ? 0 : calls[0].taken - calls[0].counted) + " bytes:";
+  for (size_t i = 0; i < calls.size() && i < kTold; ++i)
+    text += "\n  " + calls[i].call + " takes " + std::to_string(calls[i].taken) + " bytes, the plan counts " +
+            std::to_string(calls[i].counted);
+  return calls.size() <= kTold ? text : text + "\n  and " + std::to_string(calls.size() - kTold) + " more";
 }
 
 }  // namespace piper::exec

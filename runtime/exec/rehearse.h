@@ -1,7 +1,11 @@
 // Runs each program of a rank once, on its own stream, before the buffers hold anything: for kernels whose library
 // takes scratch by itself. So the library has that memory before a graph is captured, which must not ask the
-// device for any, and one that takes more than the plan counts is refused before the first step, by its kernel.
+// device for any, and calls that take more than the plan counts are told before the first step, all of them: how much
+// LibTorch's kernels take on GPUs is not yet measured, so that it is no reason to end a run that has the memory.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "runtime/exec/load_rank.h"
 
@@ -11,5 +15,9 @@ namespace piper::exec {
 // Nothing else may be under way. Buffers and the record of faults are zero behind it. R0403, with program and kernel;
 // R0407.
 Status rehearse(LoadedRank& rank, const hal::WaitControl& wait);
+
+// What is told of calls that took more than the plan counts: how many there are, those first whose plan is furthest
+// off.
+std::string scratch_note(int32_t rank, std::vector<kernels::ScratchBeyondPlan> calls);
 
 }  // namespace piper::exec

@@ -4,6 +4,7 @@
 // the same calls in the same order; each sends about log2(ranks) messages a call. Not for steps: it allocates.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

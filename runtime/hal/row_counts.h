@@ -2,6 +2,7 @@
 // NCCL.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "schemas/base/status.h"

@@ -109,13 +109,12 @@ void NamedKernel::execute_named() {
   }
 }
 
-void NamedKernel::execute_metered(ScratchMeter& meter) {
+std::optional<ScratchBeyondPlan> NamedKernel::execute_metered(ScratchMeter& meter) {
   meter.begin();
   execute_named();
   const int64_t taken = meter.peak() - meter.in_use();
-  if (taken > scratch_bound_)
-    throw std::runtime_error(who_ + ": it takes " + std::to_string(taken) + " bytes of scratch, the plan counts " +
-                             std::to_string(scratch_bound_));
+  if (taken <= scratch_bound_) return std::nullopt;
+  return ScratchBeyondPlan{who_, taken, scratch_bound_};
 }
 
 at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype, const at::Tensor& like) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,8 +28,10 @@ class OperatorDevice {
   virtual at::Device device() const = 0;
   // Calls execute_named(), which on a GPU enqueues on the queue.
   virtual void run(NamedKernel& kernel, hal::Queue& queue) const = 0;
-  // kernels::Library::measure_scratch().
+  // kernels::Library: measure_scratch(), scratch_beyond_plan(), memory_bytes().
   virtual void measure_scratch(bool) const {}
+  virtual std::vector<ScratchBeyondPlan> scratch_beyond_plan() const { return {}; }
+  virtual int64_t reserved_bytes() const { return 0; }
   // Whether the library's products of this type are so slow there that they are computed in f32 and rounded once.
   virtual bool widens_products(at::ScalarType) const { return false; }
 };
@@ -77,11 +80,13 @@ class NamedKernel : public PreparedKernel {
   explicit NamedKernel(const Call& call);
   void run(hal::Queue& queue) final { device_.run(*this, queue); }
   void execute_named();
-  // The same, and fails where it takes more than scratch_bound(1). What stays in use behind it is the library's own:
+  // The same, and what it takes beyond scratch_bound(1), if it does. What stays in use behind it is the library's own:
   // workspaces that it keeps for all products of a stream.
-  void execute_metered(ScratchMeter& meter);
+  std::optional<ScratchBeyondPlan> execute_metered(ScratchMeter& meter);
 
   const std::string& who() const { return who_; }
+  // Whether its operator adds up in any order unless it is asked for one that stays (library/operator_settings.h).
+  virtual bool wants_same_bits() const { return false; }
   int64_t scratch_bound(int threads) const { return scratch_bound_ + (threads - 1) * scratch_per_thread_; }
 
  private:
@@ -91,17 +96,26 @@ class NamedKernel : public PreparedKernel {
   int64_t scratch_bound_, scratch_per_thread_;
 };
 
-template <class F>
-std::unique_ptr<PreparedKernel> make_kernel(const Call& call, F body) {
+template <bool same_bits, class F>
+std::unique_ptr<PreparedKernel> make_kernel_of(const Call& call, F body) {
   class Lambda final : public NamedKernel {
    public:
     Lambda(const Call& call, F body) : NamedKernel(call), body_(std::move(body)) {}
+    bool wants_same_bits() const override { return same_bits; }
 
    private:
     void execute() override { body_(); }
     F body_;
   };
   return std::make_unique<Lambda>(call, std::move(body));
+}
+template <class F>
+std::unique_ptr<PreparedKernel> make_kernel(const Call& call, F body) {
+  return make_kernel_of<false>(call, std::move(body));
+}
+template <class F>
+std::unique_ptr<PreparedKernel> make_same_bits_kernel(const Call& call, F body) {
+  return make_kernel_of<true>(call, std::move(body));
 }
 
 using Binder = std::unique_ptr<PreparedKernel> (*)(const Call&);

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "runtime/hal/address.h"
@@ -59,6 +60,12 @@ struct TrainingNumbers {
   double weight_decay = 0;                     // of the update's group
 };
 
+// A call that took more of a library's allocator than the plan counts, in bytes.
+struct ScratchBeyondPlan {
+  std::string call;
+  int64_t taken = 0, counted = 0;
+};
+
 // The kernels of one kind of device, found by name and element types.
 class Library {
  public:
@@ -78,7 +85,10 @@ class Library {
   virtual bool wants_rehearsal() const { return false; }
   // In front of that run and behind it, nothing being under way.
   virtual void measure_scratch(bool) const {}
-  // Memory of the device that the kernels hold while they are bound.
+  // What was measured and is more than plans count, a call once.
+  virtual std::vector<ScratchBeyondPlan> scratch_beyond_plan() const { return {}; }
+  // Memory of the device that the kernels hold while they are bound, and the most that they have had of a library's
+  // allocator.
   virtual int64_t memory_bytes() const { return 0; }
 };
 const Library& cpu_library();

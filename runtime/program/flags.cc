@@ -217,7 +217,7 @@ void declare_records(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--digest-steps", texts.digest_steps, "digests of these steps alone")->check(steps)->needs(digest);
   app.add_option("--calibrate", flags.calibrate,
                  "write the median time of every distinct kernel call to this file, for piper-plan simulate "
-                 "--kernel-times; calls run one by one, on CPU ranks")
+                 "--kernel-times; calls run one by one")
       ->excludes(profile)
       ->excludes(digest)
       ->excludes(gradients);

@@ -4,11 +4,21 @@
 #include <cstdio>
 
 #include "runtime/data/data_digest.h"
+#include "runtime/hal/gpu_environment.h"
 #include "runtime/program/draw_weights.h"
+#include "schemas/plan/communicator_uses.h"
 #include "schemas/verify/verify.h"
 
 namespace piper::program {
 namespace {
+
+// Whether a step of every rank here, and of its evaluation, is a single graph where it is one at all.
+bool one_graph(const plan::Bundle& bundle) {
+  const auto counts = [](const plan::Bundle& part) {
+    return std::any_of(part.ranks.begin(), part.ranks.end(), &plan::counts_rows);
+  };
+  return !counts(bundle) && std::none_of(bundle.evaluation.begin(), bundle.evaluation.end(), counts);
+}
 
 void keep_ranks(plan::Bundle& bundle, const std::vector<int32_t>& ranks) {
   std::erase_if(bundle.ranks, [&](const plan::RankPlan& plan) {
@@ -118,6 +128,7 @@ Status choose_start(const Flags& flags, hal::ControlChannel* control, const hal:
 Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std::vector<int32_t>& ranks,
                    Inputs& inputs, exec::Session& session) {
   PIPER_ASSIGN(inputs.bundle, read_plans(opened, ranks));
+  if (flags.device == "cuda") hal::set_nccl_graph_mixing(one_graph(inputs.bundle));
   session.directory = opened.directory;
   session.bundle_digest = opened.digest;
   const plan::Manifest& manifest = inputs.bundle.manifest;

@@ -52,10 +52,6 @@ int run(const Flags& flags, const WrapRanks& wrap) {
     std::fprintf(stderr, "piper-run: %s is for --device cuda\n", flags.cuda_graph ? "--cuda-graph" : "--comm nccl");
     return kCommandLine;
   }
-  if (on_gpus && !flags.calibrate.empty()) {
-    std::fprintf(stderr, "piper-run: --calibrate measures the kernels of CPU ranks, not those of --device cuda\n");
-    return kCommandLine;
-  }
   if (on_gpus && !flags.kernel_times.empty()) {
     std::fprintf(stderr, "piper-run: --kernel-times waits on CPU ranks, not on those of --device cuda\n");
     return kCommandLine;

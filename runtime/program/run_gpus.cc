@@ -2,6 +2,7 @@
 
 #include "runtime/bootstrap/rendezvous.h"
 #include "runtime/exec/backends/open_cuda.h"
+#include "runtime/hal/gpu_environment.h"
 #include "runtime/program/ranks.h"
 
 namespace piper::program {
@@ -10,6 +11,7 @@ int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
              bootstrap::Transport transport, const std::function<int(const Error&)>& refuse, Inputs& inputs,
              exec::Session& session) {
   const int32_t world_size = opened.manifest.world_size;
+  hal::set_gpu_environment();
   const auto cuda = exec::open_cuda();
   if (!cuda.ok()) return refuse(cuda.error());
   if (opened.manifest.target.device != plan::DeviceKind::kCuda)

@@ -1,5 +1,7 @@
 #include "schemas/plan/communicator_uses.h"
 
+#include <algorithm>
+
 namespace piper::plan {
 
 bool added_by_library(const SumTypes& types, Summing summing) {
@@ -20,6 +22,13 @@ std::vector<CommunicatorUses> communicator_uses(const RankPlan& plan, Summing su
     if (const auto* a = std::get_if<AllToAll>(&instruction.action)) of(a->communicator).all_messages = true;
   }
   return all;
+}
+
+bool counts_rows(const RankPlan& plan) {
+  return std::any_of(plan.instructions.begin(), plan.instructions.end(), [](const Instruction& instruction) {
+    const auto* exchange = std::get_if<AllToAll>(&instruction.action);
+    return exchange != nullptr && exchange->row > 0;
+  });
 }
 
 std::vector<ChannelUse> channel_uses(const RankPlan& plan) {

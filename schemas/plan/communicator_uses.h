@@ -19,6 +19,10 @@ struct CommunicatorUses {
 // By communicator of the plan.
 std::vector<CommunicatorUses> communicator_uses(const RankPlan& plan, Summing summing);
 
+// Whether the host reads counts of rows within a step: exchanges without whole parts. A step on a GPU is then no single
+// graph.
+bool counts_rows(const RankPlan& plan);
+
 struct ChannelUse {
   int32_t stream = -1;  // of its messages; -1: it has none
   bool sends = false;

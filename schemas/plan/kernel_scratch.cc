@@ -87,6 +87,22 @@ int64_t attention_bytes(const KernelInfo& info, const KernelCall& call, const Op
          threads * attention_tile_bytes(call.inputs[0].shape[2], call.inputs[key].shape[2], head_dim);
 }
 
+// Of LibTorch's attention on GPUs, beside copies of operands: keys and values written out for every head of queries,
+// and their gradients; of a backward of FlashAttention with the same bits in every run, a sum of the queries' gradients
+// in f32 for each of as many splits as fill the GPU, of which none has more multiprocessors than these.
+int64_t attention_on_gpu_bytes(const KernelInfo& info, const KernelCall& call) {
+  constexpr int64_t kMultiprocessors = 160, kRows = 128, kColumns = 32;
+  const bool backward = info.max_inputs > 4;
+  const size_t query = backward ? 1 : 0;
+  if (call.inputs.size() <= query + 1) return 0;
+  const std::vector<int64_t>&q = call.inputs[query].shape, &k = call.inputs[query + 1].shape;
+  if (q.size() != 4 || k.size() != 4) return 0;
+  const auto rounded_up = [](int64_t extent, int64_t to) { return (extent + to - 1) / to * to; };
+  const int64_t written_out = q[1] == k[1] ? 0 : q[0] * q[1] * k[2] * q[3] * dtype_bytes(call.inputs[query].dtype);
+  if (!backward) return 2 * written_out;
+  return 4 * written_out + (kMultiprocessors + q[0] * q[1]) * rounded_up(q[2], kRows) * rounded_up(q[3], kColumns) * 4;
+}
+
 }  // namespace
 
 int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind device, int threads) {
@@ -121,7 +137,8 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
     }
     case Scratch::kAttention:
       if (f32) return attention_bytes(info, call, mask, head_dim, threads) + kScratchSlack;
-      return 3 * operands + threads * attention_tile_bytes(768, 512, head_dim) + kScratchSlack;
+      return 3 * operands + threads * attention_tile_bytes(768, 512, head_dim) + kScratchSlack +
+             (device == DeviceKind::kCuda ? attention_on_gpu_bytes(info, call) : 0);
   }
   return 0;
 }

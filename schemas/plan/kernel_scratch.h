@@ -1,5 +1,5 @@
 // How much memory beside its operands a kernel call may take while it runs. piperc counts it in a rank's predicted
-// peak; runtime/kernels ends a call that takes more (R0403).
+// peak; on GPUs calls that take more are told when a plan is loaded (runtime/exec/rehearse.h).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr int64_t kScratchSlack = 64 * 1024;
 
 // Upper bound of the scratch of one call on such a device, in bytes, with `threads` intra-op threads. The formulas of
 // products, embeddings and attention in f32 on CPUs are those of LibTorch 2.13 and of our own kernels; elsewhere all
-// operands are taken to be copied.
+// operands are taken to be copied; on GPUs with what LibTorch 2.11's attention takes beside.
 int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind device, int threads = 1);
 
 }  // namespace piper::plan

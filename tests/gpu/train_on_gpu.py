@@ -2,13 +2,14 @@
 """Six plans of two to four ranks train on one GPU as a single rank does: what a machine with a GPU is asked for, in one command.
 
   train_on_gpu.py --plans DIR --bin BIN --strategies DIR                  # compiles them: wants piperc and torch, no GPU
-  train_on_gpu.py --plans DIR --program PIPER_RUN --work DIR [--gpus N] [--only NAME ...]     # trains: wants no module of Python
+  train_on_gpu.py --plans DIR --program PIPER_RUN --work DIR [--gpus N] [--only NAME ...] [--sanitizer-only]     # trains: wants no module of Python
 
 Both halves may be asked for at once. Trained are, for each model, a single rank on the CPU and on a GPU, and each plan with all
 its ranks on one GPU (`--comm local`): losses agree to TOLERANCE, relative, with the single rank's on the GPU, and that one's with
 the CPU's. `--cuda-graph` and a second run give the same losses and weights, to the bit. Ranks that have a GPU each (`--comm nccl`)
-train to the same losses, one rank always, the others where there are GPUs enough; so do four local ranks on two GPUs. Last, two
-plans run under compute-sanitizer, where there is one.
+train to the same losses where there are GPUs enough; so does a single rank, which says of NCCL that it is not missed: it has nobody to
+call (gpu_nccl_test calls NCCL on one GPU); so do four local ranks on two GPUs. Last, two plans run under compute-sanitizer, where
+there is one; --sanitizer-only leaves out what comes before.
 
 --gpus: as many as `nvidia-smi -L` lists. On the stand-in for CUDA (piper-run-standin) it is how many that one pretends to have.
 Without a GPU the last line says so, and the exit status is 0.
@@ -106,7 +107,8 @@ class Gpus:
                 continue
             for options in ((), ("--cuda-graph",)):
                 run = self.run(name, which, *on_gpu, "--comm", "nccl", *options, gpus=ranks)
-                self.losses(f"{name}: {ranks} ranks over NCCL{', by graphs' if options else ''}", run, single[2])
+                who = f"{ranks} ranks over NCCL" if ranks > 1 else "a single rank with --comm nccl"
+                self.losses(f"{name}: {who}{', by graphs' if options else ''}", run, single[2])
 
     def sanitize(self, sanitizer, names):
         for name in names:
@@ -132,6 +134,7 @@ def main():
     parser.add_argument("--gpus", type=int)
     parser.add_argument("--only", nargs="+", choices=PLANS, default=list(PLANS))
     parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer"))
+    parser.add_argument("--sanitizer-only", action="store_true")
     args = parser.parse_args()
     plans = args.plans or args.work / "plans"
     if args.strategies:
@@ -147,7 +150,7 @@ def main():
             sys.exit(1)
         print("skipped: there is no GPU")
         return
-    for name in args.only:
+    for name in [] if args.sanitizer_only else args.only:
         gpus.plan(name)
     if args.sanitizer:
         gpus.sanitize(args.sanitizer, [name for name in SANITIZED if name in args.only])

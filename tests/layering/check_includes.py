@@ -4,8 +4,10 @@
   check_includes.py ROOT
 
 Only the code of a device looks behind its addresses. Folders of the project see only the folders that FOLDERS lists for them, third-party headers stand in .cc files or in the
-adapter headers of ADAPTERS, and no strategy has a name in the code that every strategy shares.
+adapter headers of ADAPTERS, and no strategy has a name in the code that every strategy shares. A source includes what declares the
+functions that it calls of another namespace: where sources are joined, those of the one before it would do.
 """
+import collections
 import pathlib
 import re
 import sys
@@ -84,6 +86,11 @@ THIRD_PARTY = re.compile(r"[/]|^(mpi|nccl|cuda\w*|xxhash|zlib|zstd)\.h$")
 SYSTEM = re.compile(r"^(sys|linux|netinet|arpa|net|bits|asm)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
+SILENT = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'(?!\w)', re.DOTALL)
+# Declared at the beginning of a line, and called as one of a namespace of the project.
+FUNCTION = re.compile(r"^(?!using|typedef|return|namespace|class|struct|enum|#)\w[\w:<>,&* ]*[\s&*](\w+)\(", re.MULTILINE)
+QUALIFIED = re.compile(r"(?<![\w.>:])(?:piper::)?(plan|verify|checkpoint|hal|kernels|exec|trace|live|launch|data|bootstrap)::(\w+)\(")
+
 
 def folder_of(path: str) -> str | None:
     """The longest entry of FOLDERS that the file lies in; a program's folder holds only its own files."""
@@ -139,11 +146,37 @@ def faults_of(root: pathlib.Path, file: pathlib.Path) -> list[str]:
     return faults
 
 
+def included(path: str, includes: dict[str, list[str]], seen: set[str]) -> set[str]:
+    for header in includes[path]:
+        if header in includes and header not in seen:
+            seen.add(header)
+            included(header, includes, seen)
+    return seen
+
+
+def missing_includes(sources: dict[str, str]) -> list[str]:
+    """Functions of another folder's namespace whose header a source does not see, but by what a joined build puts before it."""
+    silent = {path: SILENT.sub(" ", text) for path, text in sources.items()}
+    includes = {path: re.findall(r'^#include "([^"]+)"', text, re.MULTILINE) for path, text in sources.items()}
+    declared = collections.defaultdict(set)
+    for path, text in silent.items():
+        if path.endswith(".h"):
+            for function in FUNCTION.findall(text):
+                declared[function].add(path)
+    faults = []
+    for path, text in silent.items():
+        used = {name for _, name in QUALIFIED.findall(text) if len(declared[name]) == 1} if path.endswith(".cc") else ()
+        seen = included(path, includes, {path}) if used else ()
+        faults += [f"{path}: calls {name}() without {header}" for name in sorted(used) for header in declared[name] if header not in seen]
+    return faults
+
+
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     files = sorted(file for top in ("schemas", "compiler", "runtime", "launcher", "tools") for file in (root / top).rglob("*")
                    if file.suffix in (".h", ".cc", ".cu", ".def", ".inc"))
     faults = [fault for file in files for fault in faults_of(root, file)]
+    faults += missing_includes({file.relative_to(root).as_posix(): file.read_text() for file in files if file.suffix in (".h", ".cc")})
     for line in faults:
         print(line)
     print(f"{len(files)} files, {len(faults)} faults")

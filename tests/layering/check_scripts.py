@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 
-SCRIPTS = ("check.sh", "demo.sh", "setup.sh", "setup_cuda.sh")
+SCRIPTS = ("check.sh", "demo.sh", "setup.sh", "setup_cuda.sh", "bench/gpu_node.sh")
 TIMEOUT = 10
 UNKNOWN = "--no-such-word"
 

@@ -8,7 +8,7 @@ import re
 import sys
 
 # Not tests and not part of one: started by hand, or by a script that says so in its usage.
-BY_HAND = {"tests/e2e/router_margins.py", "tests/fuzz/make_onnx_corpus.py", "tests/fuzz/make_text_corpus.py", "tests/models/make_models.py"}
+BY_HAND = {"tests/e2e/router_margins.py", "tests/gpu/starts_in_root.py", "tests/fuzz/make_onnx_corpus.py", "tests/fuzz/make_text_corpus.py", "tests/models/make_models.py"}
 # "import a, b", "from a import b", "from a import (b, c)" over several lines.
 IMPORT = re.compile(r"^\s*(?:import|from)\s+((?:[\w., ]|\([^)]*\))+)", re.MULTILINE)
 

@@ -89,6 +89,7 @@ class Library : public kernels::Library {
   }
   Status read_fault(const std::byte* record) const override { return kernels_->read_fault(record); }
   bool wants_rehearsal() const override { return true; }
+  int64_t memory_bytes() const override { return kernels_->memory_bytes(); }
 
  private:
   std::vector<std::unique_ptr<hal::MemoryRegion>> regions_;

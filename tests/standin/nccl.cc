@@ -351,16 +351,17 @@ void enqueue(const std::shared_ptr<Unit>& unit) {
 ncclResult_t end_group(Rank& rank) {
   const ncclResult_t refused = rank.refused;
   std::vector<ncclComm*> joining = std::move(rank.joining);
-  std::vector<Call> calls = std::move(rank.calls);
+  std::optional<std::vector<Call>> joined = piper::standin::with_own_messages_joined(std::exchange(rank.calls, {}));
   const std::vector<ncclComm*> aborting = std::move(rank.aborting);
   rank.joining.clear();
-  rank.calls.clear();
   rank.aborting.clear();
   rank.refused = ncclSuccess;
   Nccl& nccl = Nccl::instance();
   std::unique_lock lock(nccl.mutex);
   for (const ncclComm* comm : aborting) nccl.await_rest(lock, *comm, "ncclCommAbort", false);
   if (refused != ncclSuccess) return refused;
+  if (!joined) return refuse(ncclInvalidUsage, "a message of a member to itself has no other end in its group");
+  std::vector<Call>& calls = *joined;
   for (ncclComm* comm : joining) {
     comm->joined = true;
     ++comm->world->joined;
@@ -388,7 +389,9 @@ ncclResult_t call(Call o, const void* send, size_t send_bytes, void* recv, size_
     o.member = static_cast<size_t>(o.comm->rank);
     const auto members = static_cast<int>(o.comm->world->members.size());
     if (size_of(o.type) == 0) return refuse(ncclInvalidArgument, std::string(name_of(o.kind)) + ": no such type");
-    if (is_message(o.kind) && (o.peer < 0 || o.peer >= members || o.peer == o.comm->rank))
+    // Of a member to itself where ranks are processes: nobody does that.
+    const bool to_itself = o.peer == o.comm->rank;
+    if (is_message(o.kind) && (o.peer < 0 || o.peer >= members || (to_itself && o.comm->link != nullptr)))
       return refuse(ncclInvalidArgument, std::string(name_of(o.kind)) + ": invalid peer " + std::to_string(o.peer));
     for (const Call& other : rank.calls)
       if (other.comm == o.comm && is_message(other.kind) != is_message(o.kind))

@@ -54,7 +54,28 @@ std::string member_of(const ncclComm& comm) {
 std::vector<ncclComm*> participants(const Call& o) {
   const std::vector<ncclComm*>& members = o.key.world->members;
   if (!is_message(o.kind)) return members;
+  if (o.key.from == o.key.to) return {members[static_cast<size_t>(o.key.to)]};
   return {members[static_cast<size_t>(o.key.from)], members[static_cast<size_t>(o.key.to)]};
+}
+
+std::optional<std::vector<Call>> with_own_messages_joined(const std::vector<Call>& calls) {
+  const auto to_itself = [](const Call& o) { return is_message(o.kind) && o.peer == o.comm->rank; };
+  std::vector<Call> joined;
+  std::vector<Call> receives;
+  for (const Call& o : calls) (to_itself(o) && o.kind == Kind::kReceive ? receives : joined).push_back(o);
+  for (Call& send : joined) {
+    if (!to_itself(send)) continue;
+    const auto receive =
+        std::find_if(receives.begin(), receives.end(), [&](const Call& o) { return o.comm == send.comm; });
+    if (receive == receives.end() || receive->count != send.count || receive->type != send.type ||
+        receive->stream != send.stream)
+      return std::nullopt;
+    send.recv = receive->recv;
+    send.written = receive->written;
+    receives.erase(receive);
+  }
+  if (!receives.empty()) return std::nullopt;
+  return joined;
 }
 
 void advance(const std::set<Rank*>& ranks) {

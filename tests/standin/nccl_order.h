@@ -111,6 +111,10 @@ std::string member_of(const ncclComm& comm);  // "member 0 of 'dp'"
 // The members whose calls meet in this one.
 std::vector<ncclComm*> participants(const Call& call);
 
+// The calls of a group. A send of a member to itself and its receive, which NCCL wants in one group, become one call: a
+// copy. Nothing: one of them has no other end, or one of another size or stream.
+std::optional<std::vector<Call>> with_own_messages_joined(const std::vector<Call>& calls);
+
 // Takes from the ranks' queues what all members have come to.
 void advance(const std::set<Rank*>& ranks);
 struct Deadlock {

@@ -48,6 +48,21 @@ TEST_CASE("messages of one group pass each other") {
   CHECK(words == std::vector<std::string>{"", ""});
 }
 
+TEST_CASE("a member sends to itself, both ends in one group") {
+  const auto words = on_members(1, 1, [](Member& m) -> std::string {
+    m.seen()[0] = 7;
+    ncclGroupStart();
+    ncclSend(m.floats(), 1, ncclFloat32, 0, m.comms[0], m.streams[0]);
+    ncclRecv(m.floats() + 1, 1, ncclFloat32, 0, m.comms[0], m.streams[0]);
+    if (!m.called(ncclGroupEnd())) return "refused";
+    if (std::string wrong = m.finished(); !wrong.empty()) return wrong;
+    if (m.seen()[1] != 7) return "wrong message";
+    return ncclSend(m.floats(), 1, ncclFloat32, 0, m.comms[0], m.streams[0]) == ncclInvalidUsage ? ""
+                                                                                                 : "half a message";
+  });
+  CHECK(words == std::vector<std::string>{""});
+}
+
 // What stands behind a call before NCCL has enqueued it comes in front of it.
 TEST_CASE("a call is not enqueued before it was asked for") {
   const auto words = on_members(1, 1, [](Member& m) -> std::string {

@@ -7,12 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "runtime/bootstrap/rank_environment.h"
 #include "runtime/exec/backends/open_cuda.h"
 #include "runtime/hal/cuda/cuda_device.h"
 #include "runtime/hal/cuda/local_collectives.h"
 #include "runtime/hal/nccl/nccl_collectives.h"
+#include "schemas/plan/communicator_uses.h"
 #include "tests/shim/blocks.h"
 #include "tests/standin/nccl_standin.h"
 #include "tests/standin/race_detector.h"
@@ -38,11 +40,22 @@ bool has_cpu_kernels() {
   return kernels != nullptr && std::string_view(kernels) == "cpu";
 }
 
+// What CUDA and NCCL would read by now (hal/gpu_environment.h).
+void want_variable(const char* name, std::string_view wanted) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr ? wanted.empty() : value == wanted) return;
+  std::fprintf(stderr, "piper-run-standin: %s is %s\n", name, value == nullptr ? "not set" : value);
+  _exit(kMistakes);
+}
+
 MakeBackend make(const CudaBackendOptions& options) {
   MakeBackend made;
   if (!has_cpu_kernels()) {
     piper_cuda_backend(options, made);
-    return made;
+    return [made = std::move(made)](const plan::RankPlan& plan) {
+      if (plan::counts_rows(plan)) want_variable("NCCL_GRAPH_MIXING_SUPPORT", "");
+      return made(plan);
+    };
   }
   return [options](const plan::RankPlan& plan) -> Result<Backend> {
     standin::GpuOptions gpu;
@@ -59,6 +72,8 @@ MakeBackend make(const CudaBackendOptions& options) {
 
 Result<OpenedCuda> open_cuda() {
   std::atexit(&tell_mistakes);
+  want_variable("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+  want_variable("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
   const char* const devices = std::getenv("PIPER_STANDIN_DEVICES");
   standin::set_devices(devices == nullptr ? 0 : std::atoi(devices));
   const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);

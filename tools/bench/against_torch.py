@@ -2,7 +2,7 @@
 """piper-run and PyTorch in turn on the same model, weights, tokens, batch and precision, on the CPU or on GPUs of this machine.
 
   against_torch.py --bin build/release/bin --work DIR [--device cpu|cuda] [--cases CASE ...] [--rounds 3] [--steps 8] [--threads 1]
-                   [--variants NAME ...] [--json FILE] [--faults]
+                   [--variants NAME ... | none] [--json FILE] [--faults]
   against_torch.py --bin build/release/bin --work DIR --device cuda --cases CASE ... --compile
 
 CASE is MODEL:BATCH:PRECISION or MODEL:BATCH:PRECISION:LAYOUT. MODEL: a function of models.py. PRECISION: f32, bf16, f16 (products;
@@ -10,7 +10,7 @@ weights and optimizer are f32, PyTorch runs under autocast). LAYOUT: dp2, zero3_
 cut the batch into four microbatches and want a GPT with a head of its own.
 
 Each round runs piper and then each of PyTorch's variants (torch_ranks.py), each in processes of its own; a figure is the median step of
-its run, a ratio is taken inside a round. On GPUs piper runs with and without CUDA graphs, ranks have a GPU each, and the ratio is to
+its run, a ratio is taken inside a round; each run's figure is printed as it comes. On GPUs piper runs with and without CUDA graphs, ranks have a GPU each, and the ratio is to
 the faster of the two. What cannot run is a row that says why.
 
 tokens/s: batch * sequence / median step. MFU: tokens/s * models.flops_per_token / (ranks * peak); the peak is that of the GPU's data
@@ -153,7 +153,7 @@ def torch_run(case, args, variant, weights, tokens):
     if world > 1:
         environment |= {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo"}
     command = [sys.executable, TOOLS / "bench" / "torch_ranks.py", variant, "--model", case.model, "--batch", case.batch, "--precision", case.precision,
-               "--device", args.device, "--weights", weights, "--tokens", tokens, "--steps", args.steps, "--threads", args.threads]
+               "--device", where_torch_is(args), "--weights", weights, "--tokens", tokens, "--steps", args.steps, "--threads", args.threads]
     ranks = [subprocess.Popen([str(word) for word in command], env=environment | ({"RANK": str(r)} if world > 1 else {}),
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for r in range(world)]
     outs = [p.communicate() for p in ranks]
@@ -163,25 +163,30 @@ def torch_run(case, args, variant, weights, tokens):
     return json.loads(outs[0][0].splitlines()[-1])
 
 
+def where_torch_is(args):
+    return args.torch_device or args.device
+
+
 def peak_of(args, precision, ranks):
     """FLOP/s of all ranks, and where the figure comes from."""
-    if args.device == "cuda":
+    if where_torch_is(args) == "cuda":
         name = torch.cuda.get_device_name()
         known = max((n for n in PEAKS if name.startswith(n)), key=len, default=None)
         if known:
             return 1e12 * PEAKS[known][precision] * ranks, f"data sheet of {known}"
     threads = min(ranks * args.threads, os.cpu_count())
     torch.set_num_threads(threads)
-    a = torch.rand(2048, 2048, device=args.device).to(PRECISIONS[precision])
+    a = torch.rand(2048, 2048, device=where_torch_is(args)).to(PRECISIONS[precision])
     best = float("inf")
     for _ in range(12):
         began = time.perf_counter()
         torch.mm(a, a)
-        if args.device == "cuda":
+        if where_torch_is(args) == "cuda":
             torch.cuda.synchronize()
         best = min(best, time.perf_counter() - began)
     rate = 2 * 2048**3 / best
-    return rate * (ranks if args.device == "cuda" else 1), "torch.mm here" + ("" if args.device == "cuda" else f", {threads} thread{'s' if threads > 1 else ''}")
+    on_gpus = where_torch_is(args) == "cuda"
+    return rate * (ranks if on_gpus else 1), "torch.mm here" + ("" if on_gpus else f", {threads} thread{'s' if threads > 1 else ''}")
 
 
 class Row:
@@ -197,8 +202,10 @@ class Row:
         if self.failed is None:
             try:
                 run()
+                print(f"  {self.variant}: {self.step_ms[-1]:.1f} ms", flush=True)
             except RuntimeError as failure:
                 self.failed = str(failure).strip()
+                print(f"  {self.variant}: {self.failed}", flush=True)
 
 
 def rows_of(case, args, own):
@@ -233,7 +240,7 @@ def report(case, args, own):
     ranks = case.layout.ranks
     peak, source = peak_of(args, case.precision, ranks)
     tokens = case.batch * case.sequence
-    where = torch.cuda.get_device_name() if args.device == "cuda" else "CPU"
+    where = torch.cuda.get_device_name() if where_torch_is(args) == "cuda" else "CPU"
     print(f"\n{case.text} on {where}: {ranks} rank{'s' if ranks > 1 else ''}, {args.threads} thread{'s' if args.threads > 1 else ''} each, "
           f"{case.parameters / 1e6:.1f} M parameters, {case.batch} x {case.sequence} tokens a step, "
           f"{case.flops_per_token / 1e6:.1f} MFLOP a token, peak {peak / 1e12:.3f} TFLOP/s ({source}); {programs.load()}", flush=True)
@@ -269,7 +276,7 @@ def report(case, args, own):
 def machine(args):
     facts = {"device": args.device, "threads": args.threads, "cores": os.cpu_count(), "python": platform.python_version(), "torch": torch.__version__,
              "date": time.strftime("%Y-%m-%d %H:%M:%S")}
-    if args.device == "cuda":
+    if where_torch_is(args) == "cuda":
         facts |= {"gpus": [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())], "cuda": torch.version.cuda,
                   "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
     return facts
@@ -280,6 +287,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--torch-device", choices=("cpu", "cuda"), help="PyTorch's, where it is not --device: piper is on the stand-in for CUDA")
     parser.add_argument("--cases", nargs="+")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=8)
@@ -295,11 +303,11 @@ def main():
         for case in cases:
             print(case.bundle(own, args.device), flush=True)
         return
-    if args.device == "cuda" and not torch.cuda.is_available():
+    if where_torch_is(args) == "cuda" and not torch.cuda.is_available():
         raise SystemExit("there is no GPU that PyTorch could use: take --device cpu")
     results = []
     for case in cases:
-        if args.device == "cuda" and case.layout.ranks > torch.cuda.device_count():
+        if where_torch_is(args) == "cuda" and case.layout.ranks > torch.cuda.device_count():
             print(f"\n{case.text}: left out, it wants {case.layout.ranks} GPUs, here are {torch.cuda.device_count()}", flush=True)
             results.append({"case": case.text, "left_out": f"{case.layout.ranks} GPUs"})
             continue

@@ -38,7 +38,7 @@ class PieceObserver {
  public:
   virtual ~PieceObserver() = default;
   virtual Status in_front_of(const StepPiece&) { return {}; }
-  // In front of behind(): the processor time of the thread that did it.
+  // In front of behind(): nanoseconds of the thread that did it, of the processor; on a GPU those of the device.
   virtual void took(const StepPiece&, int64_t) {}
   virtual Status behind(const StepPiece& piece) = 0;
 };

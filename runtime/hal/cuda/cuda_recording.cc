@@ -53,6 +53,15 @@ Status CudaRecording::submit(const WaitControl& wait, StepObserver& observer, bo
 
 Status CudaRecording::submit_all() {
   cudaStream_t first = queues_[0]->stream();
+  // Of a command alone the time is wanted that it takes on the device. Where it needs the host, it cannot be held.
+  const bool held = timed_ && commands_.size() == 1 && commands_[0].command->prevents_capture() == nullptr;
+  if (held) PIPER_RETURN_IF_ERROR(gate_.close(first));
+  Status status = enqueue_all(first);
+  gate_.open();
+  return status;
+}
+
+Status CudaRecording::enqueue_all(cudaStream_t first) {
   if (timed_) {
     PIPER_CUDA(cudaEventRecord(start_->handle(), first));
     start_time_ = Clock::now();

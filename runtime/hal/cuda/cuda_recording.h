@@ -8,6 +8,7 @@
 #include "runtime/hal/cuda/cuda_graph.h"
 #include "runtime/hal/cuda/cuda_handles.h"
 #include "runtime/hal/cuda/segments.h"
+#include "runtime/hal/cuda/start_gate.h"
 #include "runtime/hal/device.h"
 
 namespace piper::hal {
@@ -30,6 +31,7 @@ class CudaRecording : public Recording, private Progress {
       : queues_(queues), commands_(std::move(commands)), submissions_(submissions), last_(last) {}
 
   Status submit_all();
+  Status enqueue_all(cudaStream_t first);
   // A segment of `cut_`: launched, or issued.
   Status submit_segment(size_t index);
   Result<std::unique_ptr<CudaGraph>> capture(const Segment& segment);
@@ -66,6 +68,7 @@ class CudaRecording : public Recording, private Progress {
   std::unique_ptr<CudaEvent> start_;
   std::vector<std::unique_ptr<CudaEvent>> begins_, ends_;
   StepObserver::Clock::time_point start_time_;
+  StartGate gate_;
 };
 
 }  // namespace piper::hal

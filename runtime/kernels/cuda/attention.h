@@ -1,5 +1,5 @@
-// Launches of scaled dot-product attention and its gradients, any types, strides and masks. What a flash kernel of
-// LibTorch serves does not come here (flash_attention.h); these are made to be right and to take no memory: a
+// Launches of scaled dot-product attention and its gradients, any types, strides and masks. What LibTorch's kernels
+// serve does not come here (attention_rows.h); these are made to be right and to take no memory: a
 // warp a query, or a key, with its sums in shared memory. A query that may attend to nothing gives 0, and gradient 0.
 #pragma once
 

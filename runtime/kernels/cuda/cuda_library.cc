@@ -135,6 +135,6 @@ Status CudaLibrary::read_fault(const std::byte* record) const {
   return Status::failure("R0403", memory_->name_of(fault.call) + ": " + text_of(fault));
 }
 
-int64_t CudaLibrary::memory_bytes() const { return memory_->bytes(); }
+int64_t CudaLibrary::memory_bytes() const { return memory_->bytes() + others_->memory_bytes(); }
 
 }  // namespace piper::kernels::cuda

@@ -34,7 +34,7 @@ class CudaLibrary : public Library {
   FaultRecord fault_record() const override;
   // The texts are those of the CPU.
   Status read_fault(const std::byte* record) const override;
-  // Of the device, for parts of sums: all of the kernels that were bound.
+  // Of the device, for parts of sums, of all kernels that were bound; and what the library beside them has.
   int64_t memory_bytes() const override;
 
  private:

@@ -28,4 +28,6 @@ Result<std::unique_ptr<PreparedKernel>> LibraryRows::bind(const plan::KernelCall
   return bind_row(found->second, call, outputs, inputs, numbers, device_);
 }
 
+int64_t LibraryRows::memory_bytes() const { return device_.reserved_bytes(); }
+
 }  // namespace piper::kernels

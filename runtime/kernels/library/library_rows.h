@@ -22,6 +22,7 @@ class LibraryRows : public Library {
   Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                                                const std::vector<BoundOperand>& inputs,
                                                const TrainingNumbers& numbers) const override;
+  int64_t memory_bytes() const override;
 
  private:
   const OperatorDevice& device_;
