@@ -1,0 +1,230 @@
+"""Models of what_people_write.py that are more than two layers and a loss. Each is made with its case and returns its loss."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def error(p, y):
+    return (p - y).pow(2).mean(-1)
+
+
+class Attention(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.MultiheadAttention(4, 2, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.b(self.a(x, x, x, need_weights=False)[0]), y)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.b(self.a(x)), y)
+
+
+class SequenceFirst(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.GRU(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.b(self.a(x.transpose(0, 1))[0].transpose(0, 1)), y)
+
+
+class NoWeightsFirst(nn.Module):
+    """`first`: a stage that trains nothing and has nothing to train."""
+
+    def __init__(self, case, first):
+        super().__init__()
+        self.a, self.b, self.c = first, nn.Linear(8, 4), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.c(torch.tanh(self.b(self.a(x)))), y)
+
+
+class Turned(nn.Module):
+    def forward(self, x):
+        return x.transpose(1, 2).reshape(x.shape[0], -1)
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return (x.flatten(1) - 0.5) / 0.25
+
+
+NO_WEIGHTS = {"flatten": nn.Flatten, "turned": Turned, "scaled": Scaled, "activation": lambda: nn.Sequential(nn.Flatten(), nn.Tanh()),
+              "pooling": lambda: nn.Sequential(nn.Upsample(scale_factor=2), nn.AvgPool1d(2), nn.Flatten()),
+              "norm": lambda: nn.Sequential(nn.Flatten(), nn.LayerNorm(8, elementwise_affine=False)),
+              "repeated": lambda: nn.Sequential(nn.Flatten(), nn.Unflatten(1, (2, 4)), nn.Softmax(-1), nn.Flatten())}
+
+
+class FrozenTable(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.Embedding(7, 4), nn.Linear(4, 3)
+        self.a.requires_grad_(False)
+
+    def forward(self, ids, y):
+        return F.mse_loss(self.b(self.a(ids)).mean(1), y)
+
+
+class NormTwice(nn.Module):
+    """`turn`: how one batch norm is called more than once; its statistics are updated as often, in this order."""
+
+    def __init__(self, case, turn):
+        super().__init__()
+        self.a, self.norm, self.b, self.turn = nn.Linear(8, 6), nn.BatchNorm1d(6, momentum=0.3), nn.Linear(6, 1), turn
+        self.again = nn.Linear(6, 6)
+
+    def forward(self, x, y):
+        return (self.b(self.turn(self, self.a(x))).squeeze(1) - y).square().mean() + 0.1 * self.norm.running_var.mean()
+
+
+NORMS = {
+    "in_turn": lambda m, h: m.norm(m.again(torch.tanh(m.norm(h)))),
+    "in_a_loop": lambda m, h: [h := torch.tanh(m.norm(h)) for _ in range(3)][-1],
+    "of_two_branches": lambda m, h: m.norm(h) + m.norm(2 * h),
+    "then_evaluated": lambda m, h: m.norm(h) + F.batch_norm(2 * h.detach(), m.norm.running_mean, m.norm.running_var),
+    "with_its_mean_read": lambda m, h: m.norm(h) * (1 + m.norm.running_mean),
+    "once": lambda m, h: m.norm(h),
+}
+
+
+class Transformers(nn.Module):
+    """A language model of transformers with its own dropout."""
+
+    def __init__(self, case, kind, **config):
+        import transformers
+        super().__init__()
+        made = getattr(transformers, f"{kind}Config")(vocab_size=50, **config)
+        self.model = getattr(transformers, kind + ("LMHeadModel" if kind == "XLNet" else "ForMaskedLM"))(made)
+
+    def forward(self, input_ids, labels):
+        return self.model(input_ids=input_ids, labels=labels).loss
+
+
+class InstanceStatistics(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.norm = nn.Conv1d(2, 4, 3), nn.InstanceNorm1d(4, track_running_stats=True)
+
+    def forward(self, x, y):
+        return (self.norm(self.a(x.reshape(-1, 2, 4))).mean((1, 2)) - y).square().mean()
+
+
+class ByFrequency(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.Embedding(5, 4, scale_grad_by_freq=True), nn.Linear(4, 3)
+
+    def forward(self, ids, y):
+        return F.mse_loss(self.b(self.a(ids)), y)
+
+
+class DropoutOfPositions(nn.Module):
+    """Its masks are not PyTorch's: it must train, and alike in pieces."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.pos, self.drop, self.b = nn.Embedding(5, 4), nn.Dropout(0.3), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.b(x + self.drop(self.pos(torch.arange(5)))), y)
+
+
+class GroupStatistics(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(8, 12), nn.Linear(12, 1)
+
+    def forward(self, x, y):
+        h = self.inner(x)
+        out, mean, rstd = torch.native_group_norm(h.unsqueeze(2), None, None, h.shape[0], 12, 1, 3, 1e-3)
+        return (self.outer(out.squeeze(2)).squeeze(1) + mean.sum(1) + 0.1 * rstd.sum(1) - y).square().mean()
+
+
+class RowStatistics(nn.Module):
+    """`read`: which results of the norm the loss depends on."""
+    read = (0, 1, 2)
+
+    def __init__(self, case):
+        super().__init__()
+        self.inner, self.norm, self.outer = nn.Linear(8, 12), nn.LayerNorm(12, eps=1e-3), nn.Linear(12, 1)
+
+    def forward(self, x, y):
+        h = self.inner(x)
+        results = torch.native_layer_norm(h, (12,), self.norm.weight, self.norm.bias, 1e-3)
+        out = results[0] if 0 in self.read else self.norm.weight * h + self.norm.bias
+        made = self.outer(out).squeeze(1) + sum(0.1 * results[i].squeeze(1) for i in self.read if i > 0)
+        return (made - y).square().mean()
+
+
+class MeanOfRows(RowStatistics):
+    read = (0, 1)
+
+
+class DeviationOfRows(RowStatistics):
+    read = (0, 2)
+
+
+class StatisticsAlone(RowStatistics):
+    read = (1, 2)
+
+
+class Bags(nn.Module):
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.EmbeddingBag(7, 4, mode=self.mode), nn.Linear(4, 3)
+
+    def forward(self, ids, y):
+        return F.mse_loss(self.b(self.a(ids)), y)
+
+
+class MeanBags(Bags):
+    mode = "mean"
+
+
+class SumBags(Bags):
+    mode = "sum"
+
+
+class PositionsInBothStages(nn.Module):
+    """Each stage computes the numbers of its samples, so its graph is made anew."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.w = nn.Linear(4, 4), nn.Linear(4, 3), nn.Parameter(torch.linspace(0.5, 1.5, 4))
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.a(x)) + torch.outer(torch.arange(x.shape[0]) * 0.1, self.w)
+        return (error(self.b(h), y) * mask * (torch.arange(x.shape[0]) < 4)).mean()
+
+
+class WeightsOfLastStage(nn.Module):
+    """The gradient of a sum that the first stage makes is what the last one's forward has computed. `weights`: of (prediction, labels, numbers of samples)."""
+
+    def __init__(self, case, weights):
+        super().__init__()
+        self.a, self.b, self.weights = nn.Linear(4, 4), nn.Linear(4, 3), weights
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.a(x))
+        total = h.sum(-1)
+        p = self.b(h)
+        return 0.1 * error(p, y).sum() + (total * self.weights(p, y, torch.arange(x.shape[0]))).sum()
+
+
+class TotalInBothStages(nn.Module):
+    """Stages that both read the mean of the labels."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x, y, mask):
+        mean = y.mean(0)
+        return error(self.b(torch.tanh(self.a(x)) * mean.sum()), y - mean).mean()
