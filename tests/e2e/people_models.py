@@ -218,6 +218,19 @@ class WeightsOfLastStage(nn.Module):
         return 0.1 * error(p, y).sum() + (total * self.weights(p, y, torch.arange(x.shape[0]))).sum()
 
 
+class TermOfFirstStage(nn.Module):
+    """`read`: how the loss has a term that the first stage makes."""
+
+    def __init__(self, case, read):
+        super().__init__()
+        self.a, self.b, self.read = nn.Linear(4, 4), nn.Linear(4, 3), read
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.a(x))
+        term = (h.pow(2).mean(-1) ** 2).mean()
+        return self.read(term) + error(self.b(h), y).mean()
+
+
 class TotalInBothStages(nn.Module):
     """Stages that both read the mean of the labels."""
 
