@@ -103,6 +103,11 @@ def two_of_nothing(module):
     module.w, module.v = nn.Parameter(torch.zeros(0, 3)), nn.Parameter(torch.zeros(0, 1))
 
 
+def rows_alike(module):
+    """A row of zeros, one of equal numbers, one shorter than 0.5, one as it comes."""
+    module.w = nn.Parameter(torch.tensor([[0.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.1, -0.2, 0.3], [1.5, -0.5, 0.25]]))
+
+
 def closed_and_open(module):
     module.w = nn.Parameter(torch.tensor([0.5, -torch.inf, 0.1]))
 
@@ -225,6 +230,27 @@ CASES = {
     "differences_of_nothing": Case(lambda m, p, y, mask: error(p, y).mean() + p.diff(n=3).sum(), forms=(1, 2)),
     # a weight that is infinite stays so
     "a_place_that_is_closed": Case(lambda m, p, y, mask: error((p + m.w).softmax(-1), y).mean(), more=closed_and_open, forms=(1, 2)),
+    # a norm or deviation of zeros: PyTorch's gradient is 0 there, that of its parts is no number; below an eps the gradient is PyTorch's, too
+    **{f"rows_alike_{name}": Case(lambda m, p, y, mask, f=f: error(p, y).mean() + 0.1 * f(m.w).sum(), more=rows_alike, kinds=kinds, forms=(1, 2), spread=len(kinds) > 1)
+       for name, kinds, f in (
+        ("std", ("onnx", "pt2"), lambda w: w.std(-1)),
+        ("std_kept", ("onnx", "pt2"), lambda w: w / (1 + w.std(1, correction=0, keepdim=True))),
+        ("std_mean", ("onnx", "pt2"), lambda w: torch.stack(torch.std_mean(w[:3], (0, 1))) * torch.std_mean(w[:2], -1)[0]),
+        ("var_mean", ("onnx", "pt2"), lambda w: torch.stack(torch.var_mean(w, -1, correction=2))),
+        ("norm", ("onnx", "pt2"), lambda w: w.norm(dim=-1)),
+        ("norm_of_differences", ("onnx", "pt2"), lambda w: (w[:, None] - w[None]).norm(dim=-1)),
+        ("normalize", ("onnx", "pt2"), lambda w: F.normalize(w, dim=-1, eps=0.5)),
+        ("cosine", ("onnx", "pt2"), lambda w: F.cosine_similarity(w, w.flip(0), dim=-1)),
+        ("cosine_above_eps", ("onnx", "pt2"), lambda w: F.cosine_similarity(w, w.roll(1, 0), dim=0, eps=0.9)),
+        ("sqrt_of_some", ("onnx", "pt2"), lambda w: torch.where(w > 0, torch.where(w > 0, w, 1.0).sqrt(), 0.0)),
+        ("pairwise_distance", ("onnx",), lambda w: F.pairwise_distance(w, w.flip(0), eps=0.0)))},
+    # what torch.onnx writes in fewer cases than PyTorch computes
+    "losses_by_token": Case(lambda m, p, y, mask: F.cross_entropy(torch.stack([p, y], 1).flatten(0, 1), torch.ones(2 * y.shape[0], dtype=torch.long),
+                                                                  reduction="none").view(y.shape[0], 2).sum(1).mean(), kinds=("onnx", "pt2"), spread=True),
+    "bounds_of_two_types": Case(lambda m, p, y, mask: error(p.clamp(-0.5, 1) + p.clamp(0, 0.5), y).mean(), kinds=("onnx",), forms=(1, 2)),
+    "identity": Case(lambda m, p, y, mask: error(p @ torch.eye(3) + (p @ torch.eye(3, 2)).sum(-1, keepdim=True), y).mean(), kinds=("onnx", "pt2"), spread=True),
+    "attention_without_heads": Case(lambda m, p, y, mask: F.scaled_dot_product_attention(p.unsqueeze(-1), y.unsqueeze(-1), p.unsqueeze(-1), attn_mask=m.w).pow(2).mean(),
+                                    more=with_parameter(3, 3), kinds=("onnx", "pt2"), spread=True),
     # a power of whole numbers is refused by name
     "whole_power": Case(lambda m, p, y, mask: error(p * 2 ** (mask > 0.5).long().unsqueeze(1), y).mean(), forms=(1,), refused={1: "P0306"}, kinds=("pt2",)),
     # a first stage that trains nothing
