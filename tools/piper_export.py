@@ -85,7 +85,8 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
         try:
             with as_traced():
                 with _told("torch.export cannot trace the model"):
-                    program = exported = _traced(model, inputs, shapes)
+                    program, shapes = _traced(model, inputs, shapes)
+                    exported = program
                 _refuse_hooks(model, allow_hooks, causes)
                 if path.suffix != ".pt2":
                     with _told("torch.onnx.export cannot write the model as ONNX"):
@@ -192,15 +193,25 @@ def _without_new_buffers():
 
 
 def _traced(model, inputs, shapes):
-    with torch.fx.traceback.preserve_node_meta():
-        program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+    """The program, and the shapes that it is for: fewer where forward's own indices need a larger batch."""
+    extents = [inputs[name].shape[axis] for name, axes in shapes.items() for axis in axes]
+    for least in range(3, min(extents, default=2) + 2):
+        try:
+            with torch.fx.traceback.preserve_node_meta():
+                program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+            break
+        except torch._dynamo.exc.UserError as error:
+            if "Constraints violated" not in str(error) or least > min(extents):
+                raise
+        dims = {dim.__name__: torch.export.Dim(dim.__name__, min=least) for axes in shapes.values() for dim in axes.values()}
+        shapes = {name: {axis: dims[dim.__name__] for axis, dim in axes.items()} for name, axes in shapes.items()}
     for module in program.graph_module.modules():
         for node in getattr(getattr(module, "graph", None), "nodes", ()):
             if node.target is torch.ops.aten.detach_.default:    # what reads the tensor from here on reads this node
                 node.target = torch.ops.aten.detach.default
         if isinstance(module, torch.fx.GraphModule):
             module.recompile()
-    return program
+    return program, shapes
 
 
 @contextlib.contextmanager
@@ -246,7 +257,7 @@ def _export_shapes(model, inputs, path, shapes, as_trained):
         for name, parameter in model.named_parameters(remove_duplicate=False):
             ties.setdefault(id(parameter), []).append(name)
         with as_trained(), _told("torch.export cannot trace the model"):
-            program = _traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes)
+            program, shapes = _traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes)
     finally:
         for table, name, tensor in moved:
             table[name] = tensor

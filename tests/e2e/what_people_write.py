@@ -45,6 +45,7 @@ class Case:
     kinds: tuple = ("pt2", "onnx")
     data: Callable = small_data
     model: Callable | None = None
+    batch: int = BATCH
     own_masks: bool = False            # dropout draws other masks than PyTorch's: all forms must agree with the first
 
 
@@ -71,6 +72,13 @@ def first_sample_left_out(m, p, y, mask):
     counted = torch.ones_like(e)
     counted[0] = 0
     return (e * counted).sum() / counted.sum()
+
+
+def later_samples_left_out(m, p, y, mask):
+    e = error(p, y)
+    counted = torch.ones_like(e)
+    counted[1:] = 0
+    return (e * (counted + 0.5)).sum() / counted.sum()
 
 
 def views(m, p, y):
@@ -175,6 +183,13 @@ CASES = {
     "cumulated_ones": Case(lambda m, p, y, mask: (error(p, y) * torch.ones_like(mask).cumsum(0)).mean()),
     "table_by_position": Case(lambda m, p, y, mask: error(p + m.w[torch.arange(p.shape[0])], y).mean(), more=with_parameter(16, 3), kinds=("pt2",)),
     "one_hot_of_positions": Case(lambda m, p, y, mask: error(p * F.one_hot(torch.arange(p.shape[0]) % 3, 3), y).mean()),
+    # ... in steps of few samples, and where forward's own indices need some
+    **{f"{batch}_samples_{name}": Case(loss, forms=(1, batch), batch=batch, kinds=("pt2", "onnx") if batch == 2 else ("onnx", "pt2")) for batch in (2, 3) for name, loss in (
+        ("by_position", lambda m, p, y, mask: (error(p, y) * (1 + torch.arange(p.shape[0]))).sum()),
+        ("but_the_first", first_sample_left_out), ("counted", last_position_left_out))},
+    "later_samples_left_out": Case(later_samples_left_out, kinds=("onnx", "pt2"), forms=(1, 2, 4, 8), spread=True),
+    "3_samples_later_left_out": Case(later_samples_left_out, batch=3, forms=(1, 3)),
+    "fewer_samples_than_indices": Case(later_samples_left_out, batch=2, kinds=("onnx", "pt2"), forms=(1, 2), refused={1: "P0223", 2: "P0223"}),
     # batches one after the other in one pass
     "two_views": Case(lambda m, p, y, mask: (lambda z: z[0] * z[1])(views(m, p, y).view(2, -1, 3)).pow(2).mean(), spread=True),
     "two_views_in_halves": Case(lambda m, p, y, mask: error(*halves(views(m, p, y), p.shape[0])).mean(), spread=True),
@@ -313,11 +328,11 @@ for name, model in (("mean_bags", people_models.MeanBags), ("sum_bags", people_m
 CASES["scale_grad_by_freq"] = Case(None, model=people_models.ByFrequency, refused=MIXES, data=lambda n: {"ids": torch.randint(0, 5, (n,)), "y": torch.randn(n, 3)})
 
 
-def strategy(form):
+def strategy(form, batch=BATCH):
     if isinstance(form, str):
         return form
     split = f"directives:\n  - {{op: split, num_microbatches: {form}}}\n" if form > 1 else ""
-    return f"piper: 1\nmodel: {{batch: {BATCH}}}\n{split}optimizer: {{sgd: {{lr: {LR}}}}}\n"
+    return f"piper: 1\nmodel: {{batch: {batch}}}\n{split}optimizer: {{sgd: {{lr: {LR}}}}}\n"
 
 
 def made(case):
@@ -331,7 +346,7 @@ def trained_by_torch(case, data):
     losses = []
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss = module(**{k: v[step * BATCH:(step + 1) * BATCH] for k, v in data.items()})
+        loss = module(**{k: v[step * case.batch:(step + 1) * case.batch] for k, v in data.items()})
         if loss.requires_grad:
             loss.backward()
             optimizer.step()
@@ -343,10 +358,10 @@ def logged(folder):
     return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines() if '"loss":' in line]
 
 
-def outcome(bench, model, form, wanted):
+def outcome(bench, model, form, batch, wanted):
     """"right", the code of a refusal, or what is wrong."""
     folder = bench.work
-    (folder / "s.yaml").write_text(strategy(form))
+    (folder / "s.yaml").write_text(strategy(form, batch))
     code, text = bench.end_of([bench.bin / "piperc", model, "--strategy", folder / "s.yaml", "-o", folder / "plans"])
     if code == 1:
         return next((word[:5] for word in text.split("error[")[1:]), text)
@@ -377,7 +392,7 @@ def containers(case, every):
 def forms(case, every):
     if every:
         return case.forms + ((REPLICAS, family("1f1b"), family("gpipe", 8)) if case.spread else ())
-    some = tuple(form for form in case.forms if form in (2, 8) or isinstance(form, str) or case.own_masks) or case.forms
+    some = tuple(form for form in case.forms if form in (2, case.batch) or isinstance(form, str) or case.own_masks) or case.forms
     return some + ((REPLICAS,) if case.spread else ())
 
 
@@ -397,7 +412,7 @@ def main():
         if args.only not in name:
             continue
         torch.manual_seed(0)
-        data = case.data(STEPS * BATCH)
+        data = case.data(STEPS * case.batch)
         save_file({k: v.contiguous() for k, v in data.items()}, bench.work / "data.safetensors")
         wanted_of_torch = None if case.own_masks else trained_by_torch(case, data)
         for kind in containers(case, args.all):
@@ -405,7 +420,7 @@ def main():
             model = exported(bench, name, case, kind, data)
             for form in forms(case, args.all):
                 runs += 1
-                found, expected = outcome(bench, model, form, wanted), case.refused.get(form, "right")
+                found, expected = outcome(bench, model, form, case.batch, wanted), case.refused.get(form, "right")
                 wanted = wanted or logged(bench.work)
                 if found != expected:
                     faults.append(f"{name}, {kind}, {form}: {found}, expected {expected}")
