@@ -8,7 +8,7 @@
     # make_model() returns (model, example_inputs) or (model, example_inputs, options of export)
     python piper_export.py module.py:make_model -o model.pt2 --no-weights     # shapes alone: a model of any size
 
-One file, though long: users copy it to where their models are.
+One file, though long: users copy it to where their models are. piper_export_onnx.py beside it writes the ONNX.
 
 torch.onnx.export's defaults are made for inference: its optimizer merges and folds weights, and
 frozen parameters, regions without gradient, tags and names of tied weights are lost. This file
@@ -21,7 +21,7 @@ The forward must return the scalar loss, or an object with a `loss` (transformer
 `loss=function(outputs, inputs)`. Every example input needs a batch of at least 2 on axis 0.
 
 What is written is compared with the model's own step on the example inputs: a tracer does not see all that autograd does.
-The model is afterwards as it was. All this is one file, longer than others here, so that it can be copied to where models are.
+The model is afterwards as it was.
 """
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ import functools
 import importlib.util
 import inspect
 import math
-import operator
 import pathlib
 import random
 import re
@@ -41,6 +40,11 @@ import types
 import warnings
 
 import torch
+
+try:
+    import piper_export_onnx
+except ModuleNotFoundError:    # copied alone
+    piper_export_onnx = None
 
 _NO_GRAD = "piper_no_grad"
 
@@ -66,6 +70,8 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     """
     inputs = _named_inputs(model, example_inputs)
     path = pathlib.Path(path)
+    if path.suffix != ".pt2" and piper_export_onnx is None:
+        raise ExportError("an ONNX file needs piper_export_onnx.py beside piper_export.py; a .pt2 does not")
     shapes = _dynamic_shapes(inputs, set(static_inputs), dynamic or {}, batch_axis_name)
     causes: list[str] = []
     with _as_trained(model, loss):
@@ -79,14 +85,12 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
         try:
             with as_traced():
                 with _told("torch.export cannot trace the model"):
-                    program = exported = _traced(model, inputs, shapes)
+                    program, shapes = _traced(model, inputs, shapes)
+                    exported = program
                 _refuse_hooks(model, allow_hooks, causes)
                 if path.suffix != ".pt2":
-                    _fix_attention_layouts(program)
                     with _told("torch.onnx.export cannot write the model as ONNX"):
-                        onnx_program = torch.onnx.export(
-                            program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
-                            dynamic_shapes=shapes, custom_translation_table=_translations())
+                        onnx_program = piper_export_onnx.onnx_of(program, inputs, shapes, opset)
                     exported = onnx_program.exported_program
             _check_outputs(exported)
             state.restore_all()    # a forward may have registered buffers
@@ -96,7 +100,7 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     if path.suffix == ".pt2":
         _save_pt2(program, path, shapes)
     else:
-        _save_onnx(model, onnx_program, path, external_data)
+        piper_export_onnx.save(model, onnx_program, path, external_data, _NO_GRAD, _short_trace)
     return path if reason is None else _not_checked(reason, path)
 
 
@@ -189,63 +193,25 @@ def _without_new_buffers():
 
 
 def _traced(model, inputs, shapes):
-    with torch.fx.traceback.preserve_node_meta():
-        program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+    """The program, and the shapes that it is for: fewer where forward's own indices need a larger batch."""
+    extents = [inputs[name].shape[axis] for name, axes in shapes.items() for axis in axes]
+    for least in range(3, min(extents, default=2) + 2):
+        try:
+            with torch.fx.traceback.preserve_node_meta():
+                program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+            break
+        except torch._dynamo.exc.UserError as error:
+            if "Constraints violated" not in str(error) or least > min(extents):
+                raise
+        dims = {dim.__name__: torch.export.Dim(dim.__name__, min=least) for axes in shapes.values() for dim in axes.values()}
+        shapes = {name: {axis: dims[dim.__name__] for axis, dim in axes.items()} for name, axes in shapes.items()}
     for module in program.graph_module.modules():
         for node in getattr(getattr(module, "graph", None), "nodes", ()):
             if node.target is torch.ops.aten.detach_.default:    # what reads the tensor from here on reads this node
                 node.target = torch.ops.aten.detach.default
         if isinstance(module, torch.fx.GraphModule):
             module.recompile()
-    return program
-
-
-def _fix_attention_layouts(program):
-    """Copies the result of attention with a mask. The exporter traces the graph twice, and PyTorch's attention by a trained
-    mask lays its result out in another way each time: views that fit the first layout are refused in the second."""
-    graph = program.graph_module.graph
-    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.scaled_dot_product_attention.default):
-        if (node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")) is None:
-            continue
-        with graph.inserting_after(node):
-            copied = graph.call_function(torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
-        copied.meta = dict(node.meta)
-        node.replace_all_uses_with(copied, delete_user_cb=lambda user, copied=copied: user is not copied)
-    program.graph_module.recompile()
-
-
-def _translations():
-    """What the exporter has no ONNX for, or takes apart: products of rows in groups, one group for each expert; the cross entropy
-    of probabilities, whose own gradient is a number where they are 0 or 1, and that of its parts is none."""
-    from onnxscript import opset20 as op
-
-    def grouped_mm(rows, weight, offs, bias=None, out_dtype=None):
-        ends = op.Cast(offs, to=7)    # int64
-        start, products = op.Constant(value_ints=[0]), []
-        for expert in range(weight.shape[0]):
-            first, last = op.Constant(value_ints=[expert]), op.Constant(value_ints=[expert + 1])
-            axis, end = op.Constant(value_ints=[0]), op.Slice(ends, first, last)
-            matrix = op.Squeeze(op.Slice(weight, first, last, axis), axis)
-            products.append(op.MatMul(op.Slice(rows, start, end, axis), matrix))
-            start = end
-        return op.Concat(*products, axis=0)
-
-    def log_above(x):    # max(log(x), -100)
-        zero, least = op.Equal(x, op.CastLike(0.0, x)), op.CastLike(-100.0, x)
-        return op.Where(zero, least, op.Max(op.Log(op.Where(zero, op.CastLike(1.0, x), x)), least))
-
-    def binary_cross_entropy(p, target, weight=None, reduction=1):
-        one = op.CastLike(1.0, p)
-        terms = op.Neg(op.Add(op.Mul(target, log_above(p)), op.Mul(op.Sub(one, target), log_above(op.Sub(one, p)))))
-        terms = terms if weight is None else op.Mul(terms, weight)
-        return terms if reduction == 0 else (op.ReduceMean if reduction == 1 else op.ReduceSum)(terms, keepdims=0)
-
-    table = {torch.ops.aten.binary_cross_entropy.default: binary_cross_entropy}
-    if hasattr(torch.ops.transformers, "grouped_mm_fallback"):
-        table[torch.ops.transformers.grouped_mm_fallback.default] = grouped_mm
-    if hasattr(torch.ops.aten, "_grouped_mm"):
-        table[torch.ops.aten._grouped_mm.default] = grouped_mm
-    return table
+    return program, shapes
 
 
 @contextlib.contextmanager
@@ -291,7 +257,7 @@ def _export_shapes(model, inputs, path, shapes, as_trained):
         for name, parameter in model.named_parameters(remove_duplicate=False):
             ties.setdefault(id(parameter), []).append(name)
         with as_trained(), _told("torch.export cannot trace the model"):
-            program = _traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes)
+            program, shapes = _traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes)
     finally:
         for table, name, tensor in moved:
             table[name] = tensor
@@ -813,61 +779,6 @@ def _save_pt2(program, path, shapes, extra_files=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.export.save(program, str(path), extra_files={"piper.dims": "".join(dict.fromkeys(names)), **(extra_files or {})})
-
-
-def _save_onnx(model, onnx_program, path, external_data):
-    weight_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
-    for key, text in _notes(model, onnx_program).items():
-        if text:
-            onnx_program.model.metadata_props[key] = text
-    _check_parameters(model, onnx_program)
-    _shorten_stack_traces(onnx_program)
-    onnx_program.save(str(path), external_data=weight_bytes > 2**30 if external_data is None else external_data)
-
-
-def _notes(model, onnx_program) -> dict[str, str]:
-    tags, no_grad, results = [], [], {}
-    for node in onnx_program.exported_program.graph.nodes:
-        custom = dict(node.meta.get("custom") or {})
-        if custom.pop(_NO_GRAD, False):
-            no_grad.append(node.name)
-        words = [f"{key}={value}" for key, value in sorted(custom.items())
-                 if isinstance(value, int) and not isinstance(value, bool) and not key.startswith("_") and " " not in key]
-        if words and node.op == "call_function":
-            tags.append(f"{node.name} {' '.join(words)}")
-        if node.target is operator.getitem:    # by their names alone, those that nothing reads would be missed
-            results.setdefault(node.args[0].name, {})[node.args[1]] = node.name
-    groups = _names_in_state(model)
-    frozen = [name for name, parameter in model.named_parameters(remove_duplicate=False) if not parameter.requires_grad]
-    named = (" ".join([call, *(of.get(i, "-") for i in range(max(of) + 1))]) for call, of in results.items())
-    return {"piper.tags": "\n".join(tags), "piper.no_grad": "\n".join(no_grad), "piper.frozen": "\n".join(frozen), "piper.results": "\n".join(named),
-            "piper.tied": "\n".join(" ".join(names) for names in groups.values() if len(names) > 1)}
-
-
-def _names_in_state(model):
-    """Of each tensor of the state dict, its names; what counts batches is no part of a plan."""
-    groups: dict[int, list[str]] = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if isinstance(tensor, torch.Tensor) and name.rpartition(".")[2] != "num_batches_tracked":
-            groups.setdefault(id(tensor), []).append(name)
-    return groups
-
-
-def _check_parameters(model, onnx_program):
-    kept, groups = set(onnx_program.model.graph.initializers), _names_in_state(model)
-    lost = [names[0] for names in groups.values() if not kept & set(names)]
-    if lost:
-        print(f"piper_export: the loss does not depend on {', '.join(lost[:10])}"
-              f"{' and more' if len(lost) > 10 else ''}: left out", file=sys.stderr)
-
-
-def _shorten_stack_traces(onnx_program):
-    """Keeps the user's own frames, files by base name: what diagnostics show, and no machine's paths."""
-    key = "pkg.torch.onnx.stack_trace"
-    for node in onnx_program.model.graph:
-        short = _short_trace(node.metadata_props.get(key, ""))
-        if short:
-            node.metadata_props[key] = short
 
 
 def _short_trace(trace):

@@ -367,6 +367,13 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
   const int64_t local = step.batch / pieces;
   PIPER_RETURN_IF_ERROR(check_local_batch(c, local, pieces, diags));
   step.cut = local < step.batch;
+  if (const int64_t least = c.model->declared_min_batch(); step.batch < least && least > 2) {
+    auto error = diags.error("P0223", c.strategy.model.batch_span);
+    error << "the model was exported for batches of at least " << least << " samples, and a step has " << step.batch;
+    error.help("choose a batch of " + std::to_string(least) +
+               " or more; forward's own indices or conditions ask for it");
+    return error;
+  }
   PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
   if (local < c.model->declared_min_batch() && variant.like_batch == local)
     diags.warning("P0223", c.strategy.model.batch_span)

@@ -59,13 +59,14 @@ LoweredGraph lower_graph(const ir::Graph& graph, size_t num_chunks, const Lowere
   });
   for (LoweredProgram& program : programs)
     if (!program.program.calls.empty()) result.programs.push_back(std::move(program));
-  std::set<std::tuple<Phase, uint32_t, uint32_t, uint32_t>> crossings;
+  std::map<std::tuple<Phase, uint32_t, uint32_t, uint32_t>, Phase> crossings;  // to the first phase that reads
   for (size_t v = 0; v < graph.num_values(); ++v) {
     if (l.usage.home[v] != Home::kOwnSlot) continue;
     const ir::Op& producer = graph.op(graph.value(ValueId(v)).producer);
-    for (const ProgramKey& reader : l.usage.readers[v])
-      if (reader.first != producer.chunk.index)
-        crossings.emplace(producer.phase, producer.chunk.index, reader.first, static_cast<uint32_t>(v));
+    for (const ProgramKey& reader : l.usage.readers[v]) {  // of one chunk in the order of its phases
+      const std::tuple crossing(producer.phase, producer.chunk.index, reader.first, static_cast<uint32_t>(v));
+      if (reader.first != producer.chunk.index) crossings.emplace(crossing, reader.second);
+    }
   }
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     if (l.op(i).kind != OpKind::kAllToAll) continue;
@@ -76,8 +77,10 @@ LoweredGraph lower_graph(const ir::Graph& graph, size_t num_chunks, const Lowere
     }
     result.exchanges.push_back(exchange);
   }
-  for (const auto& [phase, from, to, value] : crossings)
-    result.crossings.push_back({ChunkId(from), ChunkId(to), phase, ValueId(value)});
+  for (const auto& [crossing, read_in] : crossings) {
+    const auto& [phase, from, to, value] = crossing;
+    result.crossings.push_back({ChunkId(from), ChunkId(to), phase, ValueId(value), read_in});
+  }
   result.layouts = std::move(l.layouts);
   return result;
 }

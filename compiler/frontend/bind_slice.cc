@@ -80,7 +80,7 @@ Result<BoundGraph> bind_slice(const ModelValues& values, const BindRequest& requ
                               diag::Diagnostics& diags) {
   const auto [least, most] = allowed_samples(values);
   const int64_t piece = request.local_batch;
-  if (request.step_batch <= piece || values.fixed_batch >= 0 || most < 2) {
+  if (request.step_batch <= 0 || request.step_batch == piece || values.fixed_batch >= 0 || most < 2) {
     PIPER_ASSIGN(ir::Graph graph, import(request, diags));
     return BoundGraph{recognise(std::move(graph)), piece};
   }

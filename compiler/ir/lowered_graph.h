@@ -57,8 +57,9 @@ struct LoweredProgram {
 // One value that crosses from a program of one chunk to a program of another, by root.
 struct Crossing {
   ChunkId from, to;
-  Phase phase = Phase::kForward;  // of both ends
+  Phase phase = Phase::kForward;  // that makes it
   ValueId value;
+  Phase read_in = Phase::kForward;  // the first of `to` that reads it: a backward may read what a forward made
 };
 
 // An all_to_all: the work of a chunk that has no program. Counts are invalid where whole parts travel.

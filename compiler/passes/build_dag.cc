@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace piper::passes {
@@ -197,24 +198,21 @@ void add_edges_in_chunks(ir::Module& module) {
     }
 }
 
-// One edge per pair of chunks, whatever the number of values; transfers look the values up.
+// One edge per pair of chunks, whatever the number of values; transfers look the values up. It leads to the first pass
+// of the reader that reads one of them: the backward of a stage may read what the forward of a later one makes, as a
+// loss of the first stage's result times weights that the last one computes. Later passes of the reader follow that
+// one.
 void add_edges_between_chunks(ir::Module& module) {
-  size_t last_from = SIZE_MAX, last_to = SIZE_MAX;
-  Phase last_phase = Phase::kCount;
+  std::map<std::tuple<Phase, ChunkId, ChunkId>, Phase> first_readers;
   for (const ir::Crossing& crossing : module.crossings()) {
-    const size_t from = crossing.from.index, to = crossing.to.index;
-    if (from == last_from && to == last_to && crossing.phase == last_phase) continue;
-    last_from = from;
-    last_to = to;
-    last_phase = crossing.phase;
-    // A backward value is read by backwards; a forward value by the forward, or by the backward alone where there is no
-    // forward. Later passes of the reader follow that one.
-    for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
-      NodeId reader = module.dag.node_of(crossing.to, crossing.phase, m);
-      for (Phase phase : {Phase::kBackward, Phase::kBackwardWeight})
-        if (!reader.valid()) reader = module.dag.node_of(crossing.to, phase, m);
-      module.dag.add_edge(module.dag.node_of(crossing.from, crossing.phase, m), reader);
-    }
+    const auto [at, fresh] =
+        first_readers.emplace(std::tuple(crossing.phase, crossing.from, crossing.to), crossing.read_in);
+    if (!fresh) at->second = std::min(at->second, crossing.read_in);
+  }
+  for (const auto& [crossing, read_in] : first_readers) {
+    const auto& [phase, from, to] = crossing;
+    for (int32_t m = 0; m < module.step.num_microbatches; ++m)
+      module.dag.add_edge(module.dag.node_of(from, phase, m), module.dag.node_of(to, read_in, m));
   }
 }
 

@@ -32,7 +32,8 @@ class Spread {
     const ir::ChunkId last = graph_.op(graph_.value(graph_.loss).producer).chunk;
     const ValueId whole = graph_.loss;
     std::vector<ValueId> placed;
-    for (const Term& term : terms_) placed.push_back(place(term, last));
+    for (size_t t = 0; t < terms_.size(); ++t)
+      if (first_of(t) == t) placed.push_back(together(t, last));
     graph_.loss = placed.back();
     placed.pop_back();
     graph_.loss_terms = std::move(placed);
@@ -74,10 +75,44 @@ class Spread {
     terms_.push_back({v, std::move(around)});
   }
 
+  // What a number is a view of.
+  ValueId source(ValueId v) const {
+    while (v.valid() && graph_.value(v).kind == ValueKind::kOpResult) {
+      const ir::Op& op = graph_.op(graph_.value(v).producer);
+      const bool moved = op.kind == OpKind::kReshape || op.kind == OpKind::kExpand || op.kind == OpKind::kPermute ||
+                         op.kind == OpKind::kSlice;
+      if (!moved || graph_.type(op.operands[0]).elements() != 1 || graph_.type(v).elements() != 1) break;
+      v = op.operands[0];
+    }
+    return v;
+  }
+
+  size_t first_of(size_t t) const {
+    const ValueId number = source(terms_[t].value);
+    const auto same = [&](const Term& term) { return source(term.value) == number; };
+    return static_cast<size_t>(std::find_if(terms_.begin(), terms_.end(), same) - terms_.begin());
+  }
+
+  ir::ChunkId chunk_of(ValueId v, ir::ChunkId otherwise) const {
+    return graph_.value(v).kind == ValueKind::kOpResult ? graph_.op(graph_.value(v).producer).chunk : otherwise;
+  }
+
+  // The terms of one number, added up: what is added to the step's loss is added once.
+  ValueId together(size_t first, ir::ChunkId otherwise) {
+    ValueId sum = place(terms_[first], otherwise);
+    for (size_t t = first + 1; t < terms_.size(); ++t) {
+      if (first_of(t) != first) continue;
+      const ValueId other = place(terms_[t], otherwise);
+      const OpId made = graph_.append(OpKind::kAdd, {}, {sum, other}, {graph_.type(sum)}, ir::ScopeId(), ir::ProvId());
+      graph_.op(made).chunk = chunk_of(terms_[t].value, otherwise);
+      sum = graph_.op(made).results[0];
+    }
+    return sum;
+  }
+
   ValueId place(const Term& term, ir::ChunkId otherwise) {
     ValueId v = term.value;
-    const ir::ChunkId chunk =
-        graph_.value(v).kind == ValueKind::kOpResult ? graph_.op(graph_.value(v).producer).chunk : otherwise;
+    const ir::ChunkId chunk = chunk_of(v, otherwise);
     for (size_t i = term.around.size(); i-- > 0;) {
       const ir::Op op = graph_.op(term.around[i]);
       std::vector<ValueId> operands = op.operands;

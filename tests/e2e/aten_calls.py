@@ -103,7 +103,7 @@ CALLS = {
     "lerp": lambda x, p: torch.lerp(x, p.expand_as(x), 0.3) + torch.lerp(x, p.expand_as(x), p),
     "units": lambda x, p: F.selu(x) + F.celu(x, 0.7) + F.elu(x, 0.5) + F.hardshrink(x, 0.2) + F.softshrink(x, 0.1) + F.tanhshrink(x),
     "cosh": lambda x, p: torch.log(torch.cosh(x)) + torch.tan(0.5 * x),
-    "logarithms": lambda x, p: torch.log2(x.abs() + 1) + torch.log10(x.abs() + 1) + torch.exp2(x) + torch.logaddexp(x, p.expand_as(x)),
+    "logarithms": lambda x, p: torch.log2(x.abs() + 1) + torch.log10(x.abs() + 1) + torch.exp2(x) + torch.logaddexp(x, p.expand_as(x)) + torch.rsqrt(x.abs() + 1),
     "aliases": lambda x, p: torch.multiply(x, p) + torch.subtract(x, p, alpha=2) + torch.divide(x, p.abs() + 1) + torch.clip(x, -0.5, 0.5) + torch.negative(x),
     "meshgrid": lambda x, p: x + sum(g.flatten() * i for i, g in enumerate(torch.meshgrid(p[:2], p[2:10], indexing="xy"))),
     "diag": lambda x, p: x @ torch.diag(p) + x @ torch.eye(WIDTH) + x @ torch.diag(p[1:], 1) * 2 + torch.diag(p.view(4, 4)).sum(),
@@ -130,6 +130,9 @@ CALLS = {
     "lstm_projected": lambda x, p: projected(x, p),
     "gru": lambda x, p: recurrent(torch.gru, x, p, 3, 1, layers=2),
     "rnn": lambda x, p: recurrent(torch.rnn_tanh, x, p, 1, 1, both=True) + recurrent(torch.rnn_relu, x, p, 1, 1, both=True, first=False, biases=False),
+    "cells": lambda x, p: torch.cat([torch.lstm_cell(x[:, :4], (x[:, 4:8], x[:, 8:12]), *cut(p, (16, 4), (16, 4), (16,), (16,)))[1],
+                                     torch.gru_cell(x[:, :4], x[:, 4:8], *cut(p, (12, 4), (12, 4))), torch.rnn_tanh_cell(x[:, :4], x[:, 4:8], *cut(p, (4, 4), (4, 4), (4,), (4,))),
+                                     torch.rnn_relu_cell(x[:, :4], x[:, 4:8], *cut(p, (4, 4), (4, 4)))], 1),
     "new_empty": lambda x, p: x * x.new_empty(x.shape).fill_(2.0) + p,
     "one_head_of_keys": lambda x, p: F.scaled_dot_product_attention(x.view(-1, 4, 2, 2), x.view(-1, 1, 8, 2), (x * p).view(-1, 1, 8, 2)).flatten(1),
     "narrow_values": lambda x, p: F.scaled_dot_product_attention((x * p).view(-1, 2, 2, 4), x.view(-1, 2, 2, 4), x.view(-1, 2, 2, 4)[..., 1:]).flatten(1)
@@ -168,6 +171,14 @@ CALLS = {
 BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none"]
 BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments"]
 LOSSES = {
+    "distances": lambda x, p: 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x.roll(1, 1), margin=0.5, swap=True) + 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x * 2, p=1)
+                              + 0.1 * (F.pairwise_distance(x, p) + F.pairwise_distance(x, p.expand_as(x), p=1, keepdim=True)[:, 0] + F.pairwise_distance(x, x * 1, eps=0.0)).mean(),
+    "margins": lambda x, p: 0.1 * F.margin_ranking_loss(x, p.expand_as(x), x.detach().sign(), margin=0.2) + 0.1 * F.hinge_embedding_loss(x * p, x.detach().sign(), margin=0.7)
+                            + 0.1 * F.soft_margin_loss(x * p, x.detach().sign(), reduction="sum") / 64,
+    "cosines": lambda x, p: 0.1 * F.cosine_embedding_loss(x, p.expand_as(x), x.detach()[:, 0].sign(), margin=0.1)
+                            + 0.1 * F.cosine_embedding_loss(p, 2 * p + 1, torch.tensor(1)) + 0.1 * F.cosine_embedding_loss(x * 0, x, torch.ones(x.shape[0], dtype=torch.long)),
+    "counts": lambda x, p: 0.1 * F.poisson_nll_loss(x * p, (4 * x.detach()).abs().round(), full=True)
+                           + 0.1 * F.poisson_nll_loss((x * p).abs(), x.detach().abs(), log_input=False, reduction="none").mean(),
     "nll_loss": lambda x, p: 0.1 * F.nll_loss(-(x * p).pow(2), x.detach().argmax(-1), reduction="sum"),
 }
 

@@ -1,11 +1,11 @@
-"""Modules that people write: a table of what_people_write.py, beside that of losses."""
-import functools
-
+"""Models of what_people_write.py that are more than two layers and a loss. Each is made with its case and returns its loss."""
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from people_losses import MIXES, REPLICAS, Case, error, family
+
+def error(p, y):
+    return (p - y).pow(2).mean(-1)
 
 
 class Attention(nn.Module):
@@ -107,15 +107,6 @@ class Transformers(nn.Module):
         return self.model(input_ids=input_ids, labels=labels).loss
 
 
-def words(n):
-    return {"input_ids": torch.randint(3, 50, (n, 6)), "labels": torch.randint(0, 50, (n, 6))}
-
-
-ENCODER = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 16,
-           "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
-XLNET = {"d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 16}
-
-
 class InstanceStatistics(nn.Module):
     def __init__(self, case):
         super().__init__()
@@ -213,6 +204,33 @@ class PositionsInBothStages(nn.Module):
         return (error(self.b(h), y) * mask * (torch.arange(x.shape[0]) < 4)).mean()
 
 
+class WeightsOfLastStage(nn.Module):
+    """The gradient of a sum that the first stage makes is what the last one's forward has computed. `weights`: of (prediction, labels, numbers of samples)."""
+
+    def __init__(self, case, weights):
+        super().__init__()
+        self.a, self.b, self.weights = nn.Linear(4, 4), nn.Linear(4, 3), weights
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.a(x))
+        total = h.sum(-1)
+        p = self.b(h)
+        return 0.1 * error(p, y).sum() + (total * self.weights(p, y, torch.arange(x.shape[0]))).sum()
+
+
+class TermOfFirstStage(nn.Module):
+    """`read`: how the loss has a term that the first stage makes."""
+
+    def __init__(self, case, read):
+        super().__init__()
+        self.a, self.b, self.read = nn.Linear(4, 4), nn.Linear(4, 3), read
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.a(x))
+        term = (h.pow(2).mean(-1) ** 2).mean()
+        return self.read(term) + error(self.b(h), y).mean()
+
+
 class TotalInBothStages(nn.Module):
     """Stages that both read the mean of the labels."""
 
@@ -223,42 +241,3 @@ class TotalInBothStages(nn.Module):
     def forward(self, x, y, mask):
         mean = y.mean(0)
         return error(self.b(torch.tanh(self.a(x)) * mean.sum()), y - mean).mean()
-
-
-def rows(n):
-    return {"x": torch.randn(n, 8), "y": torch.randn(n)}
-
-
-def bags(n):
-    return {"ids": torch.randint(0, 7, (n, 5)), "y": torch.randn(n, 3)}
-
-
-def sequences(n):
-    return {"x": torch.randn(n, 5, 4), "y": torch.randn(n, 5, 3)}
-
-
-MODELS = {}
-for name, first in NO_WEIGHTS.items():
-    MODELS[f"no_weights_first_{name}"] = Case(None, model=functools.partial(NoWeightsFirst, first=first()), data=lambda n: {"x": torch.randn(n, 2, 4), "y": torch.randn(n, 3)},
-                                             forms=(*(family(f, stages=s) for f, s in (("gpipe", 2), ("1f1b", 3), ("zero_bubble", 2))),
-                                                    family("1f1b").replace("starts", "modules")))
-MODELS["frozen_table_first"] = Case(None, model=FrozenTable, data=lambda n: {"ids": torch.randint(0, 7, (n, 5)), "y": torch.randn(n, 3)},
-                                   forms=(family("gpipe"), family("1f1b"), family("zero_bubble")))
-for name, turn in NORMS.items():
-    MODELS[f"norm_{name}"] = Case(None, model=functools.partial(NormTwice, turn=turn), data=rows, forms=(1,), kinds=("onnx", "pt2"), spread=False)
-for name, kind, config in (("deberta", "Deberta", ENCODER | {"max_relative_positions": 16}), ("deberta_v2", "DebertaV2", ENCODER), ("xlnet", "XLNet", XLNET | {"dropout": 0.1})):
-    MODELS[f"dropout_of_{name}"] = Case(None, model=functools.partial(Transformers, kind=kind, **config), data=words, forms=(1, 2), own_masks=True)
-# Its positions are expanded over the batch after another axis, which is seen once dropout has touched them.
-MODELS["xlnet"] = Case(None, model=functools.partial(Transformers, kind="XLNet", **XLNET, dropout=0.0), data=words, forms=(1, 2), refused={2: "P0331"})
-MODELS["instance_statistics"] = Case(None, model=InstanceStatistics, data=rows, forms=(1,), refused={1: "P0306", REPLICAS: "P0306"}, spread=True)
-MODELS["dropout_of_positions"] = Case(None, model=DropoutOfPositions, data=sequences, own_masks=True)
-MODELS["total_in_both_stages"] = Case(None, model=TotalInBothStages, forms=(1, family("gpipe", 4), family("1f1b", 8)))
-MODELS["positions_in_both_stages"] = Case(None, model=PositionsInBothStages, forms=(1, family("gpipe", 8), family("1f1b", 8)))
-for name, model in (("attention", Attention), ("encoder_layer", EncoderLayer), ("sequence_first_gru", SequenceFirst)):
-    MODELS[name] = Case(None, model=model, data=sequences, kinds=("pt2",))
-for name, model in (("group_statistics", GroupStatistics), ("row_statistics", RowStatistics), ("mean_of_rows", MeanOfRows),
-                    ("deviation_of_rows", DeviationOfRows), ("statistics_alone", StatisticsAlone)):
-    MODELS[name] = Case(None, model=model, data=rows, forms=(1, 2), kinds=("pt2",))
-for name, model in (("mean_bags", MeanBags), ("sum_bags", SumBags)):
-    MODELS[name] = Case(None, model=model, data=bags, forms=(1,))
-MODELS["scale_grad_by_freq"] = Case(None, model=ByFrequency, refused=MIXES, data=lambda n: {"ids": torch.randint(0, 5, (n,)), "y": torch.randn(n, 3)})

@@ -24,8 +24,7 @@ from torch import nn
 
 import harness
 import piper_export
-from people_losses import BATCH, LR, REPLICAS, STEPS, family
-from what_people_write import logged, strategy
+from what_people_write import BATCH, LR, REPLICAS, STEPS, family, logged, strategy
 
 RECOMPUTED = strategy(2).replace("optimizer", "  - {op: recompute, filter: {}}\noptimizer")
 EVALUATED = strategy(2) + "eval: {data: DATA, every: 1, batches: 1}\n"

@@ -1,7 +1,9 @@
 // ATen calls that are losses. Reductions are ATen's numbers: 0 none, 1 mean, 2 sum.
 #include <limits>
+#include <numbers>
 
 #include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/formulas.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -46,6 +48,22 @@ Item soft_cross_entropy(Call& c, ValueId logits, ValueId target) {
     terms = c.binary(OpKind::kMul, terms, c.reshape(c.tensor("weight"), std::move(shape)));
   }
   return reduced(c, c.op(OpKind::kNeg, {c.sum(terms, {axis}, false)}));
+}
+
+// |a - b + eps| of rows along the last axis.
+ValueId distance(Call& c, ValueId a, ValueId b, bool keepdim) {
+  const ValueId d = c.binary(OpKind::kAdd, c.binary(OpKind::kSub, a, b), c.real("eps"));
+  const int64_t last = c.rank(d) - 1;
+  if (last < 0) return c.fail("a distance of tensors without axes"), d;
+  if (c.real("p") == 1) return c.sum(c.op(OpKind::kAbs, {d}), {last}, keepdim);
+  if (c.real("p") != 2) c.fail("distances are supported with p 1 and 2");
+  return root_of_squares(c.builder(), c.sum(c.binary(OpKind::kMul, d, d), {last}, keepdim));
+}
+
+// yes where the target is that, else 0.
+ValueId where_target(Call& c, OpKind compared, double that, ValueId yes) {
+  return c.op(OpKind::kWhere,
+              {c.binary(compared, c.tensor("target"), that), yes, c.filled(c.shape(yes), 0, c.dtype(yes))});
 }
 
 // Losses on [C] take it as one row.
@@ -146,6 +164,72 @@ Item kl_div(Call& c) {
   const ValueId positive = c.binary(OpKind::kGt, t, 0);
   const ValueId safe = c.op(OpKind::kWhere, {positive, t, c.scalar(1, c.dtype(t))});
   const ValueId terms = c.binary(OpKind::kMul, t, c.binary(OpKind::kSub, c.op(OpKind::kLog, {safe}), x));
+  return reduced(c, terms);
+}
+
+Item pairwise_distance(Call& c) { return made(distance(c, c.tensor("x1"), c.tensor("x2"), c.flag("keepdim"))); }
+
+// max(0, margin + |a - p| - |a - n|); with swap the negative is as near as it is to the anchor or to the positive.
+Item triplet_margin_loss(Call& c) {
+  const ValueId anchor = c.tensor("anchor"), positive = c.tensor("positive"), negative = c.tensor("negative");
+  ValueId far = distance(c, anchor, negative, false);
+  if (c.flag("swap")) far = c.binary(OpKind::kMinimum, far, distance(c, positive, negative, false));
+  const ValueId near = c.binary(OpKind::kAdd, distance(c, anchor, positive, false), c.real("margin"));
+  return reduced(c, at_least(c, c.binary(OpKind::kSub, near, far), 0));
+}
+
+// max(0, margin - target (a - b))
+Item margin_ranking_loss(Call& c) {
+  const ValueId d = c.binary(OpKind::kSub, c.tensor("input1"), c.tensor("input2"));
+  const ValueId wrong = c.op(OpKind::kNeg, {c.binary(OpKind::kMul, c.tensor("target"), d)});
+  return reduced(c, at_least(c, c.binary(OpKind::kAdd, wrong, c.real("margin")), 0));
+}
+
+// x of a target of 1, max(0, margin - x) of -1.
+Item hinge_embedding_loss(Call& c) {
+  const ValueId x = c.tensor("self");
+  const ValueId below = c.binary(OpKind::kAdd, c.op(OpKind::kNeg, {x}), c.real("margin"));
+  return reduced(c, c.binary(OpKind::kAdd, where_target(c, OpKind::kNe, 1, at_least(c, below, 0)),
+                             where_target(c, OpKind::kNe, -1, x)));
+}
+
+// 1 - cos of a target of 1, max(0, cos - margin) of -1. Squares of norms are 1e-12 larger, as ATen has them.
+Item cosine_embedding_loss(Call& c) {
+  const ValueId a = c.tensor("input1"), b = c.tensor("input2");
+  const int64_t axis = c.rank(c.tensor("target"));
+  const auto product = [&](ValueId x, ValueId y) { return c.sum(c.binary(OpKind::kMul, x, y), {axis}, false); };
+  const auto square = [&](ValueId x) { return c.binary(OpKind::kAdd, product(x, x), 1e-12); };
+  if (axis + 1 != c.rank(a) || axis + 1 != c.rank(b)) return c.fail("a target of other axes than the rows");
+  const ValueId norms = c.op(OpKind::kSqrt, {c.binary(OpKind::kMul, square(a), square(b))});
+  const ValueId cosine = c.binary(OpKind::kDiv, product(a, b), norms);
+  const ValueId alike = c.binary(OpKind::kSub, c.scalar(1, c.dtype(cosine)), cosine);
+  const ValueId other = at_least(c, c.binary(OpKind::kSub, cosine, c.real("margin")), 0);
+  return reduced(
+      c, c.binary(OpKind::kAdd, where_target(c, OpKind::kEq, 1, alike), where_target(c, OpKind::kEq, -1, other)));
+}
+
+// log(1 + exp(-target x))
+Item soft_margin_loss(Call& c) {
+  const ValueId wrong = c.op(OpKind::kNeg, {c.binary(OpKind::kMul, c.tensor("target"), c.tensor("self"))});
+  return reduced(c, c.op(OpKind::kSoftplus, {wrong}));
+}
+
+// exp(x) - t x, or x - t log(x + eps); full adds Stirling's t log t - t + log(2 pi t) / 2 where t > 1.
+Item poisson_nll_loss(Call& c) {
+  const ValueId x = c.tensor("input"), t = c.tensor("target");
+  const ValueId log = c.flag("log_input") ? x : c.op(OpKind::kLog, {c.binary(OpKind::kAdd, x, c.real("eps"))});
+  ValueId terms = c.flag("log_input") ? c.op(OpKind::kExp, {x}) : x;
+  terms = c.binary(OpKind::kSub, terms, c.binary(OpKind::kMul, t, log));
+  if (c.flag("full")) {
+    const ValueId more = c.binary(OpKind::kGt, t, 1);
+    const ValueId safe = c.op(OpKind::kWhere, {more, t, c.scalar(1, c.dtype(t))});
+    const ValueId root =
+        c.binary(OpKind::kMul, c.op(OpKind::kLog, {c.binary(OpKind::kMul, safe, 2 * std::numbers::pi)}), 0.5);
+    const ValueId logs = c.binary(OpKind::kSub, c.binary(OpKind::kMul, safe, c.op(OpKind::kLog, {safe})), safe);
+    const ValueId stirling = c.binary(OpKind::kAdd, logs, root);
+    terms = c.binary(OpKind::kAdd, terms,
+                     c.op(OpKind::kWhere, {more, stirling, c.filled(c.shape(stirling), 0, c.dtype(stirling))}));
+  }
   return reduced(c, terms);
 }
 

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/formulas.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -114,7 +115,8 @@ Item batch_norm_evaluated(Call& c) {
   return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none()});
 }
 
-// sum(a / max(|a|, eps) * b / max(|b|, eps))
+// sum(a / max(|a|, eps) * b / max(|b|, eps)). PyTorch raises the norms out of its gradient's sight: that of a norm
+// below eps is the norm's own.
 Item cosine_similarity(Call& c) {
   std::vector<ValueId> scaled;
   const ValueId a = c.tensor("x1"), b = c.tensor("x2");
@@ -123,12 +125,12 @@ Item cosine_similarity(Call& c) {
   for (ValueId x : {a, b}) {
     const int64_t own = d - (static_cast<int64_t>(rank) - c.rank(x));
     if (own < 0) return c.fail("cosine_similarity along an axis that one operand lacks");
-    const ValueId squares = c.sum(c.binary(OpKind::kMul, x, x), {own}, true);
-    const double least = c.real("eps") * c.real("eps");
-    ir::ClampAttrs attrs;
-    attrs.min = least;
-    attrs.max = std::numeric_limits<double>::infinity();
-    scaled.push_back(c.binary(OpKind::kMul, x, c.op(OpKind::kRsqrt, {c.op(OpKind::kClamp, {squares}, attrs)})));
+    const ValueId norm = root_of_squares(c.builder(), c.sum(c.binary(OpKind::kMul, x, x), {own}, true));
+    const ValueId least = c.scalar(c.real("eps"), c.dtype(norm));
+    const ValueId nothing = c.binary(OpKind::kSub, norm, c.op(OpKind::kDetach, {norm}));
+    const ValueId raised = c.binary(OpKind::kAdd, nothing, least);
+    const ValueId low = c.binary(OpKind::kLt, norm, least);
+    scaled.push_back(c.binary(OpKind::kDiv, x, c.op(OpKind::kWhere, {low, raised, norm})));
   }
   return made(c.sum(c.binary(OpKind::kMul, scaled[0], scaled[1]), {d}, false));
 }

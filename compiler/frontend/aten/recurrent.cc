@@ -1,4 +1,5 @@
-// ATen calls of recurrent networks, written out step by step: aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu.
+// ATen calls of recurrent networks, written out step by step: aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu; and
+// the single steps that aten.lstm_cell and its like are.
 //
 // Products with the inputs of all steps are one; each step adds its product with the state before. A model of many
 // steps becomes as many operators, so that the number of steps has a bound.
@@ -79,6 +80,13 @@ ValueId stacked(Call& c, std::vector<ValueId> states) {
   return c.cat(std::move(states), 0);
 }
 
+State one_step(Call& c, Step step, const State& before) {
+  const Cell cell{c.tensor("w_ih"), c.tensor("w_hh"), c.tensor_or_none("b_ih"), c.tensor_or_none("b_hh"), ValueId()};
+  const ValueId x = c.op(OpKind::kLinear, {c.tensor("input"), cell.input, cell.input_bias});
+  if (c.rank(x) != 2) c.fail("a recurrent cell wants an input of two axes");
+  return step(c, cell, x, before);
+}
+
 // Output, last hidden states [layers x directions, batch, features], and last memories of an LSTM.
 Item recurrent(Call& c, Step step, ValueId hidden, ValueId memory) {
   ValueId x = c.tensor("input");
@@ -125,6 +133,18 @@ Item gru(Call& c) { return recurrent(c, gru_step, c.tensor("hx"), ValueId()); }
 Item rnn(Call& c) {
   return recurrent(c, c.kind() == OpKind::kRelu ? rnn_step<OpKind::kRelu> : rnn_step<OpKind::kTanh>, c.tensor("hx"),
                    ValueId());
+}
+
+Item lstm_cell(Call& c) {
+  const std::vector<ValueId> states = c.tensors("hx");
+  if (states.size() != 2) return c.fail("an LSTM wants two states");
+  const State after = one_step(c, lstm_step, {states[0], states[1]});
+  return Item::of_list({made(after.hidden), made(after.memory)});
+}
+Item gru_cell(Call& c) { return made(one_step(c, gru_step, {c.tensor("hx"), ValueId()}).hidden); }
+Item rnn_cell(Call& c) {
+  const Step step = c.kind() == OpKind::kRelu ? rnn_step<OpKind::kRelu> : rnn_step<OpKind::kTanh>;
+  return made(one_step(c, step, {c.tensor("hx"), ValueId()}).hidden);
 }
 
 }  // namespace piper::frontend::aten
