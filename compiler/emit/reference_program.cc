@@ -135,7 +135,11 @@ class Merge {
   static Status failure(const std::string& why) { return Status::failure("", why); }
 
   int64_t number(int64_t a, int64_t b, const std::string& what) {
-    if (a == b) return a;
+    if (a == b) {
+      if (a != 0 && a % Reference::kSamples == 0 && wrong_.empty())
+        wrong_ = "a number of " + what + " reads as samples";
+      return a;
+    }
     if (a % a_.samples != 0 || a / a_.samples * b_.samples != b) {
       if (wrong_.empty())
         wrong_ = "a number of " + what + " is " + std::to_string(a) + " for " + std::to_string(a_.samples) +
@@ -144,7 +148,7 @@ class Merge {
     }
     int64_t all = 0;
     if (__builtin_mul_overflow(a / a_.samples, Reference::kSamples, &all) && wrong_.empty())
-      wrong_ = "a value of " + what + " is larger than 2 GiB for each sample";
+      wrong_ = "a value of " + what + " is larger than 128 GiB for each sample";
     return all;
   }
 

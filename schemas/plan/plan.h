@@ -394,9 +394,11 @@ struct ProvenanceEntry {
 
 // The training step of the model on one device, as the proof compares plans with it: kernel calls on values that are
 // written once each, made before any directive, cut or fusion. It is a program for kSamples samples: c * kSamples is c
-// times the number of samples, whatever that is in a plan. Where inputs are of fewer, it is for pieces of that size.
+// times the number of samples, whatever that is in a plan. It is a prime, so that no number of a model without samples
+// is one of its multiples, and small, so that a sample may have 128 GiB. Where inputs are of fewer, it is for pieces of
+// that size.
 struct Reference {
-  static constexpr int64_t kSamples = int64_t{1} << 32;
+  static constexpr int64_t kSamples = 67108859;
   // Of a constant in a slot either the SHA-256 of its bytes, or, where that is "", its one element: so much for each
   // sample of the step. Of one that has the samples in its shape these bytes are those of the step's batch, `each`
   // elements of a sample stand together there; or they are one sample's, and all samples have the same.
