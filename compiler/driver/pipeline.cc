@@ -48,6 +48,7 @@ Status check_lowered(Compilation& c, Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(check_boundaries(c.module, diags));
   note_running_statistics(c.module, diags);
   note_counted_rows(c.module, c.target.device, diags);
+  note_masks(c.module, diags);
   return Status();
 }
 

@@ -76,6 +76,27 @@ void note_sums(const ir::Module& module, diag::Diagnostics& diags) {
   }
 }
 
+void note_masks(const ir::Module& module, diag::Diagnostics& diags) {
+  constexpr int64_t kWorthSaying = int64_t{1} << 20;  // bytes
+  const ir::Graph& graph = module.graph();
+  std::map<uint32_t, std::pair<const ir::Op*, size_t>> readers;  // by mask: the first, and how many
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    if (op.kind != ir::OpKind::kSdpa || op.operands.size() < 4 || !op.operands[3].valid()) continue;
+    if (graph.type(op.operands[3]).bytes() < kWorthSaying) continue;
+    auto& [first, count] = readers[op.operands[3].index];
+    if (count++ == 0) first = &op;
+  }
+  for (const auto& [mask, readers_of_it] : readers) {
+    const ir::Value& value = graph.value(ir::ValueId(mask));
+    const auto& [first, count] = readers_of_it;
+    diags.remark("the mask '" + value.name + "', " + ir::to_string(value.type) + " of " +
+                 std::to_string(value.type.bytes() >> 20) +
+                 " MiB a piece, stays in the plan: " + graph.provenance().describe(first->prov) +
+                 (count > 1 ? " and " + std::to_string(count - 1) + " more" : "") + " read it");
+  }
+}
+
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags) {
   for (const ir::Accumulator& a : module.state.accumulators) {
     const ir::Bucket& bucket = module.state.buckets[a.bucket.index];

@@ -56,7 +56,8 @@ bool same_elements(const ConstantTensor& a, const ConstantTensor& b) {
   if (!(a.type == b.type)) return false;
   if (form::equal(a.form(), b.form())) return true;
   if (!a.is_of_bytes() || !b.is_of_bytes()) return false;
-  return a.data() == b.data() || *a.data() == *b.data();
+  const std::vector<std::byte>&x = *a.data(), &y = *b.data();
+  return &x == &y || (x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size()) == 0));
 }
 
 std::optional<std::vector<ConstantTensor>> evaluate(ir::OpKind kind, const ir::Attrs& attrs,

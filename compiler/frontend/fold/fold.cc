@@ -272,8 +272,11 @@ class Folder {
     return before == after;
   }
 
-  // One constant for all that have the same type and bytes: layers repeat masks and positions.
+  // One constant for all that have the same type and bytes: layers repeat masks and positions. What shares its bytes
+  // with a constant is known by them.
   ValueId add(std::string name, const ConstantTensor& t) {
+    auto [shared, is_unseen] = constants_of_bytes_.try_emplace({t.data(), ir::to_string(t.type)});
+    if (!is_unseen) return shared->second;
     std::string key = ir::to_string(t.type) + ":";
     key.append(reinterpret_cast<const char*>(t.data()->data()), t.data()->size());
     auto [place, is_new] = constants_.try_emplace(std::move(key));
@@ -283,7 +286,7 @@ class Folder {
       source.data = t.data();
       place->second = to_.add_constant(std::move(name), t.type, std::move(source));
     }
-    return place->second;
+    return shared->second = place->second;
   }
 
   const ir::Graph& from_;
@@ -294,6 +297,7 @@ class Folder {
   mutable std::map<std::tuple<uint32_t, bool, int64_t, int64_t>, MaskPattern> verdicts_;  // by mask, is_causal, S, T
   std::vector<bool> live_;                                                                // [op]
   std::unordered_map<std::string, ValueId> constants_;  // type and bytes -> constant of to_
+  std::map<std::pair<ir::ConstantData, std::string>, ValueId> constants_of_bytes_;
 };
 
 }  // namespace
