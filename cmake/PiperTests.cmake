@@ -54,11 +54,14 @@ function(piper_compile_test name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   target_link_libraries(${name} PRIVATE piper_options piper_test_main ${arg_LINK})
   target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
-  set(headers piper_test_headers)
-  if("piper_torch" IN_LIST arg_LINK)
-    set(headers piper_torch_test_headers)
+  # Libraries for libpiper_cuda.so are compiled with -fPIC, and so are these headers then, executables with -fPIE: which g++ does not mix.
+  if(NOT CMAKE_POSITION_INDEPENDENT_CODE)
+    set(headers piper_test_headers)
+    if("piper_torch" IN_LIST arg_LINK)
+      set(headers piper_torch_test_headers)
+    endif()
+    target_precompile_headers(${name} REUSE_FROM ${headers})
   endif()
-  target_precompile_headers(${name} REUSE_FROM ${headers})
 endfunction()
 
 # piper_test(NAME [GROUP group] LABELS ... SOURCES ... LINK ...): one Catch2 program, one test. Compiled with -O1: a test runs about once

@@ -3,7 +3,7 @@
 # from the index of Python packages, as files under build/cuda_packages; a second run finds them there. Called by
 # tools/check.sh --cuda.
 #
-#   PIPER_CUDA_DIR    CUDA's toolkit, else CUDA_HOME, that of the nvcc in PATH, /usr/local/cuda
+#   PIPER_CUDA_DIR    CUDA's toolkit, else CUDA_HOME, that of the nvcc in PATH or which it calls, /usr/local/cuda
 #   PIPER_NCCL_DIR    NCCL, else that of the system or of the active python3
 #   PIPER_TORCH_DIR   LibTorch, else that of .venv or of the active python3 where it is built for CUDA
 #   PIPER_CUDA_FROM   packages: look for none of these and take the packages; machine: take no packages
@@ -51,11 +51,13 @@ module_folder() { # python, module
 }
 
 toolkit() {
-  local in_path place
+  local in_path place says=""
   in_path="$(command -v nvcc || true)"
   if [ "$from" != packages ]; then
-    for place in "${PIPER_CUDA_DIR:-}" "${CUDA_HOME:-}" "${in_path:+$(dirname "$(dirname "$in_path")")}" /usr/local/cuda; do
-      [ -n "$place" ] && [ -e "$place/include/cuda_runtime_api.h" ] && [ -x "$place/bin/nvcc" ] && echo "$place" && return
+    # A script in PATH that calls the compiler elsewhere: it says where.
+    [ -z "$in_path" ] || says="$(nvcc --dryrun -E -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p' | head -1 || true)"
+    for place in "${PIPER_CUDA_DIR:-}" "${CUDA_HOME:-}" "${in_path:+$(dirname "$(dirname "$in_path")")}" "$says" /usr/local/cuda; do
+      [ -n "$place" ] && [ -e "$place/include/cuda_runtime_api.h" ] && [ -x "$place/bin/nvcc" ] && realpath "$place" && return
     done
   fi
   place="$packages/cuda/nvidia/cu13"

@@ -120,7 +120,7 @@ def main():
 
     # What hangs is ended at the stage's end, what there is no time for is told, and what came before stays.
     script(node.folder / "prebuilt" / "gpu_nccl_test", "#!/bin/sh\necho first words\nsleep 600\n")
-    status, said, lines = node.run("nccl", PIPER_STAGE_S="32")
+    status, said, lines = node.run("nccl", PIPER_STAGE_S="20")
     node.want("a step that hangs is ended", status == 1 and "ENDED at its limit" in said.get("one_gpu", ""), lines)
     node.want("steps without time are left out", "left out" in said.get("one_gpu_unmixed", ""), lines)
     node.want("its first words are kept", "first words" in (node.out / "nccl" / "one_gpu.txt").read_text(), lines)

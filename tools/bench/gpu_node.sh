@@ -78,7 +78,7 @@ check_symbols() { # folder
   for file in "$1"/*; do
     for limit in GLIBC_2.39 GLIBCXX_3.4.33 CXXABI_1.3.15 GCC_14.0; do
       name="${limit%%_*}"
-      newest="$(objdump -T "$file" | grep -oE "\b${name}_[0-9.]+" | sort -Vu | tail -1 || true)"
+      newest="$(objdump -T "$file" 2>/dev/null | grep -oE "\b${name}_[0-9.]+" | sort -Vu | tail -1 || true)"
       [ "$(printf '%s\n' "$limit" "$newest" | sort -V | tail -1)" = "$limit" ] || fail "$file wants $newest, Ubuntu 24.04 has $limit"
     done
   done

@@ -65,6 +65,8 @@ class Programs:
             process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             raise RuntimeError(f"piper-run fails on {plans}:\n{said.read_text()}")
+        if "piper-run: note:" in (notes := said.read_text()):
+            print(notes.strip(), flush=True)
         rows = [json.loads(line) for line in log.read_text().splitlines()]
         steps = [row for row in rows if "step_ms" in row]
         return Run(statistics.median(row["step_ms"] for row in steps[WARM_UP:]), [row["loss"] for row in steps],
