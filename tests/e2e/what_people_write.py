@@ -192,6 +192,8 @@ CASES = {
         ("transposed", ("onnx", "pt2"), lambda e, B: e * (torch.arange(B) / B)[None].expand(3, B).t()),
         ("unsqueezed", ("pt2", "onnx"), lambda e, B: e.unsqueeze(1) * (torch.arange(B) / B)[:, None].expand(B, 3).unsqueeze(1)),
         ("mean_expanded", ("pt2", "onnx"), lambda e, B: e * torch.arange(B).float().mean().expand(3)))},
+    # a mean of means, whose factors are no powers of two
+    **{f"mean_of_means_of_{n}": Case(lambda m, p, y, mask, n=n: (p - y).repeat(1, n).view(-1, n, 3).pow(2).mean(-1).view(-1).mean()) for n in (2, 3, 6)},
     # ... in steps of few samples, and where forward's own indices need some
     **{f"{batch}_samples_{name}": Case(loss, forms=(1, batch), batch=batch, kinds=("pt2", "onnx") if batch == 2 else ("onnx", "pt2")) for batch in (2, 3) for name, loss in (
         ("by_position", lambda m, p, y, mask: (error(p, y) * (1 + torch.arange(p.shape[0]))).sum()),
