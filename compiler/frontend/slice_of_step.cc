@@ -334,7 +334,7 @@ class Slicer {
   Result<ValueId> make_slice(ir::GraphBuilder& b, ValueId v, ir::ProvId prov) {
     const ConstantTensor &part = *in_piece_[v.index], &all = *in_whole_[v.index];
     const bool of_step = step_.whole == step_.step;
-    if (part.type == all.type && of_step) return constant(v, all.type, *all.data());
+    if (part.type == all.type && of_step && all.is_of_bytes()) return of_step_itself(b, v);
     const std::optional<Place> place = place_of(part.type.shape, all.type.shape);
     if (!place && part.type == all.type)
       return cannot(prov, "the file was exported for smaller batches than the step's");
@@ -344,9 +344,22 @@ class Slicer {
     if (!all.is_of_bytes()) return cannot(prov, "it is too large");
     if (is_one_element(all)) return repeated(b, v, *place);
     if (samples_agree(all, *place)) return expanded_row(b, v, *place);
+    if (const std::optional<ir::Op> view = repeats_samples(v)) {
+      PIPER_ASSIGN(const ValueId samples, sliced(view->operands[0], view->scope, view->prov));
+      return named_as(v, b.add1(view->kind, {samples}, view->attrs));
+    }
     if (!of_step) return cannot(prov, "the file was exported for smaller batches than the step's");
     if (all.type.bytes() > kMostBytes) return cannot(prov, "it has more than 64 MiB");
     return rows(b, v, *place);
+  }
+  // As the fold has it in the whole: what repeats one number is a view of it.
+  ValueId of_step_itself(ir::GraphBuilder& b, ValueId v) {
+    const ConstantTensor& all = *in_whole_[v.index];
+    const bool made = piece_.value(v).kind == ir::ValueKind::kOpResult;
+    if (!made || all.type.elements() < 2 || !is_one_element(all)) return constant(v, all.type, *all.data());
+    const auto size = static_cast<std::ptrdiff_t>(dtype_bytes(all.type.dtype));
+    const ValueId element = constant(v, {all.type.dtype, {}}, {all.data()->begin(), all.data()->begin() + size});
+    return named_as(v, b.add1(OpKind::kExpand, {element}, ir::ExpandAttrs{all.type.shape}));
   }
   Status cannot(ir::ProvId prov, const std::string& why) const {
     auto error = diags_.error("P0336");
@@ -416,6 +429,26 @@ class Slicer {
     std::get<ir::ExpandAttrs>(op.attrs).samples = static_cast<int64_t>(place.axis);
     sampled_[v.index] = true;
     return true;
+  }
+
+  // A view of numbers of the samples that an expand repeats: it is one in the whole, too (fold.cc).
+  std::optional<ir::Op> repeats_samples(ValueId v) const {
+    std::optional<ir::Op> view;
+    while (piece_.value(v).kind == ir::ValueKind::kOpResult) {
+      const ir::Op& op = piece_.op(piece_.value(v).producer);
+      const bool moves = op.kind == OpKind::kPermute || op.kind == OpKind::kSlice ||
+                         (op.kind == OpKind::kReshape && without_ones(op.operands[0]) == without_ones(v));
+      if ((op.kind != OpKind::kExpand && !moves) || !differs(op.operands[0])) return std::nullopt;
+      if (!view) view = op;
+      if (op.kind == OpKind::kExpand) return view;
+      v = op.operands[0];
+    }
+    return std::nullopt;
+  }
+  Shape without_ones(ValueId v) const {
+    Shape shape = whole_.type(of_whole_[v.index]).shape;
+    shape.erase(std::remove(shape.begin(), shape.end(), 1), shape.end());
+    return shape;
   }
 
   ValueId repeated(ir::GraphBuilder& b, ValueId v, const Place& place) {

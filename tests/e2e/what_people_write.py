@@ -200,6 +200,17 @@ CASES = {
     "cumulated_ones": Case(lambda m, p, y, mask: (error(p, y) * torch.ones_like(mask).cumsum(0)).mean()),
     "table_by_position": Case(lambda m, p, y, mask: error(p + m.w[torch.arange(p.shape[0])], y).mean(), more=with_parameter(16, 3), kinds=("pt2",)),
     "one_hot_of_positions": Case(lambda m, p, y, mask: error(p * F.one_hot(torch.arange(p.shape[0]) % 3, 3), y).mean()),
+    # ... repeated along other axes, and added up over the batch
+    **{f"constants_{name}": Case(lambda m, p, y, mask, f=f: f((p - y).pow(2), p.shape[0]).mean(), kinds=kinds) for name, kinds, f in (
+        ("added_up", ("pt2", "onnx"), lambda e, B: (e * torch.ones_like(e)).sum(0) / torch.ones_like(e).sum(0)),
+        ("added_up_kept", ("onnx", "pt2"), lambda e, B: e / torch.ones(B, 3).sum(0, keepdim=True)),
+        ("last_of_counts", ("pt2", "onnx"), lambda e, B: e / torch.ones(B, 3).cumsum(0)[-1]),
+        ("expanded", ("pt2", "onnx"), lambda e, B: (e * (torch.arange(B) / B)[:, None].expand(B, 3)).sum(0) / torch.arange(B).float()[:, None].expand(B, 3).sum(0)),
+        ("transposed", ("onnx", "pt2"), lambda e, B: e * (torch.arange(B) / B)[None].expand(3, B).t()),
+        ("unsqueezed", ("pt2", "onnx"), lambda e, B: e.unsqueeze(1) * (torch.arange(B) / B)[:, None].expand(B, 3).unsqueeze(1)),
+        ("mean_expanded", ("pt2", "onnx"), lambda e, B: e * torch.arange(B).float().mean().expand(3)))},
+    # a mean of means, whose factors are no powers of two
+    **{f"mean_of_means_of_{n}": Case(lambda m, p, y, mask, n=n: (p - y).repeat(1, n).view(-1, n, 3).pow(2).mean(-1).view(-1).mean()) for n in (2, 3, 6)},
     # ... in steps of few samples, and where forward's own indices need some
     **{f"{batch}_samples_{name}": Case(loss, forms=(1, batch), batch=batch, kinds=("pt2", "onnx") if batch == 2 else ("onnx", "pt2")) for batch in (2, 3) for name, loss in (
         ("by_position", lambda m, p, y, mask: (error(p, y) * (1 + torch.arange(p.shape[0]))).sum()),

@@ -71,8 +71,10 @@ ValueId multiply(const RuleContext& ctx, ValueId g, ValueId x) {
 ValueId scale(const RuleContext& ctx, ValueId x, double factor) {
   if (factor == 1.0) return x;
   const DType dtype = ctx.b.type(x).dtype;
+  // As the product of the two scalars that a kernel would read: a plan that divides by a count makes it in a call.
+  const double rounded = dtype == DType::kF32 ? static_cast<double>(static_cast<float>(factor)) : factor;
   if (const std::optional<double> constant = constant_value(ctx.b.graph(), x))
-    return ctx.b.expand(scalar(ctx, *constant * factor, dtype), ctx.b.type(x).shape);
+    return ctx.b.expand(scalar(ctx, *constant * rounded, dtype), ctx.b.type(x).shape);
   return ctx.b.add1(OpKind::kMul, {x, scalar(ctx, factor, dtype)});
 }
 
