@@ -194,6 +194,11 @@ class ReverseWalk {
     const ir::Value& to = graph_.value(value);
     if (to.kind == ValueKind::kParameter && graph_.parameters()[to.payload].master)
       gradient = builder.cast(gradient, *graph_.parameters()[to.payload].master);
+    // A number of the step is its chunk's own: another chunk hears of it as of any gradient (emit/layout.cc).
+    const bool leaves = to.kind == ValueKind::kOpResult && graph_.op(to.producer).chunk != chunk;
+    if (const ir::Value& made = graph_.value(gradient);
+        leaves && made.kind == ValueKind::kOpResult && graph_.op(made.producer).phase == ir::Phase::kCountFinish)
+      gradient = builder.add1(OpKind::kReshape, {gradient}, ir::ReshapeAttrs{graph_.type(gradient).shape});
     for (ChunkSum& entry : sums_[value.index]) {
       if (entry.chunk != chunk) continue;
       entry.sum = builder.add1(OpKind::kAdd, {entry.sum, gradient});

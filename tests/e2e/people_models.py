@@ -231,6 +231,20 @@ class TermOfFirstStage(nn.Module):
         return self.read(term) + error(self.b(h), y).mean()
 
 
+class TermTimesTotal(nn.Module):
+    """A number of the step is the gradient of a term that an earlier stage makes. `factor`: of (term, mask)."""
+
+    def __init__(self, case, factor):
+        super().__init__()
+        self.a, self.b, self.factor = nn.Linear(4, 4), nn.Linear(4, 3), factor
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.a(x))
+        term = h.pow(2).mean()
+        p = self.b(h)
+        return self.factor(term, mask) + error(p, y).mean()
+
+
 class TotalInBothStages(nn.Module):
     """Stages that both read the mean of the labels."""
 
