@@ -172,6 +172,7 @@ class ReverseWalk {
                     [&](OpId part) { return sums_[part_of(part).index].empty(); }))
       return;
     GraphBuilder builder = builder_for(op);
+    builder.set_chunk(split.chunk);
     std::vector<ValueId> pieces;
     for (OpId part : split.parts) {
       ValueId piece = total(builder, part_of(part));
@@ -181,7 +182,7 @@ class ReverseWalk {
       }
       pieces.push_back(piece);
     }
-    contribute(builder, op.operands[0], op.chunk, builder.add1(OpKind::kCat, pieces, ir::DimAttrs{split.dim}));
+    contribute(builder, op.operands[0], split.chunk, builder.add1(OpKind::kCat, pieces, ir::DimAttrs{split.dim}));
     PIPER_CHECK(builder.status().ok(), "the gradients of a split do not fit");
   }
 

@@ -245,6 +245,22 @@ class TermTimesTotal(nn.Module):
         return self.factor(term, mask) + error(p, y).mean()
 
 
+class StepsAcrossStages(nn.Module):
+    """A later stage goes through what an earlier one makes step by step; the first of the slices is made before the stage begins."""
+
+    def __init__(self, case, carry):
+        super().__init__()
+        self.a, self.b, self.carry = nn.Linear(4, 4), nn.Linear(4, 3), carry
+
+    def forward(self, x, y):
+        h, before = torch.tanh(self.a(x)), 0
+        outs = []
+        for t in range(x.shape[1]):
+            before = torch.tanh(self.b(h[:, t]) + self.carry * before)
+            outs.append(before)
+        return F.mse_loss(torch.stack(outs, 1), y)
+
+
 class TotalInBothStages(nn.Module):
     """Stages that both read the mean of the labels."""
 

@@ -26,7 +26,7 @@ from torch import nn
 import harness
 import people_models
 import piper_export
-from people_models import NO_WEIGHTS, NORMS, NormTwice, NoWeightsFirst, TermOfFirstStage, TermTimesTotal, Transformers, WeightsOfLastStage, error
+from people_models import NO_WEIGHTS, NORMS, NormTwice, NoWeightsFirst, StepsAcrossStages, TermOfFirstStage, TermTimesTotal, Transformers, WeightsOfLastStage, error
 
 BATCH, LR, STEPS = 8, 0.1, 3
 
@@ -324,6 +324,9 @@ CASES["total_in_both_stages"] = Case(None, model=people_models.TotalInBothStages
 for name, read in {"in_a_sum": lambda t: t + (0.5 * t + t), "as_a_view": lambda t: t + t.reshape(1).squeeze(0), "expanded": lambda t: t.expand(1)[0] + t,
                    "of_a_list": lambda t: (lambda terms: terms[0] + terms.sum() + terms[0])(torch.stack([t, 2 * t])), "three_times": lambda t: t + t + t}.items():
     CASES[f"a_term_twice_{name}"] = Case(None, model=functools.partial(TermOfFirstStage, read=read), forms=(family("gpipe"), family("1f1b", 8)))
+for name, carry in (("alone", 0.0), ("carried", 0.5)):
+    CASES[f"steps_across_stages_{name}"] = Case(None, model=functools.partial(StepsAcrossStages, carry=carry), data=sequences,
+                                                forms=(family("gpipe"), family("1f1b", 4), family("zero_bubble")))
 for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
     CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))
 for name, weights in {"positions": lambda p, y, i: i.float(), "labels": lambda p, y, i: y.pow(2).sum(-1) + 1, "a_choice": lambda p, y, i: (p > y).float().amax(-1),
