@@ -191,6 +191,7 @@ CASES = {
         ("expanded", ("pt2", "onnx"), lambda e, B: (e * (torch.arange(B) / B)[:, None].expand(B, 3)).sum(0) / torch.arange(B).float()[:, None].expand(B, 3).sum(0)),
         ("transposed", ("onnx", "pt2"), lambda e, B: e * (torch.arange(B) / B)[None].expand(3, B).t()),
         ("unsqueezed", ("pt2", "onnx"), lambda e, B: e.unsqueeze(1) * (torch.arange(B) / B)[:, None].expand(B, 3).unsqueeze(1)),
+        ("as_labels", ("onnx", "pt2"), lambda e, B: torch.cat([e, F.binary_cross_entropy_with_logits(e, torch.ones(B, 3, dtype=torch.bool).to(e.dtype), reduction="none")], 1)),
         ("mean_expanded", ("pt2", "onnx"), lambda e, B: e * torch.arange(B).float().mean().expand(3)))},
     # a mean of means, whose factors are no powers of two
     **{f"mean_of_means_of_{n}": Case(lambda m, p, y, mask, n=n: (p - y).repeat(1, n).view(-1, n, 3).pow(2).mean(-1).view(-1).mean()) for n in (2, 3, 6)},
