@@ -172,6 +172,7 @@ class ReverseWalk {
                     [&](OpId part) { return sums_[part_of(part).index].empty(); }))
       return;
     GraphBuilder builder = builder_for(op);
+    builder.set_chunk(split.chunk);
     std::vector<ValueId> pieces;
     for (OpId part : split.parts) {
       ValueId piece = total(builder, part_of(part));
@@ -181,7 +182,7 @@ class ReverseWalk {
       }
       pieces.push_back(piece);
     }
-    contribute(builder, op.operands[0], op.chunk, builder.add1(OpKind::kCat, pieces, ir::DimAttrs{split.dim}));
+    contribute(builder, op.operands[0], split.chunk, builder.add1(OpKind::kCat, pieces, ir::DimAttrs{split.dim}));
     PIPER_CHECK(builder.status().ok(), "the gradients of a split do not fit");
   }
 
@@ -194,6 +195,11 @@ class ReverseWalk {
     const ir::Value& to = graph_.value(value);
     if (to.kind == ValueKind::kParameter && graph_.parameters()[to.payload].master)
       gradient = builder.cast(gradient, *graph_.parameters()[to.payload].master);
+    // A number of the step is its chunk's own: another chunk hears of it as of any gradient (emit/layout.cc).
+    const bool leaves = to.kind == ValueKind::kOpResult && graph_.op(to.producer).chunk != chunk;
+    if (const ir::Value& made = graph_.value(gradient);
+        leaves && made.kind == ValueKind::kOpResult && graph_.op(made.producer).phase == ir::Phase::kCountFinish)
+      gradient = builder.add1(OpKind::kReshape, {gradient}, ir::ReshapeAttrs{graph_.type(gradient).shape});
     for (ChunkSum& entry : sums_[value.index]) {
       if (entry.chunk != chunk) continue;
       entry.sum = builder.add1(OpKind::kAdd, {entry.sum, gradient});

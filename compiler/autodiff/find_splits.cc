@@ -15,14 +15,18 @@ const ir::SliceAttrs& slice_of(const ir::Graph& graph, ir::OpId id) {
 // The slices sorted by start where they cover the axis once; an empty split otherwise.
 Split as_split(const ir::Graph& graph, ir::ValueId value, std::vector<ir::OpId> parts) {
   if (parts.size() < 2) return {};
-  Split split{slice_of(graph, parts[0]).dim, parts, *std::min_element(parts.begin(), parts.end())};
+  Split split{slice_of(graph, parts[0]).dim, parts, *std::min_element(parts.begin(), parts.end()), {}};
+  split.chunk = graph.op(split.first).chunk;
   std::sort(split.parts.begin(), split.parts.end(),
             [&](ir::OpId a, ir::OpId b) { return slice_of(graph, a).start < slice_of(graph, b).start; });
   int64_t covered = 0;
   for (ir::OpId part : split.parts) {
     const ir::SliceAttrs& slice = slice_of(graph, part);
     if (slice.dim != split.dim || slice.step != 1 || slice.start != covered || slice.end <= covered) return {};
-    if (graph.op(part).chunk != graph.op(split.first).chunk) return {};
+    if (graph.op(part).chunk != split.chunk) {
+      if (graph.value(value).kind != ir::ValueKind::kOpResult) return {};
+      split.chunk = graph.op(graph.value(value).producer).chunk;
+    }
     covered = slice.end;
   }
   if (covered != graph.type(value).shape[static_cast<size_t>(split.dim)]) return {};

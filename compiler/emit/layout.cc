@@ -64,6 +64,13 @@ bool read_in_own_chunk_only(const ir::Graph& graph, const ir::Uses& uses, ir::Op
   return true;
 }
 
+// Whether a view of a number of the step, `root`, is read by another chunk, which has no such number.
+bool leaves_with_step_value(const ir::Graph& graph, const ir::Uses& uses, ir::ValueId root, ir::OpId op) {
+  const ir::Value& value = graph.value(root);
+  return value.kind == ir::ValueKind::kOpResult && graph.op(value.producer).phase == ir::Phase::kCountFinish &&
+         graph.op(op).phase != ir::Phase::kCountFinish && !read_in_own_chunk_only(graph, uses, op);
+}
+
 // What is exchanged between ranks lies in one piece: parts are ranges of bytes.
 bool is_exchanged(const ir::Graph& graph, const ir::Uses& uses, ir::ValueId value) {
   for (ir::OpId user : uses[value.index])
@@ -88,6 +95,7 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
     const Layout& source = layouts[in.index];
     if (is_exchanged(graph, uses, out)) continue;
     if (graph.made_by(in, OpKind::kStepSum) != nullptr) continue;
+    if (leaves_with_step_value(graph, uses, source.root, ir::OpId(i))) continue;
     if (op.kind == OpKind::kReshape && like != nullptr && out.index < like->size() && (*like)[out.index].root == out)
       continue;
     switch (op.kind) {

@@ -56,7 +56,7 @@ class Slicer {
       if (!differs(output.value)) continue;
       PIPER_ASSIGN(output.value, sliced(output.value, ir::ScopeId(), ir::ProvId()));
     }
-    if (piece_.num_ops() > num_ops) piece_.sort_ops();
+    if (piece_.num_ops() > num_ops) piece_.move_ops_before_readers();
     return std::move(piece_);
   }
 

@@ -174,6 +174,34 @@ void Graph::sort_ops() {
   ops_ = std::move(sorted);
 }
 
+void Graph::move_ops_before_readers() {
+  std::vector<size_t> order, wanted;  // the last wanted is placed first
+  std::vector<bool> placed(ops_.size(), false);
+  size_t reads = 0;
+  for (const Op& op : ops_) reads += op.operands.size();
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    wanted.assign(1, i);
+    while (!wanted.empty()) {
+      const size_t at = wanted.back(), known = wanted.size();
+      PIPER_CHECK(known <= reads + 1, "a cycle among ops");
+      for (ValueId operand : ops_[at].operands)
+        if (!placed[at] && operand.valid() && values_[operand.index].kind == ValueKind::kOpResult &&
+            !placed[values_[operand.index].producer.index])
+          wanted.push_back(values_[operand.index].producer.index);
+      if (wanted.size() > known) continue;
+      wanted.pop_back();
+      if (!placed[at]) order.push_back(at);
+      placed[at] = true;
+    }
+  }
+  std::vector<Op> sorted;
+  for (size_t at : order) {
+    for (ValueId result : ops_[at].results) values_[result.index].producer = OpId(sorted.size());
+    sorted.push_back(std::move(ops_[at]));
+  }
+  ops_ = std::move(sorted);
+}
+
 bool Graph::number_values_like(const Graph& other) {
   std::unordered_map<std::string_view, uint32_t> wanted;
   for (size_t v = 0; v < other.num_values(); ++v) wanted.emplace(other.values_[v].name, static_cast<uint32_t>(v));

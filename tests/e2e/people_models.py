@@ -231,6 +231,36 @@ class TermOfFirstStage(nn.Module):
         return self.read(term) + error(self.b(h), y).mean()
 
 
+class TermTimesTotal(nn.Module):
+    """A number of the step is the gradient of a term that an earlier stage makes. `factor`: of (term, mask)."""
+
+    def __init__(self, case, factor):
+        super().__init__()
+        self.a, self.b, self.factor = nn.Linear(4, 4), nn.Linear(4, 3), factor
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.a(x))
+        term = h.pow(2).mean()
+        p = self.b(h)
+        return self.factor(term, mask) + error(p, y).mean()
+
+
+class StepsAcrossStages(nn.Module):
+    """A later stage goes through what an earlier one makes step by step; the first of the slices is made before the stage begins."""
+
+    def __init__(self, case, carry):
+        super().__init__()
+        self.a, self.b, self.carry = nn.Linear(4, 4), nn.Linear(4, 3), carry
+
+    def forward(self, x, y):
+        h, before = torch.tanh(self.a(x)), 0
+        outs = []
+        for t in range(x.shape[1]):
+            before = torch.tanh(self.b(h[:, t]) + self.carry * before)
+            outs.append(before)
+        return F.mse_loss(torch.stack(outs, 1), y)
+
+
 class TotalInBothStages(nn.Module):
     """Stages that both read the mean of the labels."""
 

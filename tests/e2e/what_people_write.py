@@ -26,7 +26,7 @@ from torch import nn
 import harness
 import people_models
 import piper_export
-from people_models import NO_WEIGHTS, NORMS, NormTwice, NoWeightsFirst, TermOfFirstStage, Transformers, WeightsOfLastStage, error
+from people_models import NO_WEIGHTS, NORMS, NormTwice, NoWeightsFirst, StepsAcrossStages, TermOfFirstStage, TermTimesTotal, Transformers, WeightsOfLastStage, error
 
 BATCH, LR, STEPS = 8, 0.1, 3
 
@@ -208,6 +208,7 @@ CASES = {
         ("expanded", ("pt2", "onnx"), lambda e, B: (e * (torch.arange(B) / B)[:, None].expand(B, 3)).sum(0) / torch.arange(B).float()[:, None].expand(B, 3).sum(0)),
         ("transposed", ("onnx", "pt2"), lambda e, B: e * (torch.arange(B) / B)[None].expand(3, B).t()),
         ("unsqueezed", ("pt2", "onnx"), lambda e, B: e.unsqueeze(1) * (torch.arange(B) / B)[:, None].expand(B, 3).unsqueeze(1)),
+        ("as_labels", ("onnx", "pt2"), lambda e, B: torch.cat([e, F.binary_cross_entropy_with_logits(e, torch.ones(B, 3, dtype=torch.bool).to(e.dtype), reduction="none")], 1)),
         ("mean_expanded", ("pt2", "onnx"), lambda e, B: e * torch.arange(B).float().mean().expand(3)))},
     # a mean of means, whose factors are no powers of two
     **{f"mean_of_means_of_{n}": Case(lambda m, p, y, mask, n=n: (p - y).repeat(1, n).view(-1, n, 3).pow(2).mean(-1).view(-1).mean()) for n in (2, 3, 6)},
@@ -345,6 +346,11 @@ CASES["total_in_both_stages"] = Case(None, model=people_models.TotalInBothStages
 for name, read in {"in_a_sum": lambda t: t + (0.5 * t + t), "as_a_view": lambda t: t + t.reshape(1).squeeze(0), "expanded": lambda t: t.expand(1)[0] + t,
                    "of_a_list": lambda t: (lambda terms: terms[0] + terms.sum() + terms[0])(torch.stack([t, 2 * t])), "three_times": lambda t: t + t + t}.items():
     CASES[f"a_term_twice_{name}"] = Case(None, model=functools.partial(TermOfFirstStage, read=read), forms=(family("gpipe"), family("1f1b", 8)))
+for name, carry in (("alone", 0.0), ("carried", 0.5)):
+    CASES[f"steps_across_stages_{name}"] = Case(None, model=functools.partial(StepsAcrossStages, carry=carry), data=sequences,
+                                                forms=(family("gpipe"), family("1f1b", 4), family("zero_bubble")))
+for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
+    CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))
 for name, weights in {"positions": lambda p, y, i: i.float(), "labels": lambda p, y, i: y.pow(2).sum(-1) + 1, "a_choice": lambda p, y, i: (p > y).float().amax(-1),
                       "no_gradient": lambda p, y, i: p.detach().exp().mean(-1), "both": lambda p, y, i: y.exp()[:, 0] * i}.items():
     CASES[f"weighted_in_last_stage_by_{name}"] = Case(None, model=functools.partial(WeightsOfLastStage, weights=weights),
