@@ -35,10 +35,18 @@ class ConstantTensor {
   ir::TensorType type;
 
  private:
+  friend std::optional<ConstantTensor> repeated_part(const ConstantTensor& tensor);
+  // The first element along each of these axes.
+  static std::optional<ConstantTensor> first_of(const ConstantTensor& tensor, const std::vector<size_t>& axes);
+
   ir::ConstantData data_;
   Form form_;
   std::shared_ptr<const Recipe> recipe_;
 };
+// What a tensor of a form repeats: the same with an extent of 1 on each axis that the form does not depend on; nullopt
+// where there is none of those, or few elements are repeated, so that what a caller does with it does not hang on how
+// often. Its bytes are made without those of the tensor.
+std::optional<ConstantTensor> repeated_part(const ConstantTensor& tensor);
 // Whether both have the same type and elements, to the bit. Two of a form each are compared by it: the same form is the
 // same elements, and what has another is written out where it is not too large.
 bool same_elements(const ConstantTensor& a, const ConstantTensor& b);

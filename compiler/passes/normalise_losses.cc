@@ -109,9 +109,10 @@ class Normaliser {
                std::to_string(step_.pieces) + ". That is another computation than the one on the whole batch");
     return error;
   }
-  // Error unless everything that v depends on is separable or covered.
+  // Error unless everything that v depends on is separable or covered; what is made here is.
   Status want_clean(ValueId v) {
-    return v.valid() && taint_[v.index].valid() ? not_separable(taint_[v.index]) : Status();
+    const bool given = v.valid() && v.index < taint_.size();
+    return given && taint_[v.index].valid() ? not_separable(taint_[v.index]) : Status();
   }
 
   // ---------------------------------------------------------------- building

@@ -271,3 +271,49 @@ class TotalInBothStages(nn.Module):
     def forward(self, x, y, mask):
         mean = y.mean(0)
         return error(self.b(torch.tanh(self.a(x)) * mean.sum()), y - mean).mean()
+
+
+LONG = 264    # more places of a mask than the compiler writes out
+
+
+class Masked(nn.Module):
+    """Attention over LONG tokens by a mask that `mask(batch, tokens)` makes; None: `is_causal`."""
+
+    def __init__(self, case, mask):
+        super().__init__()
+        self.a, self.b, self.mask = nn.Linear(4, 12), nn.Linear(4, 3), mask
+
+    def forward(self, x, y):
+        q, k, v = (part.unsqueeze(1) for part in torch.tanh(self.a(x)).mul(3).chunk(3, -1))
+        mask = self.mask(*x.shape[:2])
+        mixed = F.scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None)
+        return error(self.b(mixed.squeeze(1)), y).mean()
+
+
+def places(batch, tokens):
+    """Numbers of samples, queries and keys, as they are broadcast to a mask."""
+    return torch.arange(batch).view(-1, 1, 1, 1), torch.arange(tokens).view(1, 1, -1, 1), torch.arange(tokens).view(1, 1, 1, -1)
+
+
+def of_places(condition):
+    return lambda batch, tokens: condition(*places(batch, tokens)).expand(batch, 1, tokens, tokens)
+
+
+MASKS = {
+    "none_but_causal": lambda batch, tokens: None,
+    "causal": of_places(lambda b, q, k: k <= q),
+    "causal_of_each_sample": of_places(lambda b, q, k: (k <= q) & (b >= 0)),
+    "lower_triangle": lambda batch, tokens: torch.ones(tokens, tokens, dtype=torch.bool).tril(),
+    "minus_infinity_above": lambda batch, tokens: torch.full((tokens, tokens), float("-inf")).triu(1),
+    "lowest_above": lambda batch, tokens: torch.where(torch.arange(tokens).view(-1, 1) < torch.arange(tokens), torch.finfo(torch.float32).min, 0.0),
+    "inverted": of_places(lambda b, q, k: (1.0 - (k <= q).float()) * torch.finfo(torch.float32).min),
+    "all": of_places(lambda b, q, k: k < q + k + 1),
+    "window": of_places(lambda b, q, k: (k <= q) & (k > q - 7)),
+    "chunks": of_places(lambda b, q, k: (k <= q) & (k // 50 == q // 50)),
+    "prefix": of_places(lambda b, q, k: (k <= q) | (k < 9)),
+    "anti_causal": of_places(lambda b, q, k: k >= q),
+    "one_less": of_places(lambda b, q, k: (k < q) | (k == 0)),
+    "sample_by_sample": of_places(lambda b, q, k: k <= q + b),
+    "first_samples_causal": of_places(lambda b, q, k: (k <= q) | (b > 2)),
+    "linear_bias": of_places(lambda b, q, k: (k - q).float() / 8),
+}

@@ -364,6 +364,10 @@ for name, model in (("group_statistics", people_models.GroupStatistics), ("row_s
 for name, model in (("mean_bags", people_models.MeanBags), ("sum_bags", people_models.SumBags)):
     CASES[name] = Case(None, model=model, data=bags, forms=(1,))
 CASES["scale_grad_by_freq"] = Case(None, model=people_models.ByFrequency, refused=MIXES, data=lambda n: {"ids": torch.randint(0, 5, (n,)), "y": torch.randn(n, 3)})
+for name, mask in people_models.MASKS.items():
+    CASES[f"mask_{name}"] = Case(None, model=functools.partial(people_models.Masked, mask=mask), kinds=("pt2", "onnx"), forms=(1, 2, 8),
+                                 data=lambda n: {"x": torch.randn(n, people_models.LONG, 4), "y": torch.randn(n, people_models.LONG, 3)})
+
 
 
 def strategy(form, batch=BATCH):

@@ -5,6 +5,7 @@
 
 #include "compiler/frontend/fold/evaluator.h"
 #include "compiler/frontend/fold/form_of_op.h"
+#include "compiler/ir/op_traits.h"
 
 namespace piper::frontend {
 namespace {
@@ -50,6 +51,52 @@ bool ConstantTensor::is_of_bytes() const {
   if (recipe_ == nullptr || type.bytes() > kMostBytes) return false;
   return std::all_of(recipe_->operands.begin(), recipe_->operands.end(),
                      [](const ConstantTensor& operand) { return operand.is_of_bytes(); });
+}
+
+std::optional<ConstantTensor> repeated_part(const ConstantTensor& tensor) {
+  if (tensor.form() == nullptr) return std::nullopt;
+  std::vector<size_t> axes;
+  int64_t elements = tensor.type.elements();
+  for (size_t d = 0; d < tensor.type.shape.size(); ++d)
+    if (tensor.type.shape[d] > 1 && !form::depends_on(tensor.form(), d)) {
+      axes.push_back(d);
+      elements /= tensor.type.shape[d];
+    }
+  if (axes.empty() || elements <= kMostElements) return std::nullopt;
+  return ConstantTensor::first_of(tensor, axes);
+}
+
+// Of element-wise operators and expansions the first of their operands; so nothing is written that is not read.
+std::optional<ConstantTensor> ConstantTensor::first_of(const ConstantTensor& tensor, const std::vector<size_t>& axes) {
+  const auto made = [](ir::OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands) {
+    const auto results = evaluate(kind, attrs, operands);
+    return results ? std::optional<ConstantTensor>((*results)[0]) : std::nullopt;
+  };
+  const auto is_element_wise = [](ir::OpKind kind) {
+    const ir::AxisRule rule = ir::axis_rule(kind);
+    return rule == ir::AxisRule::kElement || rule == ir::AxisRule::kBroadcast;
+  };
+  const Recipe* const recipe = tensor.has_bytes() ? nullptr : tensor.recipe_.get();
+  if (recipe != nullptr && (is_element_wise(recipe->kind) || recipe->kind == ir::OpKind::kExpand)) {
+    std::vector<ConstantTensor> operands;
+    for (const ConstantTensor& operand : recipe->operands) {
+      const size_t lead = tensor.type.shape.size() - operand.type.shape.size();
+      std::vector<size_t> of_operand;
+      for (const size_t d : axes)
+        if (d >= lead && operand.type.shape[d - lead] > 1) of_operand.push_back(d - lead);
+      const std::optional<ConstantTensor> first = first_of(operand, of_operand);
+      if (!first) return std::nullopt;
+      operands.push_back(*first);
+    }
+    if (recipe->kind != ir::OpKind::kExpand) return made(recipe->kind, recipe->attrs, operands);
+    ir::ExpandAttrs attrs{tensor.type.shape};
+    for (const size_t d : axes) attrs.shape[d] = 1;
+    return made(recipe->kind, attrs, operands);
+  }
+  std::optional<ConstantTensor> first = tensor;
+  for (const size_t d : axes)
+    if (first) first = made(ir::OpKind::kSlice, ir::SliceAttrs{static_cast<int64_t>(d), 0, 1, 1}, {*first});
+  return first;
 }
 
 bool same_elements(const ConstantTensor& a, const ConstantTensor& b) {

@@ -22,16 +22,26 @@ bool is_view(OpKind kind) {
   return false;
 }
 
+// Whether two of the corners of a tensor are two numbers.
+bool corners_differ(const Form& form, const std::vector<int64_t>& shape) {
+  const std::vector<int64_t> first(shape.size(), 0);
+  const double number = form::value_at(form, first);
+  for (size_t corner = 1; corner < size_t{1} << std::min<size_t>(shape.size(), 8); ++corner) {
+    std::vector<int64_t> place = first;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if ((corner >> d & 1) != 0) place[d] = shape[d] - 1;
+    if (form::value_at(form, place) != number) return true;
+  }
+  return false;
+}
+
 // The number that all elements are.
 std::optional<double> splat(const ConstantTensor& t) {
   std::optional<double> value;
   if (t.type.elements() == 0) return value;
   if (const Form& form = t.form(); form != nullptr) {
     if (form->is_number() || form->kind == FormNode::Kind::kReal) return form::value_at(form, {});
-    std::vector<int64_t> last;
-    for (int64_t extent : t.type.shape) last.push_back(extent - 1);
-    const std::vector<int64_t> first(last.size(), 0);
-    if (form::value_at(form, first) != form::value_at(form, last) || !t.is_of_bytes()) return value;
+    if (!t.is_of_bytes() || corners_differ(form, t.type.shape)) return value;
   }
   bool same = true;
   eval::with_type(t.type.dtype, [&](auto zero) {
@@ -85,7 +95,10 @@ class Folder {
   const std::optional<ConstantTensor>& known(ValueId v) const { return known_[resolve(v).index]; }
   // Whether the value becomes a constant where it is read; what is too large for one is computed by the run.
   bool is_constant(ValueId v) const {
-    return known_[v.index] && (known_[v.index]->is_of_bytes() || splat(*known_[v.index]));
+    if (!known_[v.index]) return false;
+    if (known_[v.index]->is_of_bytes() || splat(*known_[v.index])) return true;
+    const std::optional<ConstantTensor> part = repeated_part(*known_[v.index]);
+    return part && part->is_of_bytes();
   }
   bool all_equal(ValueId v, double wanted) const {
     if (!v.valid() || !known(v)) return false;
@@ -250,6 +263,11 @@ class Folder {
         copy_.append_like(producer, op.kind, op.attrs, {moved(op.operands[0])});
         return;
       }
+    }
+    if (const std::optional<ConstantTensor> part = repeated_part(t); part && part->is_of_bytes()) {
+      ir::ExpandAttrs attrs{t.type.shape};
+      copy_.append_like(producer, OpKind::kExpand, std::move(attrs), {add(from_.value(v).name + ".part", *part)});
+      return;
     }
     copy_.place(v, add(from_.value(v).name, t));
   }

@@ -56,6 +56,8 @@ std::optional<MaskPattern> pattern_of_form(const ConstantTensor& mask, bool caus
 
 MaskPattern recognise_mask(const ConstantTensor& mask, bool causal, int64_t queries, int64_t keys) {
   if (const std::optional<MaskPattern> pattern = pattern_of_form(mask, causal, queries, keys)) return *pattern;
+  if (const std::optional<ConstantTensor> part = repeated_part(mask))
+    return recognise_mask(*part, causal, queries, keys);
   if (!mask.is_of_bytes()) return MaskPattern::kOther;
   // Read as [.., S, T]; extents of 1 are broadcast.
   eval::Shape shape = mask.type.shape;
