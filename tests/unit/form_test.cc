@@ -220,4 +220,26 @@ TEST_CASE("a causal mask is one form in all of its writings") {
   CHECK(recognise_mask(of(OpKind::kEq, {}, {query, query}), false, s, s) == MaskPattern::kFull);
 }
 
+TEST_CASE("what samples repeat is written once") {
+  const int64_t s = 300, samples = 3;
+  const ConstantTensor query = range({1, 1, s, 1}, 2, 0, 1), key = range({1, 1, 1, s}, 3, 0, 1);
+  const ConstantTensor sample = range({samples, 1, 1, 1}, 0, 0, 1);
+  const ConstantTensor seven = tensor(DType::kI64, {}, std::vector<int64_t>{7});
+  const auto of = [&](OpKind kind, const std::vector<ConstantTensor>& x) { return (*evaluate(kind, {}, x))[0]; };
+  const ConstantTensor window = of(OpKind::kGt, {of(OpKind::kAdd, {key, seven}), query});
+  const ConstantTensor first = of(OpKind::kLt, {of(OpKind::kSub, {sample, sample}), of(OpKind::kAdd, {key, seven})});
+  const ConstantTensor mask = of(OpKind::kLogicalAnd, {of(OpKind::kLogicalAnd, {of(OpKind::kLe, {key, query}), window}),
+                                                       of(OpKind::kLe, {query, of(OpKind::kAdd, {query, sample})})});
+  const std::optional<ConstantTensor> part = repeated_part(mask);
+  REQUIRE(part);
+  CHECK(part->type.shape == std::vector<int64_t>{1, 1, s, s});
+  const std::vector<std::byte> once = *part->data();
+  CHECK_FALSE(mask.has_bytes());
+  std::vector<std::byte> repeated;
+  for (int64_t i = 0; i < samples; ++i) repeated.insert(repeated.end(), once.begin(), once.end());
+  CHECK(*mask.data() == repeated);
+  CHECK_FALSE(repeated_part(first));                                                      // few elements are repeated
+  CHECK_FALSE(repeated_part(of(OpKind::kLe, {of(OpKind::kAdd, {query, sample}), key})));  // each sample has its own
+}
+
 }  // namespace piper::frontend

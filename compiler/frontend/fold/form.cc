@@ -1,7 +1,7 @@
 #include "compiler/frontend/fold/form.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <utility>
 
 #include "schemas/base/check.h"
@@ -27,7 +27,8 @@ int order(const Form& a, const Form& b) {
   for (size_t i = 0; i < a->operands.size(); ++i)
     if (const int o = order(a->operands[i], b->operands[i])) return o;
   if (const int o = order(a->number, b->number)) return o;
-  return std::memcmp(&a->real, &b->real, sizeof a->real);  // bits: 0 and -0 are two
+  // Bits: 0 and -0 are two.
+  return order(std::bit_cast<int64_t>(a->real), std::bit_cast<int64_t>(b->real));
 }
 bool before(const Form& a, const Form& b) { return order(a, b) < 0; }
 

@@ -143,7 +143,9 @@ Form form_of(const ConstantTensor& tensor) {
     using T = decltype(zero);
     const T* data = eval::elements<T>(tensor);
     if constexpr (std::is_floating_point_v<T>) {
+      // Bits are compared: 0 and -0 are not one number.
       for (int64_t i = 1; i < tensor.type.elements(); ++i)
+        // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
         if (std::memcmp(&data[i], &data[0], sizeof(T)) != 0) return;
       form = form_of_element(tensor.type.dtype, static_cast<double>(data[0]));
     } else {

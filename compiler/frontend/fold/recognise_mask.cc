@@ -34,10 +34,10 @@ std::optional<MaskPattern> pattern_of_form(const ConstantTensor& mask, bool caus
       if (number->kind != FormNode::Kind::kReal) return false;
       return attends_there ? number->real == 0 : number->real <= kNeverAttends;
     };
+    const bool selects = form->kind == FormNode::Kind::kSelect;
     if (says(form, true)) attends = form::number(1);
-    else if (form->kind != FormNode::Kind::kSelect) return std::nullopt;
-    else if (says(form->operands[1], true) && says(form->operands[2], false)) attends = form->operands[0];
-    else if (says(form->operands[2], true) && says(form->operands[1], false))
+    else if (selects && says(form->operands[1], true) && says(form->operands[2], false)) attends = form->operands[0];
+    else if (selects && says(form->operands[2], true) && says(form->operands[1], false))
       attends = form::negation(form->operands[0]);
     else return std::nullopt;
   }
