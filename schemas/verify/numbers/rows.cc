@@ -77,6 +77,7 @@ class Applied {
     for (size_t i = 0; i < operands_.size(); ++i) {
       const View& view = operands_[i];
       if (over(view) != Over::kEach || is_shared(i)) continue;
+      if (sample_axis(view) < 0) return "an operand that does not name all samples";
       const auto axis = static_cast<size_t>(sample_axis(view));
       const auto here = static_cast<int64_t>(view.axes.size() - axis);
       if (from_end > 0 && (here != from_end || view.axes[axis].extent != rows))
