@@ -31,7 +31,7 @@ target_compile_options(piper_options INTERFACE -Wall -Wextra -Wno-missing-field-
   # g++ 12 reports these for standard containers at -O2 where nothing is wrong (GCC bugs 105329, 105562).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
   -fno-omit-frame-pointer $<$<BOOL:${warnings_as_errors}>:-Werror>)
-# What reads past the end of a vector ends there, instead of with what happens to stand behind it.
+# A read past the end of a container ends the program, instead of taking what lies after it.
 target_compile_definitions(piper_options INTERFACE $<$<BOOL:${PIPER_QUICK_BUILD}>:_GLIBCXX_ASSERTIONS>)
 target_link_libraries(piper_options INTERFACE Threads::Threads)
 if(PIPER_SANITIZE)
