@@ -205,7 +205,7 @@ class Graph {
   void remove_ops(const std::vector<bool>& drop);
   // Puts ops behind the producers of their operands, otherwise keeps their order. Op ids change.
   void sort_ops();
-  // Keeps the order of ops, and moves what an op reads and stands after it in front of it.
+  // Keeps the order of ops, and moves what an op reads, where it stands after the op, before it.
   void move_ops_before_readers();
   // Renumbers the values: those named as a value of `other` get its id, the others follow in their order. False, and
   // nothing changes, where a value of `other` has no namesake here.

@@ -6,26 +6,21 @@
 #include <limits>
 
 #include "compiler/frontend/fold.h"
+#include "tests/unit/constant_tensor.h"
 
 namespace piper::frontend {
 namespace {
 
 using ir::OpKind;
 
-template <class T>
-ConstantTensor tensor(DType dtype, std::vector<int64_t> shape, const std::vector<T>& data) {
-  auto bytes = std::make_shared<std::vector<std::byte>>(data.size() * sizeof(T));
-  if (!data.empty()) std::memcpy(bytes->data(), data.data(), bytes->size());
-  return {{dtype, std::move(shape)}, bytes};
-}
 ConstantTensor i64(std::vector<int64_t> shape, std::vector<int64_t> data) {
-  return tensor(DType::kI64, std::move(shape), data);
+  return constant_tensor(DType::kI64, std::move(shape), data);
 }
 ConstantTensor f32(std::vector<int64_t> shape, std::vector<float> data) {
-  return tensor(DType::kF32, std::move(shape), data);
+  return constant_tensor(DType::kF32, std::move(shape), data);
 }
 ConstantTensor boolean(std::vector<int64_t> shape, std::vector<uint8_t> data) {
-  return tensor(DType::kBool, std::move(shape), data);
+  return constant_tensor(DType::kBool, std::move(shape), data);
 }
 
 template <class T>

@@ -8,22 +8,17 @@
 #include "compiler/frontend/fold/recognise_mask.h"
 #include "compiler/ir/infer.h"
 #include "compiler/ir/shapes.h"
+#include "tests/unit/constant_tensor.h"
 
 namespace piper::frontend {
 namespace {
 
 using ir::OpKind;
 
-template <class T>
-ConstantTensor tensor(DType dtype, std::vector<int64_t> shape, const std::vector<T>& data) {
-  auto bytes = std::make_shared<std::vector<std::byte>>(data.size() * sizeof(T));
-  if (!data.empty()) std::memcpy(bytes->data(), data.data(), bytes->size());
-  return {{dtype, std::move(shape)}, bytes};
-}
 ConstantTensor range(std::vector<int64_t> shape, size_t axis, int64_t start, int64_t step) {
   std::vector<int64_t> data;
   for (int64_t i = 0; i < shape[axis]; ++i) data.push_back(start + step * i);
-  return tensor(DType::kI64, std::move(shape), data);
+  return constant_tensor(DType::kI64, std::move(shape), data);
 }
 
 double element(const ConstantTensor& t, int64_t i) {
@@ -94,7 +89,7 @@ class Programs {
 
   Both number() {
     const int64_t shape = below(3), axis = 2 + below(2);
-    if (shape == 0) return both(tensor(DType::kI64, {}, std::vector<int64_t>{below(9) - 4}));
+    if (shape == 0) return both(constant_tensor(DType::kI64, {}, std::vector<int64_t>{below(9) - 4}));
     std::vector<int64_t> extents{batch_, 1, queries_, keys_};
     for (int64_t d = 2; d < 4; ++d)
       if (d != axis) extents[static_cast<size_t>(d)] = 1;
@@ -125,7 +120,7 @@ class Programs {
   }
   Both real(int depth) {
     static const float given[] = {0.0F, -0.0F, 1.0F, -1e9F, -3.4e38F, -std::numeric_limits<float>::infinity(), 0.5F};
-    if (depth <= 0 || below(4) == 0) return both(tensor(DType::kF32, {}, std::vector<float>{given[below(7)]}));
+    if (depth <= 0 || below(4) == 0) return both(constant_tensor(DType::kF32, {}, std::vector<float>{given[below(7)]}));
     switch (below(3)) {
       case 0: return made(OpKind::kCast, ir::CastAttrs{DType::kF32}, {predicate(depth - 1)});
       case 1: return made(below(2) ? OpKind::kMul : OpKind::kSub, {}, {real(depth - 1), real(depth - 1)});
@@ -195,9 +190,9 @@ TEST_CASE("a mask is recognised by its form as by its elements, or not at all") 
 TEST_CASE("a causal mask is one form in all of its writings") {
   const int64_t s = 300;  // of more elements than are written out
   const ConstantTensor query = range({1, 1, s, 1}, 2, 0, 1), key = range({1, 1, 1, s}, 3, 0, 1);
-  const ConstantTensor one = tensor(DType::kI64, {}, std::vector<int64_t>{1});
-  const ConstantTensor never = tensor(DType::kF32, {}, std::vector<float>{-3.4e38F}),
-                       zero = tensor(DType::kF32, {}, std::vector<float>{0});
+  const ConstantTensor one = constant_tensor(DType::kI64, {}, std::vector<int64_t>{1});
+  const ConstantTensor never = constant_tensor(DType::kF32, {}, std::vector<float>{-3.4e38F}),
+                       zero = constant_tensor(DType::kF32, {}, std::vector<float>{0});
   const auto of = [&](OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& x) {
     auto results = evaluate(kind, attrs, x);
     REQUIRE(results);
@@ -224,7 +219,7 @@ TEST_CASE("what samples repeat is written once") {
   const int64_t s = 300, samples = 3;
   const ConstantTensor query = range({1, 1, s, 1}, 2, 0, 1), key = range({1, 1, 1, s}, 3, 0, 1);
   const ConstantTensor sample = range({samples, 1, 1, 1}, 0, 0, 1);
-  const ConstantTensor seven = tensor(DType::kI64, {}, std::vector<int64_t>{7});
+  const ConstantTensor seven = constant_tensor(DType::kI64, {}, std::vector<int64_t>{7});
   const auto of = [&](OpKind kind, const std::vector<ConstantTensor>& x) { return (*evaluate(kind, {}, x))[0]; };
   const ConstantTensor window = of(OpKind::kGt, {of(OpKind::kAdd, {key, seven}), query});
   const ConstantTensor first = of(OpKind::kLt, {of(OpKind::kSub, {sample, sample}), of(OpKind::kAdd, {key, seven})});

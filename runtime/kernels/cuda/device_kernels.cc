@@ -27,7 +27,7 @@ AttentionTraits traits_of_device(AttentionRow first) {
   return traits;
 }
 
-// Own kernels and operators; LibTorch's attention in front of the own one.
+// Own kernels and operators; LibTorch's attention before the own one.
 class DeviceKernels : public Library {
  public:
   DeviceKernels(std::unique_ptr<const OperatorDevice> operators, std::unique_ptr<CudaLibrary> library,
