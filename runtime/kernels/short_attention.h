@@ -5,15 +5,9 @@
 // Bits of a row depend on its sample and head alone, not on the batch or the number of threads.
 #pragma once
 
-#include "runtime/kernels/binding.h"
+#include "runtime/kernels/attention_call.h"
 
 namespace piper::kernels {
-
-struct AttentionShape {
-  int64_t batch, heads, key_heads, queries, keys, head_dim;
-  bool causal;  // query i sees keys 0 to i
-  double scale;
-};
 
 // Whether calls of f32, bf16 or f16 are served, by the element type of q. Refuses as chosen_own_products() does.
 bool serves_short_attention(const AttentionShape& shape, const at::Tensor& q, const at::Tensor& mask);

@@ -9,11 +9,10 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
 
-#include <array>
 #include <limits>
 #include <tuple>
 
-#include "runtime/kernels/binding.h"
+#include "runtime/kernels/attention_call.h"
 
 namespace piper::kernels::cuda {
 namespace {
@@ -22,52 +21,6 @@ constexpr int64_t kPackBytes = 16;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 int64_t rounded_up(int64_t extent, int64_t to) { return (extent + to - 1) / to * to; }
-
-struct Shape {
-  int64_t batch, heads, key_heads, queries, keys, head_dim;
-  bool causal;
-  double scale;
-};
-
-void want_like(const at::Tensor& tensor, const at::Tensor& like, const char* what) {
-  if (!tensor.defined()) return;
-  want_shape(tensor, like.sizes(), what);
-  want_same_dtype(tensor, like);
-}
-
-Shape shape_of(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  if (q.dim() != 4 || k.dim() != 4) refuse("q, k and v are not of rank 4");
-  const Shape s{q.size(0),
-                q.size(1),
-                k.size(1),
-                q.size(2),
-                k.size(2),
-                q.size(3),
-                call.attr_bool("is_causal"),
-                call.attr_double("scale")};
-  if (s.key_heads < 1 || s.heads % s.key_heads != 0) refuse(s.heads, " heads over ", s.key_heads, " key heads");
-  want_shape(k, {s.batch, s.key_heads, s.keys, s.head_dim}, "k");
-  want_like(v, k, "v");
-  want_same_dtype(q, k);
-  return s;
-}
-
-// Of rank 4, and whether it fits: [B or 1, H or 1, S or 1, T or 1].
-at::Tensor mask_of(const Call& call, size_t input, const at::Tensor& q, const Shape& s) {
-  at::Tensor mask = call.in(input);
-  if (!mask.defined()) return mask;
-  if (mask.scalar_type() != at::kBool) want_same_dtype(mask, q);
-  if (mask.dim() > 4) refuse("a mask of rank ", mask.dim());
-  while (mask.dim() < 4) mask = mask.unsqueeze(0);
-  const std::array<int64_t, 4> full = {s.batch, s.heads, s.queries, s.keys};
-  for (int64_t axis = 0; axis < 4; ++axis) {
-    if (mask.size(axis) != 1 && mask.size(axis) != full[static_cast<size_t>(axis)])
-      refuse("a mask of shape ", mask.sizes());
-    // An axis of stride 0 holds one value.
-    if (axis < 3 && mask.stride(axis) == 0 && mask.size(axis) > 1) mask = mask.narrow(axis, 0, 1);
-  }
-  return mask;
-}
 
 // Rows of heads in packs: the tensor itself, or a copy in scratch whose heads are padded with zeros.
 at::Tensor packed(const at::Tensor& t) {
@@ -81,7 +34,7 @@ at::Tensor packed(const at::Tensor& t) {
   return copy;
 }
 
-// The same where rows of all heads stand one behind the other, [B, S, H, D] in memory: kernels are told no other place
+// The same where rows of all heads stand one after the other, [B, S, H, D] in memory: kernels are told no other place
 // of a row of the forward's output.
 at::Tensor packed_by_rows(const at::Tensor& t) {
   const int64_t width = rounded_up(t.size(3), kPackBytes / t.element_size());
@@ -95,7 +48,7 @@ at::Tensor packed_by_rows(const at::Tensor& t) {
 }
 
 // A head of keys for each of queries, each written as often as it is shared.
-at::Tensor for_each_head(const at::Tensor& t, const Shape& s) {
+at::Tensor for_each_head(const at::Tensor& t, const AttentionShape& s) {
   if (s.key_heads == s.heads) return packed(t);
   const int64_t shared = s.heads / s.key_heads;
   at::Tensor copy = scratch({s.batch, s.key_heads, shared, s.keys, s.head_dim}, t.scalar_type(), t);
@@ -103,7 +56,7 @@ at::Tensor for_each_head(const at::Tensor& t, const Shape& s) {
   return packed(copy.view({s.batch, s.heads, s.keys, s.head_dim}));
 }
 // The gradients of heads that share keys are added in f32, in their order.
-void store_shared(const at::Tensor& out, const at::Tensor& gradient, const Shape& s) {
+void store_shared(const at::Tensor& out, const at::Tensor& gradient, const AttentionShape& s) {
   if (!out.defined()) return;
   const at::Tensor narrow = gradient.narrow(3, 0, s.head_dim);
   if (s.key_heads == s.heads) {
@@ -122,7 +75,7 @@ struct Bias {
   std::optional<at::Tensor> values;
   at::Tensor attends;
 };
-Bias bias_of(const at::Tensor& mask, const at::Tensor& q, const Shape& s) {
+Bias bias_of(const at::Tensor& mask, const at::Tensor& q, const AttentionShape& s) {
   if (!mask.defined()) return {};
   constexpr int64_t kRow = 16;  // elements: rows begin at packs of any type
   const at::Tensor rows =
@@ -150,101 +103,77 @@ void store(const at::Tensor& out, const at::Tensor& result, const at::Tensor& at
 }
 
 std::unique_ptr<PreparedKernel> bind_cudnn(const Call& call) {
-  const at::Tensor q = call.in(0), k = call.in(1), v = call.in(2), y = call.out(0), lse = call.out(1);
-  const Shape s = shape_of(call, q, k, v);
-  return make_kernel(call, [=] {
-    const auto result = at::_scaled_dot_product_cudnn_attention(packed(q), packed(k), packed(v), std::nullopt,
-                                                                lse.defined(), 0.0, s.causal, false, s.scale);
-    y.copy_(std::get<0>(result).narrow(3, 0, s.head_dim));
-    if (lse.defined()) lse.copy_(std::get<1>(result).reshape(lse.sizes()));
+  const AttentionCall c(call);
+  return make_kernel(call, [c] {
+    const AttentionShape& s = c.shape;
+    const auto result = at::_scaled_dot_product_cudnn_attention(packed(c.q), packed(c.k), packed(c.v), std::nullopt,
+                                                                c.lse.defined(), 0.0, s.causal, false, s.scale);
+    c.y.copy_(std::get<0>(result).narrow(3, 0, s.head_dim));
+    if (c.lse.defined()) c.lse.copy_(std::get<1>(result).reshape(c.lse.sizes()));
   });
 }
 
 std::unique_ptr<PreparedKernel> bind_flash(const Call& call) {
-  const at::Tensor q = call.in(0), k = call.in(1), v = call.in(2), y = call.out(0), lse = call.out(1);
-  const Shape s = shape_of(call, q, k, v);
-  return make_kernel(call, [=] {
+  const AttentionCall c(call);
+  return make_kernel(call, [c] {
+    const AttentionShape& s = c.shape;
     const auto result =
-        at::_scaled_dot_product_flash_attention(packed(q), packed(k), packed(v), 0.0, s.causal, false, s.scale);
-    y.copy_(std::get<0>(result).narrow(3, 0, s.head_dim));
-    if (lse.defined()) lse.copy_(std::get<1>(result));
+        at::_scaled_dot_product_flash_attention(packed(c.q), packed(c.k), packed(c.v), 0.0, s.causal, false, s.scale);
+    c.y.copy_(std::get<0>(result).narrow(3, 0, s.head_dim));
+    if (c.lse.defined()) c.lse.copy_(std::get<1>(result));
   });
 }
 
 std::unique_ptr<PreparedKernel> bind_efficient(const Call& call) {
-  const at::Tensor q = call.in(0), k = call.in(1), v = call.in(2), y = call.out(0), lse = call.out(1);
-  const Shape s = shape_of(call, q, k, v);
-  const at::Tensor mask = mask_of(call, 3, q, s);
-  return make_kernel(call, [=] {
-    const Bias bias = bias_of(mask, q, s);
-    const auto result = at::_scaled_dot_product_efficient_attention(packed(q), for_each_head(k, s), for_each_head(v, s),
-                                                                    bias.values, lse.defined(), 0.0, s.causal, s.scale);
-    store(y, std::get<0>(result).narrow(3, 0, s.head_dim), bias.attends, 0);
+  const AttentionCall c(call);
+  return make_kernel(call, [c] {
+    const AttentionShape& s = c.shape;
+    const Bias bias = bias_of(c.mask, c.q, s);
+    const auto result =
+        at::_scaled_dot_product_efficient_attention(packed(c.q), for_each_head(c.k, s), for_each_head(c.v, s),
+                                                    bias.values, c.lse.defined(), 0.0, s.causal, s.scale);
+    store(c.y, std::get<0>(result).narrow(3, 0, s.head_dim), bias.attends, 0);
     // Of as many rows as blocks have.
-    if (lse.defined())
-      store(lse, std::get<1>(result).narrow(2, 0, s.queries),
+    if (c.lse.defined())
+      store(c.lse, std::get<1>(result).narrow(2, 0, s.queries),
             bias.attends.defined() ? bias.attends.squeeze(3) : at::Tensor(), -kInfinity);
   });
 }
 
-// What both backwards have: [g, q, k, v, y, lse, mask?] -> [dq, dk, dv].
-struct Backward {
-  at::Tensor g, q, k, v, y, lse, dq, dk, dv;
-  explicit Backward(const Call& call)
-      : g(call.in(0)),
-        q(call.in(1)),
-        k(call.in(2)),
-        v(call.in(3)),
-        y(call.in(4)),
-        lse(call.in(5)),
-        dq(call.out(0)),
-        dk(call.out(1)),
-        dv(call.out(2)) {
-    want_like(g, q, "the gradient");
-    want_like(y, q, "the forward's output");
-    want_dtype(lse, at::kFloat, "the row statistics");
-    want_shape(lse, {q.size(0), q.size(1), q.size(2)}, "the row statistics");
-    want_like(dq, q, "output 0");
-    want_like(dk, k, "output 1");
-    want_like(dv, v, "output 2");
-  }
-};
-
 std::unique_ptr<PreparedKernel> bind_flash_backward(const Call& call) {
-  const Backward b(call);
-  const Shape s = shape_of(call, b.q, b.k, b.v);
-  return make_same_bits_kernel(call, [=] {
+  const AttentionBackwardCall c(call);
+  return make_same_bits_kernel(call, [c] {
+    const AttentionShape& s = c.shape;
     // Places of the generator, which nothing reads without dropout.
-    const at::Tensor none = scratch({2}, at::kLong, b.q);
+    const at::Tensor none = scratch({2}, at::kLong, c.q);
     const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_backward(
-        packed(b.g), packed(b.q), packed(b.k), packed(b.v), packed(b.y), dense(b.lse), {}, {}, s.queries, s.keys, 0.0,
+        packed(c.g), packed(c.q), packed(c.k), packed(c.v), packed(c.y), dense(c.lse), {}, {}, s.queries, s.keys, 0.0,
         s.causal, none, none, s.scale);
-    if (b.dq.defined()) b.dq.copy_(dq.narrow(3, 0, s.head_dim));
-    if (b.dk.defined()) b.dk.copy_(dk.narrow(3, 0, s.head_dim));
-    if (b.dv.defined()) b.dv.copy_(dv.narrow(3, 0, s.head_dim));
+    if (c.dq.defined()) c.dq.copy_(dq.narrow(3, 0, s.head_dim));
+    if (c.dk.defined()) c.dk.copy_(dk.narrow(3, 0, s.head_dim));
+    if (c.dv.defined()) c.dv.copy_(dv.narrow(3, 0, s.head_dim));
   });
 }
 
 std::unique_ptr<PreparedKernel> bind_efficient_backward(const Call& call) {
-  const Backward b(call);
-  const Shape s = shape_of(call, b.q, b.k, b.v);
-  const at::Tensor mask = mask_of(call, 6, b.q, s);
-  return make_same_bits_kernel(call, [=] {
+  const AttentionBackwardCall c(call);
+  return make_same_bits_kernel(call, [c] {
+    const AttentionShape& s = c.shape;
     constexpr int64_t kRows = 32;  // of a block, for which the statistics are read at once
-    const Bias bias = bias_of(mask, b.q, s);
-    const at::Tensor none = scratch({}, at::kLong, b.q);
+    const Bias bias = bias_of(c.mask, c.q, s);
+    const at::Tensor none = scratch({}, at::kLong, c.q);
     // exp(score - infinity) is 0: of rows that are none, and of queries that attend to nothing.
-    const at::Tensor lse = scratch({s.batch, s.heads, rounded_up(s.queries, kRows)}, at::kFloat, b.q);
+    const at::Tensor lse = scratch({s.batch, s.heads, rounded_up(s.queries, kRows)}, at::kFloat, c.q);
     lse.fill_(kInfinity);
-    store(lse.narrow(2, 0, s.queries), b.lse, bias.attends.defined() ? bias.attends.squeeze(3) : at::Tensor(),
+    store(lse.narrow(2, 0, s.queries), c.lse, bias.attends.defined() ? bias.attends.squeeze(3) : at::Tensor(),
           kInfinity);
     const auto [dq, dk, dv, none_of_the_bias] = at::_scaled_dot_product_efficient_attention_backward(
-        packed_by_rows(b.g), packed(b.q), for_each_head(b.k, s), for_each_head(b.v, s),
-        bias.values ? *bias.values : at::Tensor(), packed_by_rows(b.y), lse, none, none, 0.0, {true, true, true, false},
+        packed_by_rows(c.g), packed(c.q), for_each_head(c.k, s), for_each_head(c.v, s),
+        bias.values ? *bias.values : at::Tensor(), packed_by_rows(c.y), lse, none, none, 0.0, {true, true, true, false},
         s.causal, s.scale);
-    store(b.dq, dq.narrow(3, 0, s.head_dim), bias.attends, 0);
-    store_shared(b.dk, dk, s);
-    store_shared(b.dv, dv, s);
+    store(c.dq, dq.narrow(3, 0, s.head_dim), bias.attends, 0);
+    store_shared(c.dk, dk, s);
+    store_shared(c.dv, dv, s);
   });
 }
 
