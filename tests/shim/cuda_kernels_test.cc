@@ -207,6 +207,7 @@ TEST_CASE_METHOD(Fixture, "results are the same in every order of blocks and thr
   twice("cross_entropy_sum", {at::zeros({}), at::empty({700})}, {x, target},
         {{"ignore_index", int64_t{-100}}, {"label_smoothing", 0.1}});
   twice("rms_norm_backward_weight", {at::zeros({130})}, {x, x, at::rand({700})}, {{"axes", int64_t{1}}, {"eps", 1e-5}});
+  twice("cumsum", {at::zeros({700, 130})}, {x}, {{"dim", int64_t{0}}});
   twice("expert_order", {at::empty({3000}, at::kLong), at::empty({3000}, at::kLong)}, {ids},
         {{"experts", int64_t{7}}, {"segments", int64_t{1}}, {"capacity", int64_t{3000}}, {"strict", false}});
 }
@@ -347,6 +348,48 @@ TEST_CASE_METHOD(Fixture, "of several elements for one place sums are taken in o
   }
   check_bits("embedding_backward", {at::zeros({7, 1100})}, {rows, ids},
              {{"shape", Ints{7, 1100}}, {"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}}, true);
+}
+
+TEST_CASE_METHOD(Fixture, "gradients of max pooling add up in the order of the windows, to the CPU's bits") {
+  struct Pooling {
+    Ints kernel, stride, padding, dilation;
+  };
+  for (const Pooling& p : {Pooling{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, Pooling{{5, 3}, {2, 1}, {2, 0}, {1, 1}},
+                           Pooling{{2, 3}, {1, 2}, {1, 1}, {3, 2}}, Pooling{{2, 2}, {3, 3}, {0, 0}, {1, 1}}})
+    for (const bool ceil_mode : {false, true})
+      for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+        const at::Tensor x = at::randn({2, 3, 11, 13}).to(type);
+        const auto [y, indices] = at::max_pool2d_with_indices(x, p.kernel, p.stride, p.padding, p.dilation, ceil_mode);
+        const at::Tensor g = at::randn(y.sizes()).to(type);
+        for (const bool channels_last : {false, true}) {
+          const auto laid = [&](const at::Tensor& t) {
+            return channels_last ? t.contiguous(at::MemoryFormat::ChannelsLast) : t;
+          };
+          check_bits("max_pool2d_backward", {laid(at::zeros_like(x))}, {laid(g), laid(indices)},
+                     {{"shape", x.sizes().vec()},
+                      {"kernel", p.kernel},
+                      {"stride", p.stride},
+                      {"padding", p.padding},
+                      {"dilation", p.dilation},
+                      {"ceil_mode", ceil_mode}});
+        }
+      }
+}
+
+TEST_CASE_METHOD(Fixture, "running sums of lines of several tiles are those of each line") {
+  for (const int64_t steps : {1, 4, 1023, 1024, 1025, 5003}) {
+    INFO(steps);
+    const auto sums = [](const Tensors& t) { return Tensors{at::cumsum(t[0], 0)}; };
+    const std::vector<Attr> along{{"dim", int64_t{0}}};
+    check({"cumsum", along, {at::randn({steps, 3})}, sums, {}, {}, true, true, 1e-4});
+    check_bits("cumsum", {at::zeros({steps, 3}, at::kLong)}, {at::randint(100, {steps, 3}, at::kLong)}, along);
+  }
+  // What stands after a number that is none has none; what stands before it has.
+  at::Tensor x = at::ones({3000}), y = at::zeros({3000});
+  x[1500] = std::nan("");
+  REQUIRE(run_kernel("cumsum", {y}, {x}, {{"dim", int64_t{0}}}).ok());
+  CHECK(at::equal(y.narrow(0, 0, 1500), at::arange(1, 1501, at::kFloat)));
+  CHECK(y.narrow(0, 1500, 1500).isnan().all().item<bool>());
 }
 
 TEST_CASE_METHOD(Fixture, "grouped products of several tiles are those of the rows of each expert") {

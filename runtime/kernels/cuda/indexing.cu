@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "runtime/kernels/cuda/by_bytes.h"
+#include "runtime/kernels/cuda/element_sum.h"
 #include "runtime/kernels/cuda/rank_in_block.h"
 #include "runtime/kernels/cuda/report_fault.h"
 #include "runtime/kernels/cuda/team_sum.h"
@@ -11,25 +12,6 @@ namespace piper::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-// What elements of T are added up in.
-template <class T>
-using Sum = std::conditional_t<std::is_integral_v<T>, T, Computed<T>>;
-template <class T>
-__device__ Sum<T> summand(T x) {
-  if constexpr (std::is_integral_v<T>) return x;
-  else return widen(x);
-}
-template <class T>
-__device__ Sum<T> plus(Sum<T> sum, T x) {
-  if constexpr (std::is_same_v<T, bool>) return sum || x;
-  else return static_cast<Sum<T>>(sum + summand(x));
-}
-template <class T>
-__device__ T element(Sum<T> sum) {
-  if constexpr (std::is_integral_v<T>) return sum;
-  else return rounded<T>(sum);
-}
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(LookUp l) {
