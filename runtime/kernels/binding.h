@@ -80,7 +80,7 @@ class NamedKernel : public PreparedKernel {
   explicit NamedKernel(const Call& call);
   void run(hal::Queue& queue) final { device_.run(*this, queue); }
   void execute_named();
-  // The same, and what it takes beyond scratch_bound(1), if it does. What stays in use behind it is the library's own:
+  // The same, and what it takes beyond scratch_bound(1), if it does. What stays in use after it is the library's own:
   // workspaces that it keeps for all products of a stream.
   std::optional<ScratchBeyondPlan> execute_metered(ScratchMeter& meter);
 

@@ -212,7 +212,7 @@ TEST_CASE("the same calls are captured, and replayed on other data") {
   rank.forget_recording();
   const Stopwatch closing;
   rank.communicators().close();
-  tell("closed behind a graph in %.1f ms\n", closing.ms());
+  tell("closed after a graph in %.1f ms\n", closing.ms());
 }
 
 TEST_CASE("NCCL adds every type that plans have") {

@@ -64,7 +64,7 @@ class Runner {
     const std::lock_guard lock(mutex_);
     body_ = &thread;
     failure_.clear();
-    // Its own allocation, so that AddressSanitizer sees an access behind it.
+    // Its own allocation, so that AddressSanitizer sees an access past it.
     shared_ = std::unique_ptr<std::byte[]>(extents.shared > 0 ? new std::byte[extents.shared] : nullptr);
     threads_.assign(extents.block.count(), {});
     const uint64_t blocks = extents.grid.count();

@@ -255,7 +255,7 @@ TEST_CASE_METHOD(Fixture, "sums of pieces are added in the order of the position
   CHECK(same_bits(narrow, x.to(at::kBFloat16)));
 }
 
-TEST_CASE_METHOD(Fixture, "data that kernels cannot work with is told, once, and reads nothing out of bounds") {
+TEST_CASE_METHOD(Fixture, "data that kernels cannot work with is reported, once, and reads nothing out of bounds") {
   using Catch::Matchers::Contains;
   CudaSubject& cuda = CudaSubject::instance();
   // The first of two calls that fail keeps the record.
@@ -286,7 +286,7 @@ TEST_CASE_METHOD(Fixture, "data that kernels cannot work with is told, once, and
   CHECK_THROWS_WITH(cuda.finish(), Contains("take_rows of experts.1: index 1099511627776 of 4"));
   CHECK(at::equal(y[1], at::zeros({3})));
   CHECK(at::equal(y[0], x[0]));
-  // Cleared: the next one is told.
+  // Cleared: the next one is reported.
   (*grouped)->run(device_side().queue());
   CHECK_THROWS_WITH(cuda.finish(), Contains("expert 0 has 9 rows where 4 are left"));
   REQUIRE_NOTHROW(cuda.finish());
@@ -305,7 +305,7 @@ TEST_CASE_METHOD(Fixture, "data that kernels cannot work with is told, once, and
   CHECK(at::equal(gradient[1], at::zeros({3})));
 }
 
-TEST_CASE_METHOD(Fixture, "an index that is none is told, and nothing behind the operand is read or written") {
+TEST_CASE_METHOD(Fixture, "an index that is none is reported, and nothing past the operand is read or written") {
   using Catch::Matchers::Contains;
   const std::vector<Attr> rows{{"padding_idx", int64_t{-1}}, {"scale_grad_by_freq", false}}, dim{{"dim", int64_t{0}}};
   const at::Tensor table = at::randn({4, 3}), wrong = list({1, 4});

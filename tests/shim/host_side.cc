@@ -11,7 +11,7 @@ namespace {
 
 class HostSide : public StreamSide {
  public:
-  // Its own allocation, so that AddressSanitizer sees an access behind it.
+  // Its own allocation, so that AddressSanitizer sees an access past it.
   std::shared_ptr<std::byte> allocate(size_t bytes) override {
     return {new (std::align_val_t(kLine)) std::byte[bytes](), Delete()};
   }

@@ -151,7 +151,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
   want_efficient(q, k, v, bias);
   TORCH_CHECK(lse.stride(2) == 1 && lse.size(2) % kRows == 0 && lse.size(2) >= q.size(2), "statistics of ",
               lse.sizes());
-  // It is told no distance of the output's rows.
+  // It is given no distance of the output's rows.
   const at::Tensor output = y.transpose(1, 2).is_contiguous() ? y : at::full_like(y, NAN);
   const Gradients result = backward(g, q, k, v, bias, output, lse, causal, scale_of(q, scale));
   return {result.q, result.k, result.v, {}};

@@ -67,11 +67,11 @@ TEST_CASE("plans train with CUDA's own kernels to the CPU's weights") {
   }
 }
 
-// A kernel on a GPU cannot throw: the record that it writes is read behind the step.
+// A kernel on a GPU cannot throw: the record that it writes is read after the step.
 TEST_CASE("data that a kernel cannot work with stop the run in that step, in the CPU's words") {
   const std::pair<int64_t, std::string> cases[] = {
       {1, "2 rows are over the capacity of 1 rows of an expert; expert 1 is asked for 2"},
-      {7, " asks for expert 7 of 2"}};  // either row may be told
+      {7, " asks for expert 7 of 2"}};  // either row may be reported
   for (const auto& [expert, words] : cases) {
     const plan::Bundle bundle = asking_for(expert);
     const standin::PlanTrained cpu = trained(bundle, On::kCpu);

@@ -46,6 +46,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = devices;
   return devices > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
+cudaError_t cudaGetDevice(int* device) {
+  *device = of_thread;
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= devices) return cudaErrorInvalidDevice;
   of_thread = device;

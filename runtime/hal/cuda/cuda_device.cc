@@ -94,7 +94,7 @@ class StagedUpload : public Upload {
  public:
   explicit StagedUpload(std::unique_ptr<Staging> staging) : staging_(std::move(staging)) {}
   std::byte* begin() override {
-    (void)staging_->wait();  // what failed before is told by the next call on the stream
+    (void)staging_->wait();  // what failed before is returned by the next call on the stream
     return staging_->host();
   }
   Status commit() override { return staging_->copy_in(); }

@@ -13,7 +13,7 @@ class CudaGraph {
   // `graph` becomes an executable one; R0407. The nodes have the priorities of the streams that they were enqueued to.
   static Result<std::unique_ptr<CudaGraph>> make(cudaGraph_t graph);
   ~CudaGraph();
-  // All of it behind what was enqueued to `stream`, in front of what will be. R0407.
+  // All of it after what was enqueued to `stream`, before what will be. R0407.
   Status launch(cudaStream_t stream) const;
 
  private:

@@ -90,7 +90,7 @@ Status CudaRecording::submit_segment(size_t index) {
   return {};
 }
 
-// A failure leaves before end(): the capture is over when it is told.
+// A failure leaves before end(): the capture is over when it is reported.
 Result<std::unique_ptr<CudaGraph>> CudaRecording::capture(const Segment& segment) {
   CudaCapture capture(queues_[0]->stream());
   PIPER_RETURN_IF_ERROR(capture.begin());
@@ -182,7 +182,7 @@ Status CudaRecording::tell_times() {
   return {};
 }
 
-// A queue is behind the last event of the plan that has passed: at the command that follows it. Events in a graph
+// A queue is past the last event of the plan that has happened: at the command that follows it. Events in a graph
 // cannot be asked: while it runs, its queues are at their first commands in it.
 std::vector<int32_t> CudaRecording::positions() const {
   const auto has_passed = [](const CudaEvent& event) { return cudaEventQuery(event.handle()) == cudaSuccess; };

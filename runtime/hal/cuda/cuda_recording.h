@@ -22,7 +22,7 @@ class CudaRecording : public Recording, private Progress {
   ~CudaRecording() override;
   Status submit(const WaitControl& wait, StepObserver& observer, bool timed) override;
   const std::vector<Uncaptured>& uncaptured() const override { return cut_.uncaptured; }
-  // Until the last submission is done; tells its observer what was timed, and R0302 or R0407 where it does not go on.
+  // Until the last submission is done; gives its observer what was timed; R0302 or R0407 where it does not go on.
   Status finish();
 
  private:
@@ -42,7 +42,7 @@ class CudaRecording : public Recording, private Progress {
   Status tell_times();
   std::vector<int32_t> positions() const override;
   bool in_graph(size_t command) const;  // of the last submission
-  // stopped(), having told the observer. nullptr: it concerns no one command.
+  // stopped(), after the observer was called. nullptr: it concerns no one command.
   Status tell(const Issue* command, Status failure);
 
   const std::vector<std::unique_ptr<CudaQueue>>& queues_;
@@ -50,9 +50,9 @@ class CudaRecording : public Recording, private Progress {
   uint32_t& submissions_;
   CudaRecording*& last_;
   std::unique_ptr<CudaEvent> fork_, done_;
-  std::vector<std::unique_ptr<CudaEvent>> joins_;  // by queue behind the first
+  std::vector<std::unique_ptr<CudaEvent>> joins_;  // by queue after the first
   Segment whole_;                                  // without graphs
-  // With graphs, by segment: the graph, once it was captured, and an event behind the segment.
+  // With graphs, by segment: the graph, once it was captured, and an event after the segment.
   Segments cut_;
   std::vector<std::unique_ptr<CudaGraph>> made_;
   std::vector<std::unique_ptr<CudaEvent>> passed_;
@@ -63,7 +63,7 @@ class CudaRecording : public Recording, private Progress {
   bool by_segments_ = false;        // it
   const Issue* failing_ = nullptr;  // its command that failed
   StepObserver* observer_ = nullptr;
-  // Of a timed submission: before and behind each command, and the moment in which the first was enqueued.
+  // Of a timed submission: before and after each command, and the moment in which the first was enqueued.
   bool timed_ = false;
   std::unique_ptr<CudaEvent> start_;
   std::vector<std::unique_ptr<CudaEvent>> begins_, ends_;

@@ -1,5 +1,5 @@
 // Records of and waits for events of the plan, as commands on a GPU. Known by name, since graphs are cut between them
-// and positions are told by them.
+// and positions are known by them.
 #pragma once
 
 #include "runtime/hal/cuda/cuda_handles.h"

@@ -1,7 +1,7 @@
 // Communication of ranks of one process on GPUs: copies from the sender's memory to the receiver's, on the sender's
 // stream. A stream's wait for an event that was not recorded yet returns at once, therefore the submitting threads of
-// both ranks meet at every transfer: the receiver offers its place and an event behind which it is free, the sender
-// enqueues the copy and answers with an event behind which it is there. Level D2 of the proof permits it.
+// both ranks meet at every transfer: the receiver offers its place and an event after which it is free, the sender
+// enqueues the copy and answers with an event after which it is there. Level D2 of the proof permits it.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // Cuts a recording at the commands that cannot be captured: graphs, and what is issued one by one between them. Each
-// segment begins behind all of the one before it. That is coarser than the order of the plan's events, and holds no
+// segment begins after all of the one before it. That is coarser than the order of the plan's events, and holds no
 // deadlock: it follows from issue order, in which a rank may execute all of its instructions one after the other (level
 // D2 of the proof).
 #pragma once

@@ -181,7 +181,7 @@ Status NcclCommunicators::use_each_once(const std::vector<size_t>& order) {
     return wait_until(wait_, connected, [] { return "the members of NCCL's communicators to connect"; });
   };
   Status status = used();
-  if (!status.ok()) abort();  // memory and stream are given back behind what waits on them
+  if (!status.ok()) abort();  // memory and stream are given back after what waits on them
   return status;
 }
 
@@ -265,8 +265,8 @@ Status NcclCommunicators::check() {
   return {};
 }
 
-// One group, or it may never come back: NCCL waits for what a communicator has on the device, which may stand behind
-// the kernel of another one. In a group all kernels are told to end before any is waited for (since NCCL 2.22).
+// One group, or it may never come back: NCCL waits for what a communicator has on the device, which may come after
+// the kernel of another one. In a group all kernels are asked to end before any is waited for (since NCCL 2.22).
 void NcclCommunicators::abort() {
   const auto open = [](const auto& communicator) { return communicator->handle() != nullptr; };
   if (std::none_of(all_.begin(), all_.end(), open)) return;

@@ -63,7 +63,7 @@ class BoundCall : public CallReader {
   T* reserve(int64_t count) const {
     return reinterpret_cast<T*>(memory_.reserve(count * static_cast<int64_t>(sizeof(T))));
   }
-  // Where the kernel tells of data that it cannot work with.
+  // Where the kernel says what data it cannot work with.
   FaultPlace fault() const { return memory_.enlist(who()); }
 
  private:

@@ -30,7 +30,7 @@ class CudaLibrary : public Library {
                                                const std::vector<BoundOperand>& inputs,
                                                const TrainingNumbers& numbers = {}) const override;
 
-  // The record, a Fault: read by the host while no kernel runs. Who goes on behind one clears it (zero bytes).
+  // The record, a Fault: read by the host while no kernel runs. Who goes on after one clears it (zero bytes).
   FaultRecord fault_record() const override;
   // The texts are those of the CPU.
   Status read_fault(const std::byte* record) const override;

@@ -20,7 +20,7 @@
 #include "schemas/plan/dtype.h"
 
 #ifdef __CUDACC__
-// Runs `kernel` on `stream`, behind what was enqueued there. `shared`: bytes of dynamic shared memory.
+// Runs `kernel` on `stream`, after what was enqueued there. `shared`: bytes of dynamic shared memory.
 #define PIPER_LAUNCH(kernel, grid, block, shared, stream, ...) \
   do {                                                         \
     kernel<<<grid, block, shared, stream>>>(__VA_ARGS__);      \

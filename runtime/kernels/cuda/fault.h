@@ -1,10 +1,10 @@
 // What a kernel found wrong in its data: an index that is none, experts that are asked for too much. A kernel on a GPU
 // can throw nothing; it stays within its operands (what it cannot use counts as absent), and writes the first of these
-// into one record in device memory. The host reads the record behind a step (CudaLibrary::read_fault); a run ends with
+// into one record in device memory. The host reads the record after a step (CudaLibrary::read_fault); a run ends with
 // the first one, so that nobody has to clear it.
 //
 // The first call that claims the record keeps it, so that what a wrong result leads to later does not hide its cause.
-// Of several wrong elements of one call any may be the one that is told.
+// Of several wrong elements of one call any may be the one that is reported.
 #pragma once
 
 #include <cstdint>

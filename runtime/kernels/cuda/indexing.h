@@ -1,6 +1,6 @@
-// Launches that read or write elements where an index says. An index that is none is told (FaultKind), and counts as if
-// it were not there: zeros are read, nothing is written. Of several elements that go to one place sums are taken in
-// their order, and the last one is what is written: the same bits in every run.
+// Launches that read or write elements where an index says. An index that is none is reported (FaultKind), and counts
+// as if it were not there: zeros are read, nothing is written. Of several elements that go to one place sums are taken
+// in their order, and the last one is what is written: the same bits in every run.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ at::Tensor packed(const at::Tensor& t) {
   return copy;
 }
 
-// The same where rows of all heads stand one after the other, [B, S, H, D] in memory: kernels are told no other place
+// The same where rows of all heads stand one after the other, [B, S, H, D] in memory: kernels are given no other place
 // of a row of the forward's output.
 at::Tensor packed_by_rows(const at::Tensor& t) {
   const int64_t width = rounded_up(t.size(3), kPackBytes / t.element_size());

@@ -15,7 +15,7 @@ struct RowOf {
   int64_t columns;
   bool packed;
 
-  // Those behind the row become `rest`.
+  // Those after the row become `rest`.
   __device__ void read(int64_t first, Computed<T> rest, Computed<T> (&to)[kPack]) const {
     if (packed) {
       const auto pack = *reinterpret_cast<const Pack<T>*>(data + first);
