@@ -18,7 +18,6 @@ namespace {
 using ir::ChunkId;
 using ir::Op;
 using ir::OpId;
-using ir::OpKind;
 using ir::Takes;
 using ir::ValueId;
 using ir::ValueKind;

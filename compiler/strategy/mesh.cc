@@ -64,7 +64,7 @@ std::optional<std::vector<std::string>> read_node(ReadContext& context, const Me
   reader.finish();
   if (ranks == nullptr || inside == nullptr) return std::nullopt;
   const auto room = read_int(context, *ranks, "'ranks' of a node", 1, kMostRanks);
-  const std::vector<std::string> names = read_strings(context, *inside, "'inside'");
+  std::vector<std::string> names = read_strings(context, *inside, "'inside'");
   if (!room || names.empty()) return std::nullopt;
   int64_t group = 1;
   for (size_t i = 0; i < names.size(); ++i) {

@@ -37,7 +37,7 @@ class HangWords {
   }
 
   std::pair<Culprit, std::string> culprit(const Thread& found) const {
-    const Thread& thread = stands(found);
+    const Thread& thread = *stands(&found);
     Culprit culprit = describe(thread, cause_of(found));
     std::string text = std::string(cause_name(culprit.cause)) + ": " + message(thread, culprit);
     return {std::move(culprit), std::move(text)};
@@ -80,14 +80,14 @@ class HangWords {
   }
 
   // Where a halted rank is: the first of its streams that is in an instruction, else its host.
-  const Thread& stands(const Thread& thread) const {
-    if (!threads_.halted(thread.rank)) return thread;
-    if (threads_.instruction_at(thread) != nullptr) return thread;
-    if (threads_.submission(thread.rank))
+  const Thread* stands(const Thread* thread) const {
+    if (!threads_.halted(thread->rank)) return thread;
+    if (threads_.instruction_at(*thread) != nullptr) return thread;
+    if (threads_.submission(thread->rank))
       for (const Thread& other : threads_.all())
-        if (other.rank == thread.rank && other.kind == TrackKind::kStream && threads_.instruction_at(other) != nullptr)
-          return other;
-    return threads_[threads_.index(thread.rank, TrackKind::kHost)];
+        if (other.rank == thread->rank && other.kind == TrackKind::kStream && threads_.instruction_at(other) != nullptr)
+          return &other;
+    return &threads_[threads_.index(thread->rank, TrackKind::kHost)];
   }
 
   // A message that does not come: its sender is named, with the rank that waits as its peer.

@@ -60,7 +60,7 @@ std::string misfit(const RankPlan& plan, const AllReduce& reduce) {
 std::string misfit(const RankPlan& plan, const ReduceScatter& reduce) {
   const int64_t bytes = part_bytes(reduce.count, reduce.types.data);
   const size_t parts = ranks(plan, reduce.communicator).size();
-  const auto text =
+  std::string text =
       first_of({outside(plan, reduce.data, bytes, parts), unaligned(plan, reduce.data, reduce.types.data)});
   if (!text.empty() || reduce.out.buffer < 0) return text;
   const auto apart = first_of({outside(plan, reduce.out, bytes, 1), unaligned(plan, reduce.out, reduce.types.data)});
@@ -70,7 +70,7 @@ std::string misfit(const RankPlan& plan, const ReduceScatter& reduce) {
 std::string misfit(const RankPlan& plan, const AllGather& gather) {
   const int64_t bytes = part_bytes(gather.count, gather.dtype);
   const size_t parts = ranks(plan, gather.communicator).size();
-  const auto text = first_of({outside(plan, gather.data, bytes, parts), unaligned(plan, gather.data, gather.dtype)});
+  std::string text = first_of({outside(plan, gather.data, bytes, parts), unaligned(plan, gather.data, gather.dtype)});
   if (!text.empty() || gather.part.buffer < 0) return text;
   const auto apart = first_of({outside(plan, gather.part, bytes, 1), unaligned(plan, gather.part, gather.dtype)});
   return apart.empty() ? inside(gather.part, gather.data, bytes, parts) : apart;

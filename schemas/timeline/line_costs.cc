@@ -105,7 +105,9 @@ class Accounts {
         continue;
       }
       all += turn.change;
-      if ((moving[turn.line] += turn.change) == 0) moving.erase(turn.line);
+      auto& of_line = moving[turn.line];
+      of_line += turn.change;
+      if (of_line == 0) moving.erase(turn.line);
     }
   }
 

@@ -108,7 +108,7 @@ std::optional<RowWise> row_wise(const ir::Graph& graph, const ir::Op& op, const 
     // Handled above.
     case AxisRule::kElement:
     case AxisRule::kBroadcast:
-    case AxisRule::kCat: break;
+    case AxisRule::kCat:
     // Not met between the products of experts: taken for operators that mix rows.
     case AxisRule::kChoose:
     case AxisRule::kTable:

@@ -128,7 +128,7 @@ struct FailureWatch::State {
       lock.unlock();
       try {
         say_goodbye();
-      } catch (const std::exception&) {  // who would be told has ended
+      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): who would be told has ended
       }
       lock.lock();
     }

@@ -320,7 +320,7 @@ class Progress {
   // Whoever is closed behind the last message has nothing to lose; one that failed may never answer.
   void close_endpoint(ucp_ep_h endpoint) {
     ucp_request_param_t how{};
-    ucs_status_ptr_t const request = ucp_ep_close_nbx(endpoint, &how);
+    ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint, &how);
     if (!UCS_PTR_IS_PTR(request)) return;
     const Clock::time_point end = Clock::now() + UcxTransport::kFarewell;
     while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < end) ucp_worker_progress(worker_);

@@ -146,7 +146,7 @@ HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std
     MovedRows moved = exchanged_rows(*value, exchange, counted, bytes, table);
     if (moved.wrong) held.put(0, {bytes, 0, table.unfit(moved.why, reader, -1)});
     else if (!moved.why.empty()) return unknown(moved.why);
-    else held.put(0, std::move(moved.value));
+    else held.put(0, moved.value);
     return held;
   }
   if (exchange.counted) return unknown("an exchange of as many rows as the data say");

@@ -16,7 +16,7 @@ void HeldValues::put(int64_t begin, HeldValue value) {
   }
   // Whoever reads what is left of an overwritten value reads no whole value: the bytes' own rule refuses it.
   while (it != values_.end() && it->first < value.end) it = values_.erase(it);
-  values_.insert_or_assign(begin, std::move(value));  // one without bytes may have begun there
+  values_.insert_or_assign(begin, value);  // one without bytes may have begun there
 }
 
 const HeldValue* HeldValues::find(int64_t begin, int64_t end, int64_t& at) const {
