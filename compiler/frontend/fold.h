@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/frontend/fold/form.h"
+#include "schemas/forms/form.h"
 #include "compiler/ir/graph.h"
 
 namespace piper::frontend {
 
-// A constant: its bytes, or a form (fold/form.h) and how its bytes are made. Copies are cheap and share both.
+// A constant: its bytes, or a form (schemas/forms/form.h) and how its bytes are made. Copies are cheap and share both.
 class ConstantTensor {
  public:
   struct Recipe;  // an operator on constants

@@ -173,7 +173,16 @@ Result<Types> attention(const Call& c) {
     return c.fail("q, k and v do not fit together");
   if (v.shape[3] != q.shape[3]) return c.fail("v wants the width of q and k: the kernels compute with one");
   if (kv_heads == 0 || heads % kv_heads) return c.fail("heads of q must be a multiple of those of k");
-  if (const TensorType* mask = c.optional(mask_at)) {
+  const TensorType* mask = c.optional(mask_at);
+  if (const std::string& attends = c.as<SdpaAttrs>().attends; !attends.empty()) {
+    const Shape vectors = mask == nullptr ? Shape{1, 1, 0, 0} : mask->shape;
+    if (mask != nullptr && mask->dtype != DType::kI64) return c.fail("the vectors that `attends` reads must be i64");
+    if (vectors.size() != 4 || vectors[1] != 1 || (vectors[0] != 1 && vectors[0] != q.shape[0]))
+      return c.fail("the vectors that `attends` reads want the axes [batch or 1, 1, vectors, places]");
+    const auto parsed = form::parse_attends(attends, q.shape[2], k.shape[2], vectors[2], vectors[3]);
+    if (!parsed.ok()) return c.fail(parsed.error().message);
+    if (c.as<SdpaAttrs>().is_causal) return c.fail("`attends` says what is causal, too");
+  } else if (mask != nullptr) {
     if (mask->dtype != DType::kBool && mask->dtype != q.dtype) return c.fail("the mask must be bool or of q's dtype");
     const Shape scores{q.shape[0], heads, q.shape[2], k.shape[2]};
     if (broadcast_shape(mask->shape, scores) != scores)

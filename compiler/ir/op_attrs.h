@@ -141,7 +141,15 @@ struct PoolBackwardAttrs {
 struct SdpaAttrs {
   bool is_causal = false;  // lower triangle of [S, T], aligned at the top left as in PyTorch
   double scale = 1;        // always explicit
-  PIPER_FIELDS(PIPER_FIELD(is_causal) PIPER_FIELD(scale))
+  // Where a query attends to a key (schemas/forms/attends.h); the mask operand then holds the vectors that it reads.
+  // Empty: the mask operand says it.
+  std::string attends;
+  template <class Self, class V>
+  static void fields(Self& self, V&& v) {
+    v("is_causal", self.is_causal);
+    v("scale", self.scale);
+    if (!std::is_const_v<Self> || !self.attends.empty()) v("attends", self.attends);
+  }
 };
 // A tensor of outer x batch x inner elements (row-major), batch = samples of the piece. The mask of
 // sample n is a function of (seed, step, key, sample_offset + n, outer_index * inner + inner_index).

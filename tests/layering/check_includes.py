@@ -13,25 +13,27 @@ import re
 import sys
 
 BASE, PLAN, VERIFY, CHECKPOINT = "schemas/base", "schemas/plan", "schemas/verify", "schemas/checkpoint"
+FORMS = "schemas/forms"
 DIGEST, TIMELINE, PERFETTO = "schemas/digest", "schemas/timeline", "schemas/perfetto"
 LAUNCH, LIVE = "schemas/launch", "schemas/live"
 DIAG, IR = "compiler/diag", "compiler/ir"
 # Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
 FOLDERS = {
     BASE: [],
+    FORMS: [BASE],
     PLAN: [BASE],
     VERIFY: [BASE, PLAN],
     CHECKPOINT: [BASE, PLAN],
     DIGEST: [BASE, PLAN, VERIFY],
-    TIMELINE: [BASE, PLAN, VERIFY],
+    TIMELINE: [BASE, FORMS, PLAN, VERIFY],
     PERFETTO: [],
     LAUNCH: [],
     LIVE: [BASE, PLAN, VERIFY],
     DIAG: [BASE],
-    IR: [BASE, PLAN, DIAG],
+    IR: [BASE, FORMS, PLAN, DIAG],
     "compiler/strategy": [BASE, PLAN, DIAG, IR],
     "compiler/machine": [BASE, PLAN, TIMELINE, DIAG, "compiler/strategy"],
-    "compiler/frontend": [BASE, PLAN, DIAG, IR],
+    "compiler/frontend": [BASE, FORMS, PLAN, DIAG, IR],
     "compiler/autodiff": [BASE, PLAN, DIAG, IR],
     "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff"],
     "compiler/directives": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
@@ -42,7 +44,7 @@ FOLDERS = {
     "runtime/hal": [BASE, PLAN],
     "runtime/trace": [BASE, PLAN, DIGEST, PERFETTO, LIVE],
     "runtime/data": [BASE, PLAN, LIVE, "runtime/trace"],
-    "runtime/kernels": [BASE, PLAN, "runtime/hal"],
+    "runtime/kernels": [BASE, FORMS, PLAN, "runtime/hal"],
     "runtime/bootstrap": [BASE, PLAN, LAUNCH, "runtime/hal"],
     "runtime/checkpoint": [BASE, PLAN, CHECKPOINT, LIVE, "runtime/hal", "runtime/trace"],
     "runtime/exec": [BASE, PLAN, CHECKPOINT, DIGEST, LIVE, "runtime"],

@@ -6,9 +6,12 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "compiler/frontend/fold/attention_mask.h"
 #include "compiler/frontend/fold/evaluator.h"
 #include "compiler/frontend/fold/recognise_mask.h"
 #include "compiler/ir/copy_graph.h"
+#include "schemas/forms/attends.h"
+#include "schemas/forms/form_program.h"
 
 namespace piper::frontend {
 namespace {
@@ -135,7 +138,7 @@ class Folder {
   }
 
   // The operand that the result equals, by the operator's algebra; its type is compared by the caller.
-  ValueId simplified(const ir::Op& op) const {
+  ValueId simplified(const ir::Op& op) {
     const std::vector<ValueId>& x = op.operands;
     switch (op.kind) {
       case OpKind::kExpand:
@@ -167,27 +170,82 @@ class Folder {
     }
   }
 
-  // The mask operand of attention that a pattern replaces, with the causal flag it leaves.
-  std::optional<bool> replaced_mask(const ir::Op& op) const {
-    if (op.kind != OpKind::kSdpa || op.operands.size() < 4 || !op.operands[3].valid()) return std::nullopt;
-    const std::optional<ConstantTensor>& mask = known(op.operands[3]);
-    if (!mask) return std::nullopt;
+  // What attention has instead of its mask operand.
+  struct ReplacedMask {
+    bool causal = false;
+    std::string attends;
+    std::vector<MaskVector> vectors;
+    int64_t places = 0;
+    ValueId operand;  // of the new graph, once it is made
+  };
+
+  ReplacedMask* replaced_mask(const ir::Op& op) {
+    if (op.kind != OpKind::kSdpa || op.operands.size() < 4 || !op.operands[3].valid()) return nullptr;
+    if (!std::get<ir::SdpaAttrs>(op.attrs).attends.empty()) return nullptr;
     const bool causal = std::get<ir::SdpaAttrs>(op.attrs).is_causal;
-    const int64_t queries = from_.type(op.operands[0]).shape[2], keys = from_.type(op.operands[1]).shape[2];
-    auto [verdict, is_new] =
-        verdicts_.try_emplace({resolve(op.operands[3]).index, causal, queries, keys}, MaskPattern::kOther);
-    if (is_new) verdict->second = recognise_mask(*mask, causal, queries, keys);
-    switch (verdict->second) {
-      case MaskPattern::kFull: return false;
-      case MaskPattern::kCausal: return true;
-      case MaskPattern::kOther: return std::nullopt;
+    const std::vector<int64_t>& q = from_.type(op.operands[0]).shape;
+    const Scores scores{q[0], q[1], q[2], from_.type(op.operands[1]).shape[2]};
+    auto [found, is_new] = masks_.try_emplace({resolve(op.operands[3]).index, causal, scores.queries, scores.keys});
+    if (is_new) found->second = replacement_of(op.operands[3], causal, scores);
+    return found->second ? &*found->second : nullptr;
+  }
+
+  std::optional<ReplacedMask> replacement_of(ValueId mask, bool causal, const Scores& scores) const {
+    const KnownValues values{from_, [this](ValueId v) { return resolve(v); },
+                             [this](ValueId v) -> const std::optional<ConstantTensor>& { return known_[v.index]; }};
+    const Form query = form::axis(0, scores.queries), key = form::axis(1, scores.keys);
+    const Form lower = form::not_negative(form::sum(0, {{1, query}, {-1, key}}));
+    if (std::optional<AttentionMask> read = attention_mask(values, mask, scores)) {
+      const Form where = causal ? form::all({read->where, lower}) : read->where;
+      if (where->is_number() && where->number == 1) return ReplacedMask{};
+      if (form::equal(where, lower)) return ReplacedMask{true, {}, {}, 0, {}};
+      // What one of the two decides alone is a row, or a column, and costs nothing as it is.
+      if (form::depends_on(where, 0) && form::depends_on(where, 1) && form::program_of(where))
+        return ReplacedMask{false, form::attends_text(where, scores.queries, scores.keys), std::move(read->vectors),
+                            read->places, {}};
+    }
+    const std::optional<ConstantTensor>& constant = known(mask);
+    switch (constant ? recognise_mask(*constant, causal, scores.queries, scores.keys) : MaskPattern::kOther) {
+      case MaskPattern::kFull: return ReplacedMask{};
+      case MaskPattern::kCausal: return ReplacedMask{true, {}, {}, 0, {}};
+      case MaskPattern::kOther: break;
     }
     return std::nullopt;
   }
 
-  std::vector<ValueId> read_operands(const ir::Op& op) const {
+  // The vectors that a mask reads, i64 [batch or 1, 1, vectors, places], made once for all layers.
+  ValueId operand_of(ReplacedMask& mask, const ir::Op& reader, int64_t batch) {
+    if (mask.operand.valid() || mask.vectors.empty()) return mask.operand;
+    const ValueId of = resolve(reader.operands[3]);
+    const bool made = from_.value(of).kind == ir::ValueKind::kOpResult;
+    const ir::Op& origin = made ? from_.op(from_.value(of).producer) : reader;
+    ir::GraphBuilder b(to_, copy_.moved_scope(origin.scope), origin.prov);
+    const bool batched =
+        std::any_of(mask.vectors.begin(), mask.vectors.end(), [](const MaskVector& vector) { return vector.batched; });
+    std::vector<ValueId> rows;
+    for (const MaskVector& vector : mask.vectors) {
+      ValueId row = moved(vector.value);
+      if (to_.type(row).dtype != DType::kI64) row = b.add1(OpKind::kCast, {row}, ir::CastAttrs{DType::kI64});
+      const int64_t samples = vector.batched ? batch : 1;
+      row = b.reshape(row, {samples, 1, 1, to_.type(row).elements() / samples});
+      const std::vector<int64_t> shape{batched ? batch : 1, 1, 1, mask.places};
+      if (to_.type(row).shape != shape) {
+        ir::ExpandAttrs attrs{shape};
+        if (samples != shape[0]) attrs.samples = 0;
+        row = b.add1(OpKind::kExpand, {row}, std::move(attrs));
+      }
+      rows.push_back(row);
+    }
+    mask.operand = rows.size() == 1 ? rows[0] : b.add1(OpKind::kCat, rows, ir::DimAttrs{2});
+    return mask.operand;
+  }
+
+  std::vector<ValueId> read_operands(const ir::Op& op) {
     std::vector<ValueId> operands = op.operands;
-    if (replaced_mask(op)) operands.resize(3);
+    if (const ReplacedMask* mask = replaced_mask(op)) {
+      operands.resize(3);
+      for (const MaskVector& vector : mask->vectors) operands.push_back(vector.value);
+    }
     if (op.kind == OpKind::kCat)
       operands.erase(
           std::remove_if(operands.begin(), operands.end(), [&](ValueId v) { return from_.type(v).elements() == 0; }),
@@ -227,7 +285,13 @@ class Folder {
     std::vector<ValueId> operands;
     for (ValueId operand : read_operands(op)) operands.push_back(operand.valid() ? moved(operand) : operand);
     ir::Attrs attrs = op.attrs;
-    if (std::optional<bool> causal = replaced_mask(op)) std::get<ir::SdpaAttrs>(attrs).is_causal = *causal;
+    if (ReplacedMask* mask = replaced_mask(op)) {
+      operands.resize(3);
+      if (!mask->vectors.empty()) operands.push_back(operand_of(*mask, op, from_.type(op.operands[0]).shape[0]));
+      auto& replaced = std::get<ir::SdpaAttrs>(attrs);
+      replaced.is_causal = mask->causal;
+      replaced.attends = mask->attends;
+    }
     copy_.append_like(id, op.kind, std::move(attrs), std::move(operands));
   }
 
@@ -312,8 +376,9 @@ class Folder {
   std::vector<std::optional<ConstantTensor>> known_;  // [value] bytes, where constant
   std::vector<ValueId> same_as_;                      // [value] the value it equals
   ir::CopyGraph copy_;
-  mutable std::map<std::tuple<uint32_t, bool, int64_t, int64_t>, MaskPattern> verdicts_;  // by mask, is_causal, S, T
-  std::vector<bool> live_;                                                                // [op]
+  // By mask, is_causal, queries and keys; nullopt: the mask stays.
+  std::map<std::tuple<uint32_t, bool, int64_t, int64_t>, std::optional<ReplacedMask>> masks_;
+  std::vector<bool> live_;  // [op]
   std::unordered_map<std::string, ValueId> constants_;  // type and bytes -> constant of to_
   std::map<std::pair<ir::ConstantData, std::string>, ValueId> constants_of_bytes_;
 };

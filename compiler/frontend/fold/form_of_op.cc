@@ -25,48 +25,25 @@ Form form_of_element(DType dtype, double value) {
   return form::number(static_cast<int64_t>(value));
 }
 
-// The form of what is broadcast from one shape to another.
-Form broadcast(const Form& x, const Shape& from, const Shape& to) {
-  std::vector<Form> axes;
+// Of what is broadcast from one shape to another: extents of 1 are read at 0.
+std::vector<Form> broadcast_places(const Shape& from, const std::vector<Form>& at) {
+  std::vector<Form> places;
   for (size_t d = 0; d < from.size(); ++d)
-    axes.push_back(from[d] == 1 ? form::number(0) : form::axis(to.size() - from.size() + d, from[d]));
-  return form::substituted(x, axes);
+    places.push_back(from[d] == 1 ? form::number(0) : at[at.size() - from.size() + d]);
+  return places;
 }
-
-// Axes of extent 1 may come and go.
-Form reshaped(const Form& x, const Shape& from, const Shape& to) {
-  std::vector<Form> axes(from.size(), form::number(0));
-  size_t at = 0;
-  for (size_t d = 0; d < from.size(); ++d) {
-    if (from[d] == 1) continue;
-    while (at < to.size() && to[at] == 1) ++at;
-    if (at == to.size() || to[at] != from[d]) return x->is_number() || x->kind == FormNode::Kind::kReal ? x : nullptr;
-    axes[d] = form::axis(at, to[at]);
-    ++at;
-  }
-  return form::substituted(x, axes);
+std::vector<Form> axes_of(const Shape& shape) {
+  std::vector<Form> axes;
+  for (size_t d = 0; d < shape.size(); ++d) axes.push_back(form::axis(d, shape[d]));
+  return axes;
 }
-
+Form broadcast(const Form& x, const Shape& from, const Shape& to) {
+  return form::substituted(x, broadcast_places(from, axes_of(to)));
+}
 Form view(OpKind kind, const ir::Attrs& attrs, const Form& x, const Shape& from, const Shape& to) {
-  switch (kind) {
-    case OpKind::kReshape: return reshaped(x, from, to);
-    case OpKind::kExpand: return broadcast(x, from, to);
-    case OpKind::kPermute: {
-      const auto& dims = std::get<ir::PermuteAttrs>(attrs).dims;
-      std::vector<Form> axes(from.size());
-      for (size_t d = 0; d < dims.size(); ++d) axes[static_cast<size_t>(dims[d])] = form::axis(d, to[d]);
-      return form::substituted(x, axes);
-    }
-    case OpKind::kSlice: {
-      const auto& slice = std::get<ir::SliceAttrs>(attrs);
-      std::vector<Form> axes;
-      for (size_t d = 0; d < from.size(); ++d) axes.push_back(form::axis(d, to[d]));
-      const auto dim = static_cast<size_t>(slice.dim);
-      axes[dim] = form::sum(slice.start, {{slice.step, axes[dim]}});
-      return form::substituted(x, axes);
-    }
-    default: return x;  // detach, copy
-  }
+  if (x->is_number() || x->kind == FormNode::Kind::kReal) return x;
+  const std::optional<std::vector<Form>> places = viewed_places(kind, attrs, from, to, axes_of(to));
+  return places ? form::substituted(x, *places) : nullptr;
 }
 
 // An operator on each number of a selection of floats, and with each of another's.
@@ -101,6 +78,9 @@ Form on_integers(OpKind kind, const std::vector<Form>& x) {
     case OpKind::kMul:
       if (x[0]->is_number()) return form::sum(0, {{x[0]->number, x[1]}});
       return x[1]->is_number() ? form::sum(0, {{x[1]->number, x[0]}}) : nullptr;
+    case OpKind::kDiv: return x[1]->is_number() ? form::quotient(x[0], x[1]->number) : nullptr;
+    case OpKind::kMaximum: return form::select(form::not_negative(difference(0, 1, 0)), x[0], x[1]);
+    case OpKind::kMinimum: return form::select(form::not_negative(difference(0, 1, 0)), x[1], x[0]);
     case OpKind::kEq: return form::is_zero(difference(0, 1, 0));
     case OpKind::kNe: return form::negation(form::is_zero(difference(0, 1, 0)));
     case OpKind::kLe: return form::not_negative(difference(1, 0, 0));
@@ -179,27 +159,65 @@ Form form_of(OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTens
     const double value = std::get<ir::FillAttrs>(attrs).value;
     return form_of_element(to, to == DType::kF32 ? static_cast<double>(static_cast<float>(value)) : value);
   }
-  bool is_view = false;
-  for (OpKind of :
-       {OpKind::kReshape, OpKind::kPermute, OpKind::kExpand, OpKind::kSlice, OpKind::kDetach, OpKind::kCopy})
-    is_view = is_view || kind == of;
+  const bool views = is_view_or_copy(kind);
   const ir::AxisRule axes = ir::axis_rule(kind);
-  if (!is_view && axes != ir::AxisRule::kElement && axes != ir::AxisRule::kBroadcast) return nullptr;
+  if (!views && axes != ir::AxisRule::kElement && axes != ir::AxisRule::kBroadcast) return nullptr;
   std::vector<Form> x;
   for (const ConstantTensor& operand : operands) {
     Form form = form_of(operand);
-    if (form != nullptr && !is_view) form = broadcast(form, operand.type.shape, result.shape);
+    if (form != nullptr && !views) form = broadcast(form, operand.type.shape, result.shape);
     if (form == nullptr) return nullptr;
     x.push_back(std::move(form));
   }
   if (x.empty()) return nullptr;
-  const DType from = operands[0].type.dtype;
+  if (views) return view(kind, attrs, x[0], operands[0].type.shape, result.shape);
+  return form_of_elements(kind, attrs, x, operands[0].type.dtype, to);
+}
+
+bool is_view_or_copy(OpKind kind) {
+  for (OpKind view :
+       {OpKind::kReshape, OpKind::kPermute, OpKind::kExpand, OpKind::kSlice, OpKind::kDetach, OpKind::kCopy})
+    if (kind == view) return true;
+  return false;
+}
+
+std::optional<std::vector<Form>> viewed_places(OpKind kind, const ir::Attrs& attrs, const Shape& from, const Shape& to,
+                                               const std::vector<Form>& at) {
+  std::vector<Form> places(from.size(), form::number(0));
+  switch (kind) {
+    case OpKind::kExpand: return broadcast_places(from, at);
+    case OpKind::kReshape: {
+      size_t of_result = 0;
+      for (size_t d = 0; d < from.size(); ++d) {
+        if (from[d] == 1) continue;
+        while (of_result < to.size() && to[of_result] == 1) ++of_result;
+        if (of_result == to.size() || to[of_result] != from[d]) return std::nullopt;
+        places[d] = at[of_result++];
+      }
+      return places;
+    }
+    case OpKind::kPermute: {
+      const auto& dims = std::get<ir::PermuteAttrs>(attrs).dims;
+      for (size_t d = 0; d < dims.size(); ++d) places[static_cast<size_t>(dims[d])] = at[d];
+      return places;
+    }
+    case OpKind::kSlice: {
+      const auto& slice = std::get<ir::SliceAttrs>(attrs);
+      places = at;
+      const auto dim = static_cast<size_t>(slice.dim);
+      places[dim] = form::sum(slice.start, {{slice.step, at[dim]}});
+      return places;
+    }
+    default: return at;  // detach, copy
+  }
+}
+
+Form form_of_elements(OpKind kind, const ir::Attrs& attrs, const std::vector<Form>& x, DType from, DType to) {
   Form made;
-  if (is_view) made = view(kind, attrs, x[0], operands[0].type.shape, result.shape);
-  else if (kind == OpKind::kCast) made = cast(x[0], from, to);
+  if (kind == OpKind::kCast) made = cast(x[0], from, to);
   else if (kind == OpKind::kWhere) made = form::select(x[0], x[1], x[2]);
   else if (!is_float(from)) made = on_integers(kind, x);
-  else if (operands.size() <= 2) made = on_floats(kind, attrs, x, from);
+  else if (x.size() <= 2) made = on_floats(kind, attrs, x, from);
   return made != nullptr && holds(made, to) ? made : nullptr;
 }
 

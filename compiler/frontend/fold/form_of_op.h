@@ -1,9 +1,11 @@
 // The form of what an operator makes of constants.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "compiler/frontend/fold.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend {
 
@@ -14,5 +16,14 @@ Form form_of(const ConstantTensor& tensor);
 // The form of the one result of an operator whose operands passed type inference; null where it has none.
 Form form_of(ir::OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands,
              const ir::TensorType& result);
+
+// Operators whose result's elements are elements of their operand.
+bool is_view_or_copy(ir::OpKind kind);
+// The place in the operand of a view that each place of its result is: `at` has a form for each axis of the result, what
+// is returned one for each of the operand. nullopt where a reshape does more than to add and drop axes of extent 1.
+std::optional<std::vector<Form>> viewed_places(ir::OpKind kind, const ir::Attrs& attrs, const ir::Shape& from,
+                                               const ir::Shape& to, const std::vector<Form>& at);
+// An element of what an element-wise operator makes of these elements, of type `from` (what it reads first) to `to`.
+Form form_of_elements(ir::OpKind kind, const ir::Attrs& attrs, const std::vector<Form>& elements, DType from, DType to);
 
 }  // namespace piper::frontend

@@ -1,12 +1,14 @@
-#include "compiler/frontend/fold/form.h"
+#include "schemas/forms/form.h"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "schemas/base/check.h"
 
-namespace piper::frontend::form {
+namespace piper::form {
 namespace {
 
 using Kind = FormNode::Kind;
@@ -37,6 +39,7 @@ Form predicate(Kind kind, std::vector<Form> operands) {
   node.kind = kind;
   node.operands = std::move(operands);
   node.most = 1;
+  for (const Form& operand : node.operands) node.reads = node.reads || operand->reads;
   return std::make_shared<const FormNode>(std::move(node));
 }
 
@@ -54,6 +57,24 @@ Form of_two(const Form& p, bool zero, bool one) {
 // A form by itself as a sum of one term.
 std::vector<Term> terms_of(const Form& x) { return x->kind == Kind::kSum ? x->terms : std::vector<Term>{{1, x}}; }
 int64_t number_of(const Form& x) { return x->kind == Kind::kSum ? x->number : 0; }
+
+int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+
+// Sums of bounds are exact; beyond int64 those of what reads are its ends, and others are none.
+template <class F>
+std::optional<Bounds> bounds_of_sum(const FormNode& sum, const F& of_term) {
+  __extension__ using Wide = __int128;
+  constexpr Wide kMost = INT64_MAX, kLeast = INT64_MIN, kFar = kMost * kMost;
+  Wide least = sum.number, most = sum.number;
+  for (const Term& term : sum.terms) {
+    const Bounds b = of_term(term.form);
+    least = std::clamp<Wide>(least + Wide{term.factor} * (term.factor > 0 ? b.least : b.most), -kFar, kFar);
+    most = std::clamp<Wide>(most + Wide{term.factor} * (term.factor > 0 ? b.most : b.least), -kFar, kFar);
+  }
+  if (!sum.reads && (least < kLeast || most > kMost)) return std::nullopt;
+  return Bounds{static_cast<int64_t>(std::clamp(least, kLeast, kMost)),
+                static_cast<int64_t>(std::clamp(most, kLeast, kMost))};
+}
 
 bool same_terms(const Form& a, const Form& b) {
   const std::vector<Term> x = terms_of(a->operands[0]), y = terms_of(b->operands[0]);
@@ -112,14 +133,12 @@ Form sum(int64_t number_added, std::vector<Term> terms) {
     else if (__builtin_add_overflow(node.terms.back().factor, term.factor, &node.terms.back().factor)) return nullptr;
   }
   std::erase_if(node.terms, [](const Term& term) { return term.factor == 0; });
-  node.least = node.most = node.number;
-  for (const Term& term : node.terms) {
-    int64_t low = 0, high = 0;
-    if (__builtin_mul_overflow(term.factor, term.factor > 0 ? term.form->least : term.form->most, &low) ||
-        __builtin_mul_overflow(term.factor, term.factor > 0 ? term.form->most : term.form->least, &high) ||
-        __builtin_add_overflow(node.least, low, &node.least) || __builtin_add_overflow(node.most, high, &node.most))
-      return nullptr;
-  }
+  for (const Term& term : node.terms) node.reads = node.reads || term.form->reads;
+  const std::optional<Bounds> within =
+      bounds_of_sum(node, [](const Form& term) { return Bounds{term->least, term->most}; });
+  if (!within) return nullptr;
+  node.least = within->least;
+  node.most = within->most;
   if (node.number == 0 && node.terms.size() == 1 && node.terms[0].factor == 1) return node.terms[0].form;
   return std::make_shared<const FormNode>(std::move(node));
 }
@@ -198,18 +217,67 @@ Form select(const Form& p, const Form& then, const Form& otherwise) {
   node.operands = {p, then, otherwise};
   node.least = std::min(then->least, otherwise->least);
   node.most = std::max(then->most, otherwise->most);
+  for (const Form& operand : node.operands) node.reads = node.reads || operand->reads;
   return std::make_shared<const FormNode>(std::move(node));
 }
 
-Form substituted(const Form& x, const std::vector<Form>& axes) {
+Form quotient(const Form& x, int64_t divisor) {
+  if (x == nullptr || x->is_real() || divisor == 0 || divisor == INT64_MIN) return nullptr;
+  if (divisor < 0) return quotient(sum(0, {{-1, x}}), -divisor);
+  if (divisor == 1) return x;
+  // Multiples of the divisor stand in front.
+  std::vector<Term> whole, rest;
+  for (const Term& term : terms_of(x)) {
+    if (term.factor % divisor == 0) whole.push_back({term.factor / divisor, term.form});
+    else rest.push_back(term);
+  }
+  const int64_t whole_number = floor_of(number_of(x), divisor);
+  const Form remaining = sum(number_of(x) - whole_number * divisor, std::move(rest));
+  if (remaining == nullptr) return nullptr;
+  const int64_t least = floor_of(remaining->least, divisor), most = floor_of(remaining->most, divisor);
+  if (least == most) {
+    whole.push_back({least, number(1)});
+    return sum(whole_number, std::move(whole));
+  }
+  FormNode node;
+  node.kind = Kind::kQuotient;
+  const bool again =
+      remaining->kind == Kind::kQuotient && !__builtin_mul_overflow(divisor, remaining->number, &node.number);
+  if (!again) node.number = divisor;
+  node.operands = again ? remaining->operands : std::vector<Form>{remaining};
+  node.least = least;
+  node.most = most;
+  node.reads = remaining->reads;
+  whole.push_back({1, std::make_shared<const FormNode>(std::move(node))});
+  return sum(whole_number, std::move(whole));
+}
+
+Form read(size_t vector, const Form& place, bool is_truth) {
+  if (place == nullptr || place->is_real()) return nullptr;
+  FormNode node;
+  node.kind = Kind::kRead;
+  node.number = static_cast<int64_t>(vector);
+  node.operands = {place};
+  node.least = is_truth ? 0 : INT64_MIN;
+  node.most = is_truth ? 1 : INT64_MAX;
+  node.reads = true;
+  return std::make_shared<const FormNode>(std::move(node));
+}
+
+namespace {
+
+// The form with what `leaf` makes of each axis and each read, whose place is already made.
+template <class F>
+Form rebuilt(const Form& x, const F& leaf) {
   if (x == nullptr) return nullptr;
   std::vector<Form> operands;
-  for (const Form& operand : x->operands) operands.push_back(substituted(operand, axes));
+  for (const Form& operand : x->operands) operands.push_back(rebuilt(operand, leaf));
   switch (x->kind) {
-    case Kind::kAxis: return axes.at(static_cast<size_t>(x->number));
+    case Kind::kAxis: return leaf(x, nullptr);
+    case Kind::kRead: return leaf(x, operands[0]);
     case Kind::kSum: {
       std::vector<Term> terms;
-      for (const Term& term : x->terms) terms.push_back({term.factor, substituted(term.form, axes)});
+      for (const Term& term : x->terms) terms.push_back({term.factor, rebuilt(term.form, leaf)});
       return sum(x->number, std::move(terms));
     }
     case Kind::kNotNegative: return not_negative(operands[0]);
@@ -218,8 +286,67 @@ Form substituted(const Form& x, const std::vector<Form>& axes) {
     case Kind::kAll: return all(std::move(operands));
     case Kind::kSelect: return select(operands[0], operands[1], operands[2]);
     case Kind::kReal: return x;
+    case Kind::kQuotient: return quotient(operands[0], x->number);
   }
   return nullptr;
+}
+
+}  // namespace
+
+Form substituted(const Form& x, const std::vector<Form>& axes) {
+  return rebuilt(x, [&](const Form& leaf, const Form& place) -> Form {
+    if (leaf->kind == Kind::kRead) return read(static_cast<size_t>(leaf->number), place, leaf->is_predicate());
+    return axes.at(static_cast<size_t>(leaf->number));
+  });
+}
+
+Form renumbered(const Form& x, const std::vector<size_t>& numbers) {
+  return rebuilt(x, [&](const Form& leaf, const Form& place) -> Form {
+    if (leaf->kind == Kind::kAxis) return leaf;
+    return read(numbers.at(static_cast<size_t>(leaf->number)), place, leaf->is_predicate());
+  });
+}
+
+Bounds bounds(const Form& x, const std::vector<Bounds>& axes) {
+  const auto operand = [&](size_t i) { return bounds(x->operands[i], axes); };
+  switch (x->kind) {
+    case Kind::kAxis: return axes.at(static_cast<size_t>(x->number));
+    case Kind::kRead: return {x->least, x->most};
+    case Kind::kSum:
+      return bounds_of_sum(*x, [&](const Form& term) { return bounds(term, axes); })
+          .value_or(Bounds{INT64_MIN, INT64_MAX});
+    case Kind::kNotNegative: {
+      const Bounds b = operand(0);
+      return {b.least >= 0 ? 1 : 0, b.most >= 0 ? 1 : 0};
+    }
+    case Kind::kIsZero: {
+      const Bounds b = operand(0);
+      return {b.least == 0 && b.most == 0 ? 1 : 0, b.least <= 0 && b.most >= 0 ? 1 : 0};
+    }
+    case Kind::kNot: {
+      const Bounds b = operand(0);
+      return {1 - b.most, 1 - b.least};
+    }
+    case Kind::kAll: {
+      Bounds all{1, 1};
+      for (const Form& part : x->operands) {
+        const Bounds b = bounds(part, axes);
+        all = {std::min(all.least, b.least), std::min(all.most, b.most)};
+      }
+      return all;
+    }
+    case Kind::kSelect: {
+      const Bounds p = operand(0), a = operand(1), b = operand(2);
+      if (p.least == p.most) return p.least == 1 ? a : b;
+      return {std::min(a.least, b.least), std::max(a.most, b.most)};
+    }
+    case Kind::kQuotient: {
+      const Bounds b = operand(0);
+      return {floor_of(b.least, x->number), floor_of(b.most, x->number)};
+    }
+    case Kind::kReal: break;
+  }
+  return {};
 }
 
 bool equal(const Form& a, const Form& b) { return a != nullptr && b != nullptr && order(a, b) == 0; }
@@ -250,8 +377,10 @@ double value_at(const Form& x, const std::vector<int64_t>& place) {
                  : 0;
     case Kind::kSelect: return operand(0) != 0 ? operand(1) : operand(2);
     case Kind::kReal: return x->real;
+    case Kind::kQuotient: return std::floor(operand(0) / static_cast<double>(x->number));
+    case Kind::kRead: PIPER_CHECK(false, "a form that reads has no value of its own");
   }
   return 0;
 }
 
-}  // namespace piper::frontend::form
+}  // namespace piper::form
