@@ -1,5 +1,6 @@
 // Result types of matrix products, convolutions, rotary embeddings, attention and pooling.
 #include "compiler/ir/infer.h"
+#include "schemas/forms/attends.h"
 
 namespace piper::ir::infer {
 namespace {
