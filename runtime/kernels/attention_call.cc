@@ -42,6 +42,23 @@ at::Tensor mask_of(at::Tensor mask, const at::Tensor& q, const AttentionShape& a
   return mask;
 }
 
+std::optional<form::Attends> attends_of(const Call& call, const at::Tensor& vectors, const AttentionShape& a) {
+  const std::string text = call.attr_string_or_empty("attends");
+  if (text.empty()) return std::nullopt;
+  if (a.causal) refuse("`attends` beside `is_causal`");
+  int64_t number = 0, places = 0;
+  if (vectors.defined()) {
+    want_dtype(vectors, at::kLong, "the vectors that `attends` reads");
+    if (vectors.dim() != 4 || (vectors.size(0) != 1 && vectors.size(0) != a.batch) || vectors.size(1) != 1)
+      refuse("vectors of shape ", vectors.sizes());
+    number = vectors.size(2);
+    places = vectors.size(3);
+  }
+  Result<form::Attends> parsed = form::parse_attends(text, a.queries, a.keys, number, places);
+  if (!parsed.ok()) refuse("`attends`: ", parsed.error().message);
+  return std::move(parsed).value();
+}
+
 void want_statistics(const at::Tensor& lse, const AttentionShape& a, const char* what) {
   if (!lse.defined()) return;
   want_dtype(lse, at::kFloat, what);
@@ -52,7 +69,8 @@ void want_statistics(const at::Tensor& lse, const AttentionShape& a, const char*
 
 AttentionCall::AttentionCall(const Call& call)
     : q(call.in(0)), k(call.in(1)), v(call.in(2)), y(call.out(0)), lse(call.out(1)), shape(shape_of(call, q, k, v)) {
-  mask = mask_of(call.in(3), q, shape);
+  attends = attends_of(call, call.in(3), shape);
+  mask = attends ? call.in(3) : mask_of(call.in(3), q, shape);
   want_like(y, q, "the output");
   want_statistics(lse, shape, "output 1");
 }
@@ -68,7 +86,8 @@ AttentionBackwardCall::AttentionBackwardCall(const Call& call)
       dk(call.out(1)),
       dv(call.out(2)),
       shape(shape_of(call, q, k, v)) {
-  mask = mask_of(call.in(6), q, shape);
+  attends = attends_of(call, call.in(6), shape);
+  mask = attends ? call.in(6) : mask_of(call.in(6), q, shape);
   want_like(g, q, "the gradient");
   want_like(y, q, "the forward's output");
   want_statistics(lse, shape, "the row statistics");

@@ -85,6 +85,11 @@ std::string CallReader::attr_string(const char* name) const {
   if (const auto* value = std::get_if<std::string>(&attr(name))) return *value;
   refuse("attribute `", name, "` is not a string");
 }
+std::string CallReader::attr_string_or_empty(const char* name) const {
+  const bool is_there =
+      std::any_of(call_.attrs.begin(), call_.attrs.end(), [&](const auto& attr) { return attr.name == name; });
+  return is_there ? attr_string(name) : std::string();
+}
 std::vector<int64_t> CallReader::attr_ints(const char* name) const {
   if (const auto* value = std::get_if<std::vector<int64_t>>(&attr(name))) return *value;
   refuse("attribute `", name, "` is not a list of integers");

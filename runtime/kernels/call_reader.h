@@ -52,6 +52,7 @@ class CallReader {
   double attr_double(const char* name) const;
   bool attr_bool(const char* name) const;
   std::string attr_string(const char* name) const;
+  std::string attr_string_or_empty(const char* name) const;  // of one that may be absent
   std::vector<int64_t> attr_ints(const char* name) const;
 
  private:

@@ -14,13 +14,11 @@ std::vector<NamedAxis> axes_of(int64_t queries, int64_t keys) { return {{"q", qu
 
 // Whether every read is of a vector that there is, at a place that it has.
 bool reads_within(const Form& x, int64_t vectors, int64_t places) {
-  if (x->kind == Kind::kRead &&
-      (x->number >= vectors || x->operands[0]->least < 0 || x->operands[0]->most >= places))
+  if (x->kind == Kind::kRead && (x->number >= vectors || x->operands[0]->least < 0 || x->operands[0]->most >= places))
     return false;
   const auto within = [&](const Form& part) { return reads_within(part, vectors, places); };
   return std::all_of(x->operands.begin(), x->operands.end(), within) &&
-         std::all_of(x->terms.begin(), x->terms.end(),
-                     [&](const FormNode::Term& term) { return within(term.form); });
+         std::all_of(x->terms.begin(), x->terms.end(), [&](const FormNode::Term& term) { return within(term.form); });
 }
 
 // The parts that are all true where it attends.
@@ -41,9 +39,7 @@ std::string attends_text(const Form& where, int64_t queries, int64_t keys) {
 
 Result<Attends> parse_attends(std::string_view text, int64_t queries, int64_t keys, int64_t vectors, int64_t places) {
   PIPER_ASSIGN(const Form where, parse(text, axes_of(queries, keys)));
-  const auto fail = [&](const char* why) {
-    return Status::failure("", "'" + std::string(text) + "' " + why);
-  };
+  const auto fail = [&](const char* why) { return Status::failure("", "'" + std::string(text) + "' " + why); };
   if (!where->is_predicate()) return fail("is no predicate");
   if (!reads_within(where, vectors, places)) return fail("reads past its vectors");
   if (!program_of(where)) return fail("has too many parts");

@@ -39,7 +39,8 @@ Band band_of(const Attends& attends);
 // Whether it is nothing but its band.
 bool is_band(const Attends& attends);
 
-// The part of all pairs that kernels compute, 0 to 1: blocks that it leaves out count nothing, blocks that it cuts half.
+// The part of all pairs that kernels compute, 0 to 1: blocks that it leaves out count nothing, blocks that it cuts
+// half.
 double computed_share(const Attends& attends);
 
 }  // namespace piper::form

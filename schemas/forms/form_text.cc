@@ -54,7 +54,8 @@ class Printer {
       case Kind::kIsZero: return sum(p->operands[0]) + " = 0";
       case Kind::kNot:
         if (is_either(p)) return in_parentheses(p, true);
-        return "!" + (p->operands[0]->kind == Kind::kRead ? term(p->operands[0]) : "(" + predicate(p->operands[0]) + ")");
+        return "!" +
+               (p->operands[0]->kind == Kind::kRead ? term(p->operands[0]) : "(" + predicate(p->operands[0]) + ")");
       default: return sum(p);
     }
   }

@@ -50,8 +50,8 @@ class MaskWalk {
     const Form where = where_it_attends(form_of_value(mask, at));
     if (where == nullptr || form::depends_on(where, kBatch) || form::depends_on(where, kHead)) return std::nullopt;
     const Form none = form::number(0);
-    return finished(form::substituted(
-        where, {none, none, form::axis(0, scores_.queries), form::axis(1, scores_.keys)}));
+    return finished(
+        form::substituted(where, {none, none, form::axis(0, scores_.queries), form::axis(1, scores_.keys)}));
   }
 
  private:
@@ -105,8 +105,7 @@ class MaskWalk {
       else place = at[d];
     }
     vectors_.insert_or_assign(v.index, vector);
-    return form::read(v.index, place == nullptr ? form::number(0) : place,
-                      known_.graph.type(v).dtype == DType::kBool);
+    return form::read(v.index, place == nullptr ? form::number(0) : place, known_.graph.type(v).dtype == DType::kBool);
   }
 
   std::optional<AttentionMask> finished(const Form& where) const {

@@ -24,7 +24,7 @@ struct KnownValues {
 
 // A vector that the mask reads by the place of a query or a key.
 struct MaskVector {
-  ir::ValueId value;  // [.., places], axes of extent 1 anywhere; integers or truth values
+  ir::ValueId value;     // [.., places], axes of extent 1 anywhere; integers or truth values
   bool batched = false;  // its first axis that is longer than 1 is the batch
 };
 struct AttentionMask {

@@ -201,8 +201,8 @@ class Folder {
       if (form::equal(where, lower)) return ReplacedMask{true, {}, {}, 0, {}};
       // What one of the two decides alone is a row, or a column, and costs nothing as it is.
       if (form::depends_on(where, 0) && form::depends_on(where, 1) && form::program_of(where))
-        return ReplacedMask{false, form::attends_text(where, scores.queries, scores.keys), std::move(read->vectors),
-                            read->places, {}};
+        return ReplacedMask{
+            false, form::attends_text(where, scores.queries, scores.keys), std::move(read->vectors), read->places, {}};
     }
     const std::optional<ConstantTensor>& constant = known(mask);
     switch (constant ? recognise_mask(*constant, causal, scores.queries, scores.keys) : MaskPattern::kOther) {
@@ -378,7 +378,7 @@ class Folder {
   ir::CopyGraph copy_;
   // By mask, is_causal, queries and keys; nullopt: the mask stays.
   std::map<std::tuple<uint32_t, bool, int64_t, int64_t>, std::optional<ReplacedMask>> masks_;
-  std::vector<bool> live_;  // [op]
+  std::vector<bool> live_;                              // [op]
   std::unordered_map<std::string, ValueId> constants_;  // type and bytes -> constant of to_
   std::map<std::pair<ir::ConstantData, std::string>, ValueId> constants_of_bytes_;
 };

@@ -19,8 +19,9 @@ Form form_of(ir::OpKind kind, const ir::Attrs& attrs, const std::vector<Constant
 
 // Operators whose result's elements are elements of their operand.
 bool is_view_or_copy(ir::OpKind kind);
-// The place in the operand of a view that each place of its result is: `at` has a form for each axis of the result, what
-// is returned one for each of the operand. nullopt where a reshape does more than to add and drop axes of extent 1.
+// The place in the operand of a view that each place of its result is: `at` has a form for each axis of the result,
+// what is returned one for each of the operand. nullopt where a reshape does more than to add and drop axes of
+// extent 1.
 std::optional<std::vector<Form>> viewed_places(ir::OpKind kind, const ir::Attrs& attrs, const ir::Shape& from,
                                                const ir::Shape& to, const std::vector<Form>& at);
 // An element of what an element-wise operator makes of these elements, of type `from` (what it reads first) to `to`.
