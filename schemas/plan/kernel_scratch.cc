@@ -87,6 +87,16 @@ int64_t attention_bytes(const KernelInfo& info, const KernelCall& call, const Op
          threads * attention_tile_bytes(call.inputs[0].shape[2], call.inputs[key].shape[2], head_dim);
 }
 
+// Of attention by a predicate on CPU ranks: the mask of a block of queries, of all keys.
+int64_t attends_tile_bytes(const KernelInfo& info, const KernelCall& call) {
+  constexpr int64_t kQueries = 128, kElement = 8;
+  const size_t key = info.max_inputs > 4 ? 2 : 1;
+  const bool attends =
+      std::any_of(call.attrs.begin(), call.attrs.end(), [](const Attr& attr) { return attr.name == "attends"; });
+  if (!attends || call.inputs.size() <= key || call.inputs[key].shape.size() != 4) return 0;
+  return kQueries * call.inputs[key].shape[2] * kElement;
+}
+
 // Of LibTorch's attention on GPUs, beside copies of operands: keys and values written out for every head of queries,
 // and their gradients; of a backward of FlashAttention with the same bits in every run, a sum of the queries' gradients
 // in f32 for each of as many splits as fill the GPU, of which none has more multiprocessors than these.
@@ -136,9 +146,10 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
       return widths * 2 * operands + (widths * 16 * largest + weights * padded) * threads + kScratchSlack;
     }
     case Scratch::kAttention:
-      if (f32) return attention_bytes(info, call, mask, head_dim, threads) + kScratchSlack;
-      return 3 * operands + threads * attention_tile_bytes(768, 512, head_dim) + kScratchSlack +
-             (device == DeviceKind::kCuda ? attention_on_gpu_bytes(info, call) : 0);
+      if (f32)
+        return attention_bytes(info, call, mask, head_dim, threads) + attends_tile_bytes(info, call) + kScratchSlack;
+      return 3 * operands + attends_tile_bytes(info, call) + threads * attention_tile_bytes(768, 512, head_dim) +
+             kScratchSlack + (device == DeviceKind::kCuda ? attention_on_gpu_bytes(info, call) : 0);
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "schemas/forms/attends.h"
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
 
@@ -37,9 +38,18 @@ double moved_bytes(const KernelCall& call) {
   return bytes;
 }
 
-bool is_causal(const KernelCall& call) {
-  const bool* const value = find_attr<bool>(call, "is_causal");
-  return value != nullptr && *value;
+// The part of all pairs of queries and keys that attention computes; q is input `query`, k the next one.
+double computed_share(const KernelCall& call, size_t query) {
+  const bool* const causal = find_attr<bool>(call, "is_causal");
+  if (causal != nullptr && *causal) return 0.5;
+  const auto* const text = find_attr<std::string>(call, "attends");
+  const size_t mask = query == 0 ? 3 : 6;
+  if (text == nullptr || call.inputs[query].shape.size() != 4 || call.inputs[query + 1].shape.size() != 4) return 1;
+  const bool reads = call.inputs.size() > mask && call.inputs[mask].shape.size() == 4;
+  const auto attends =
+      form::parse_attends(*text, call.inputs[query].shape[2], call.inputs[query + 1].shape[2],
+                          reads ? call.inputs[mask].shape[2] : 0, reads ? call.inputs[mask].shape[3] : 0);
+  return attends.ok() ? form::computed_share(*attends) : 1;
 }
 
 // Of products of all elements; 0: the call is no product.
@@ -96,10 +106,10 @@ KernelWork kernel_work(const KernelCall& call, const RouterLoad& load) {
     work.flops = 2 * rows_of(call.inputs[0], load) * extent(call.inputs[0], 0) * extent(call.inputs[1], 0);
   } else if (call.kernel == "scaled_dot_product_attention") {
     work.kind = KernelKind::kAttention;
-    work.flops = 4 * count(call.inputs[0]) * extent(call.inputs[1], 1) * (is_causal(call) ? 0.5 : 1);
+    work.flops = 4 * count(call.inputs[0]) * extent(call.inputs[1], 1) * computed_share(call, 0);
   } else if (call.kernel == "scaled_dot_product_attention_backward") {
     work.kind = KernelKind::kAttention;
-    work.flops = 10 * count(call.inputs[1]) * extent(call.inputs[2], 1) * (is_causal(call) ? 0.5 : 1);
+    work.flops = 10 * count(call.inputs[1]) * extent(call.inputs[2], 1) * computed_share(call, 1);
   } else {
     work.flops = product_flops(call);
     if (work.flops > 0) work.kind = KernelKind::kProduct;

@@ -26,9 +26,10 @@ RouterLoad balanced_load(const plan::Bundle& bundle);
 // The part of an exchange's bytes that is rows; 1 where whole parts travel.
 double filled_part(const plan::RankPlan& plan, const plan::AllToAll& exchange, const RouterLoad& load);
 
-// Products: 2 M N K. Attention: two products of all queries with all keys, half of it where it is causal; its backward
-// five (Dao 2023, arXiv 2307.08691, section 3.1.2: the scores are computed again). Bytes: every operand once, stored
-// elements, what is added to twice; of a table that is looked up only the rows read.
+// Products: 2 M N K. Attention: two products of all queries with all keys, half of it where it is causal, the blocks
+// that a predicate leaves; its backward five (Dao 2023, arXiv 2307.08691, section 3.1.2: the scores are computed
+// again). Bytes: every operand once, stored elements, what is added to twice; of a table that is looked up only the
+// rows read.
 KernelWork kernel_work(const plan::KernelCall& call, const RouterLoad& load);
 
 }  // namespace piper::timeline
