@@ -8,6 +8,7 @@
 #include "compiler/frontend/fold/recognise_mask.h"
 #include "compiler/ir/infer.h"
 #include "compiler/ir/shapes.h"
+#include "schemas/forms/form_text.h"
 #include "tests/unit/constant_tensor.h"
 
 namespace piper::frontend {
@@ -166,6 +167,37 @@ TEST_CASE("a form is what the evaluator writes out") {
     forms += x.has_form() ? 1 : 0;
   }
   CHECK(forms > total * 3 / 4);  // NaN, products of two axes and floats of many values have none
+}
+
+TEST_CASE("the text of a form is parsed to the form") {
+  int64_t parsed = 0;
+  for (uint32_t seed = 0; seed < 4000; ++seed) {
+    Programs programs(seed);
+    programs.batch_ = 1;
+    programs.queries_ = 1 + programs.below(12);
+    programs.keys_ = 1 + programs.below(12);
+    const Both x = programs.viewed(programs.predicate(4));
+    if (!x.has_form()) continue;
+    const std::vector<int64_t>& shape = x.bytes.type.shape;
+    const std::vector<form::NamedAxis> axes{{"a", shape[0]}, {"b", shape[1]}, {"c", shape[2]}, {"d", shape[3]}};
+    const std::string text = form::to_text(x.form.form(), axes);
+    INFO(text);
+    const Result<Form> again = form::parse(text, axes);
+    REQUIRE(again.ok());
+    CHECK(form::equal(*again, x.form.form()));
+    ++parsed;
+  }
+  CHECK(parsed > 2000);
+}
+
+TEST_CASE("texts that are no forms are refused") {
+  const std::vector<form::NamedAxis> axes{{"q", 4}, {"k", 4}};
+  for (const char* text : {"", "q", "q >= 1", "q - k", "q - k >= 0 &", "q - k >= 0 extra", "r[q] = 0", "r0[q", "x >= 0",
+                           "floor(q / 0) = 0", "9223372036854775808 >= 0", "!(q - k >= 0", "if(q, k, k) >= 0"}) {
+    INFO(text);
+    const Result<Form> form = form::parse(text, axes);
+    CHECK((!form.ok() || !(*form)->is_predicate()));
+  }
 }
 
 TEST_CASE("a mask is recognised by its form as by its elements, or not at all") {

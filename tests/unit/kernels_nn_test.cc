@@ -24,20 +24,24 @@ struct Heads {
   int64_t batch, heads, key_heads, queries, keys, dim;
 };
 
-void check_attention(const Heads& h, const at::Tensor& mask, bool causal) {
+// `attends`: the predicate that the kernels have instead of the mask, and the vectors that it reads.
+void check_attention(const Heads& h, const at::Tensor& mask, bool causal, const std::string& attends = {},
+                     const at::Tensor& vectors = {}) {
   const double scale = 0.4;
-  const std::vector<Attr> attrs{{"is_causal", causal}, {"scale", scale}};
+  std::vector<Attr> attrs{{"is_causal", causal}, {"scale", scale}};
+  if (!attends.empty()) attrs.push_back({"attends", attends});
+  const at::Tensor& given = attends.empty() ? mask : vectors;
   const at::Tensor q = normal({h.batch, h.heads, h.queries, h.dim}), k = normal({h.batch, h.key_heads, h.keys, h.dim}),
                    v = normal({h.batch, h.key_heads, h.keys, h.dim}), g = normal(q.sizes());
   const auto forward = [=](const Tensors& t) { return attention(t[0], t[1], t[2], mask, causal, scale); };
-  check({"scaled_dot_product_attention", attrs, {q, k, v, mask}, [&](const Tensors& t) {
+  check({"scaled_dot_product_attention", attrs, {q, k, v, given}, [&](const Tensors& t) {
            return Tensors{forward(t), at::Tensor()};
          }});
   at::Tensor y = at::empty(q.sizes()), lse = at::empty({h.batch, h.heads, h.queries});
-  REQUIRE(run_kernel("scaled_dot_product_attention", {y, lse}, {q, k, v, mask}, attrs).ok());
+  REQUIRE(run_kernel("scaled_dot_product_attention", {y, lse}, {q, k, v, given}, attrs).ok());
   check({"scaled_dot_product_attention_backward",
          attrs,
-         {g, q, k, v, y, lse, mask},
+         {g, q, k, v, y, lse, given},
          [&](const Tensors& t) { return gradients(forward, {t[1], t[2], t[3]}, {0, 1, 2}, t[0]); },
          {false, false, false, false, false, true},
          {},
@@ -343,6 +347,30 @@ TEST_CASE_METHOD(Fixture, "attention equals softmax attention for masks, groups 
   at::Tensor none = at::ones({6, 6}, at::kBool);
   none.select(0, 2).fill_(false);
   check_attention({2, 4, 4, 6, 6, 8}, none, false);
+}
+
+TEST_CASE_METHOD(Fixture, "attention by a predicate equals attention by the mask that it says") {
+  const int64_t batch = 2;
+  for (const auto& [s, t] : {std::pair<int64_t, int64_t>{7, 7}, {300, 300}, {150, 260}}) {
+    const at::Tensor q = at::arange(s, at::kLong).view({1, 1, s, 1}), k = at::arange(t, at::kLong).view({1, 1, 1, t});
+    const Heads heads{batch, 4, 2, s, t, 16};
+    check_attention(heads, (k <= q).logical_and(k > q - 5), false, "q - k >= 0 & -q + k + 4 >= 0");
+    check_attention(heads, (k <= q).logical_or(k < 3), false, "(q - k >= 0 | -k + 2 >= 0)");
+    check_attention(heads, k.div(3, "floor") == q.div(3, "floor"), false, "floor(q / 3) - floor(k / 3) = 0");
+    // Query 1 attends to nothing.
+    check_attention(heads, (k <= q).logical_and(q != 1), false, "q - k >= 0 & !(q - 1 = 0)");
+    if (s != t) continue;
+    const at::Tensor numbers = at::randint(0, 3, {batch, 1, 2, s}, at::kLong);
+    const auto by_query = [&](int64_t i) { return numbers.select(2, i).view({batch, 1, s, 1}); };
+    const auto by_key = [&](int64_t i) { return numbers.select(2, i).view({batch, 1, 1, s}); };
+    check_attention(heads, (k <= q).logical_and(by_query(0) == by_key(0)), false, "q - k >= 0 & r0[q] - r0[k] = 0",
+                    numbers.narrow(2, 0, 1));
+    check_attention(heads, (by_key(1) <= by_query(0)).logical_and(k <= q), false, "q - k >= 0 & r0[q] - r1[k] >= 0",
+                    numbers);
+    const at::Tensor kept = (numbers.narrow(0, 0, 1).narrow(2, 0, 1) > 0);
+    check_attention(heads, kept.view({1, 1, 1, s}).logical_and(k <= q), false, "q - k >= 0 & t0[k]",
+                    kept.to(at::kLong));
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "attention gives a sample the same bits in every batch and on any number of threads") {
