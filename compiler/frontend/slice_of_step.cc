@@ -343,6 +343,10 @@ class Slicer {
     if (is_form_of_one_sample(part, all, *place)) return expanded_slice(b, v, *place);
     if (!all.is_of_bytes()) return cannot(prov, "it is too large");
     if (is_one_element(all)) return repeated(b, v, *place);
+    // How a mask is made has to stay, whether it is written out or not: the fold reads it off the operators.
+    const bool is_made = piece_.value(v).kind == ir::ValueKind::kOpResult;
+    if (is_made && place->each == 1 && part.type.dtype == DType::kBool && is_same_in_all_pieces(v))
+      return expanded_slice(b, v, *place);
     if (samples_agree(all, *place)) return expanded_row(b, v, *place);
     if (const std::optional<ir::Op> view = repeats_samples(v)) {
       PIPER_ASSIGN(const ValueId samples, sliced(view->operands[0], view->scope, view->prov));
