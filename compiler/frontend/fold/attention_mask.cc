@@ -63,6 +63,13 @@ class MaskWalk {
     const ir::TensorType& type = known_.graph.type(v);
     if (const std::optional<ConstantTensor>& constant = known_.constant(v))
       if (Form form = form_of(*constant); form != nullptr) return form::substituted(form, at);
+    // Two views of a vector are one vector.
+    if (const ir::Op* view = view_of(v)) {
+      const std::optional<Places> places =
+          viewed_places(view->kind, view->attrs, shape(view->operands[0]), type.shape, at);
+      if (places)
+        if (Form form = form_of_value(view->operands[0], *places); form != nullptr) return form;
+    }
     const bool of_query = depends(at, kQuery), of_key = depends(at, kKey);
     if (!(of_query && of_key) && type.dtype != DType::kF32 && type.dtype != DType::kF64)
       if (Form element = element_of_vector(v, at); element != nullptr) return element;
@@ -72,10 +79,6 @@ class MaskWalk {
 
   Form form_of_result(const ir::Op& op, const ir::TensorType& type, const Places& at) {
     if (op.phase != ir::Phase::kForward || op.results.size() != 1) return nullptr;
-    if (is_view_or_copy(op.kind)) {
-      const std::optional<Places> places = viewed_places(op.kind, op.attrs, shape(op.operands[0]), type.shape, at);
-      return places ? form_of_value(op.operands[0], *places) : nullptr;
-    }
     const ir::AxisRule rule = ir::axis_rule(op.kind);
     if (rule != ir::AxisRule::kElement && rule != ir::AxisRule::kBroadcast) return nullptr;
     std::vector<Form> operands;
@@ -89,6 +92,12 @@ class MaskWalk {
       if (operands.back() == nullptr) return nullptr;
     }
     return form_of_elements(op.kind, op.attrs, operands, known_.graph.type(op.operands[0]).dtype, type.dtype);
+  }
+
+  const ir::Op* view_of(ValueId v) const {
+    if (known_.graph.value(v).kind != ir::ValueKind::kOpResult) return nullptr;
+    const ir::Op& op = known_.graph.op(known_.graph.value(v).producer);
+    return op.phase == ir::Phase::kForward && is_view_or_copy(op.kind) ? &op : nullptr;
   }
 
   // An element of a value that is a vector for each sample, or one vector.
