@@ -4,6 +4,7 @@
 #include "compiler/frontend/fold/attention_mask.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -21,17 +22,22 @@ enum Axis : size_t { kBatch, kHead, kQuery, kKey };
 // Masks are made by a few dozen operators.
 constexpr int kMostVisits = 256;
 
-// Of a mask with such elements; null where another number than those of either is added to scores.
-Form where_it_attends(const Form& element) {
-  if (element == nullptr || !element->is_real()) return element;
+struct Attending {
+  Form where;            // null where another number than those two is added to scores
+  bool finitely = false;  // a query that attends nowhere by such numbers does so everywhere
+};
+// Of a mask with such elements.
+Attending where_it_attends(const Form& element) {
+  if (element == nullptr || !element->is_real()) return {element};
   const bool selects = element->kind == FormNode::Kind::kSelect;
   const auto always = [](const Form& x) { return x->kind == FormNode::Kind::kReal && x->real == 0; };
   const auto never = [](const Form& x) { return x->kind == FormNode::Kind::kReal && never_attends(x->real); };
-  if (always(element)) return form::number(1);
-  if (selects && always(element->operands[1]) && never(element->operands[2])) return element->operands[0];
-  if (selects && always(element->operands[2]) && never(element->operands[1]))
-    return form::negation(element->operands[0]);
-  return nullptr;
+  if (always(element)) return {form::number(1)};
+  if (!selects) return {};
+  const Form &p = element->operands[0], &then = element->operands[1], &otherwise = element->operands[2];
+  if (always(then) && never(otherwise)) return {p, std::isfinite(otherwise->real)};
+  if (always(otherwise) && never(then)) return {form::negation(p), std::isfinite(then->real)};
+  return {};
 }
 
 class MaskWalk {
@@ -47,14 +53,16 @@ class MaskWalk {
       const size_t axis = d + extents.size() - shape.size();
       at.push_back(shape[d] == 1 ? form::number(0) : form::axis(axis, extents[axis]));
     }
-    const Form where = where_it_attends(form_of_value(mask, at));
+    const auto [where, finitely] = where_it_attends(form_of_value(mask, at));
     if (where == nullptr || form::depends_on(where, kBatch) || form::depends_on(where, kHead)) return std::nullopt;
-    const Form none = form::number(0);
-    return finished(
-        form::substituted(where, {none, none, form::axis(0, scores_.queries), form::axis(1, scores_.keys)}));
+    const Form none = form::number(0), query = form::axis(0, scores_.queries);
+    if (finitely && !(scores_.queries <= scores_.keys && is_true(form::substituted(where, {none, none, query, query}))))
+      return std::nullopt;
+    return finished(form::substituted(where, {none, none, query, form::axis(1, scores_.keys)}));
   }
 
  private:
+  static bool is_true(const Form& x) { return x->is_number() && x->number == 1; }
   using Places = std::vector<Form>;  // one for each axis of a value: forms of the axes of the scores
 
   Form form_of_value(ValueId v, const Places& at) {

@@ -44,19 +44,69 @@ __device__ Computed<T> dot_with(const Computed<T>* row, const T* other, int64_t 
   return sum;
 }
 
+// Whether a query attends to a key of its band.
+__device__ bool attends(const AttendsProgram& program, int64_t sample, int64_t query, int64_t key) {
+  int64_t stack[form::kMostDepth];
+  int top = -1;
+  for (int i = 0; i < program.count; ++i) {
+    const form::Step& step = program.steps[i];
+    switch (step.kind) {
+      case form::StepKind::kNumber: stack[++top] = step.number; break;
+      case form::StepKind::kAxis: stack[++top] = step.number == 0 ? query : key; break;
+      case form::StepKind::kRead:
+        stack[top] =
+            program.vectors[sample * program.batch + step.number * program.vector + stack[top] * program.place];
+        break;
+      case form::StepKind::kAddTimes:
+        --top;
+        // Wraps as PyTorch's integers do.
+        stack[top] = static_cast<int64_t>(static_cast<uint64_t>(stack[top]) +
+                                          static_cast<uint64_t>(step.number) * static_cast<uint64_t>(stack[top + 1]));
+        break;
+      case form::StepKind::kQuotient:
+        stack[top] = stack[top] / step.number - (stack[top] % step.number < 0 ? 1 : 0);
+        break;
+      case form::StepKind::kNotNegative: stack[top] = stack[top] >= 0; break;
+      case form::StepKind::kIsZero:
+      case form::StepKind::kNot: stack[top] = stack[top] == 0; break;
+      case form::StepKind::kAnd:
+        --top;
+        stack[top] &= stack[top + 1];
+        break;
+      case form::StepKind::kSelect:
+        top -= 2;
+        stack[top] = stack[top] != 0 ? stack[top + 1] : stack[top + 2];
+        break;
+    }
+  }
+  return stack[0] != 0;
+}
+
 // The score of a query and a key from their product; -inf where the query may not attend to the key.
 template <class T>
 __device__ Computed<T> score(const Attention& a, Computed<T> product, int64_t sample, int64_t head, int64_t query,
                              int64_t key) {
   const Computed<T> value = product * static_cast<Computed<T>>(a.scale);
-  if (a.causal && key > query) return static_cast<Computed<T>>(-INFINITY);
+  if (key - query > a.high || key - query < a.low) return static_cast<Computed<T>>(-INFINITY);
+  if (a.attends.count > 0)
+    return attends(a.attends, sample, query, key) ? value : static_cast<Computed<T>>(-INFINITY);
   if (a.mask == nullptr) return value;
   const int64_t at = sample * a.mask_batch + head * a.mask_head + query * a.mask_query + key * a.mask_key;
   if (a.mask_is_bool) return static_cast<const bool*>(a.mask)[at] ? value : static_cast<Computed<T>>(-INFINITY);
   return value + widen(static_cast<const T*>(a.mask)[at]);
 }
-__device__ inline int64_t keys_of(const Attention& a, int64_t query) {
-  return a.causal && query + 1 < a.keys ? query + 1 : a.keys;
+// [first, last): the keys that a query may attend to, the queries that may attend to a key.
+struct Range {
+  int64_t first, last;
+};
+__device__ inline Range within(int64_t first, int64_t last, int64_t extent) {
+  return {first > 0 ? first : 0, last < extent ? last : extent};
+}
+__device__ inline Range keys_of(const Attention& a, int64_t query) {
+  return within(query + a.low, query + a.high + 1, a.keys);
+}
+__device__ inline Range queries_of(const Attention& a, int64_t key) {
+  return within(key - a.high, key - a.low + 1, a.queries);
 }
 
 // The warp's part of the dynamic shared memory: rows of head_dim elements.
@@ -73,16 +123,17 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(Attention a) {
   const int64_t index = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
   if (index >= a.batch * a.heads * a.queries) return;
   const Place at = place_of(index, a.heads, a.queries);
-  const int64_t key_head = at.head / (a.heads / a.key_heads), keys = keys_of(a, at.row);
+  const int64_t key_head = at.head / (a.heads / a.key_heads);
+  const Range keys = keys_of(a, at.row);
   C *const q = shared_rows<C>(memory, a.head_dim, 2), *const sums = q + a.head_dim;
   load_row<T>(q, row_of<const T>(a.q, at.sample, at.head, at.row), a.q.column, a.head_dim);
   for (int64_t d = lane; d < a.head_dim; d += kWarp) sums[d] = 0;
   __syncwarp();
   C top = static_cast<C>(-INFINITY), total = 0;
-  for (int64_t first = 0; first < keys; first += kWarp) {
+  for (int64_t first = keys.first; first < keys.last; first += kWarp) {
     const int64_t key = first + lane;
     C s = static_cast<C>(-INFINITY);
-    if (key < keys)
+    if (key < keys.last)
       s = score<T>(a, dot_with<T>(q, row_of<const T>(a.k, at.sample, key_head, key), a.k.column, a.head_dim), at.sample,
                    at.head, at.row, key);
     // A score that is no number is the largest, so that it stays in the sums.
@@ -93,7 +144,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(Attention a) {
     top = next;
     for (int64_t d = lane; d - lane < a.head_dim; d += kWarp) {
       C sum = d < a.head_dim ? sums[d] * shrink : C(0);
-      for (int k = 0; k < kWarp && first + k < keys; ++k) {
+      for (int k = 0; k < kWarp && first + k < keys.last; ++k) {
         const C weight = __shfl_sync(kAllLanes, p, k);
         if (d < a.head_dim)
           sum = fused(weight, widen(row_of<const T>(a.v, at.sample, key_head, first + k)[d * a.v.column]), sum);
@@ -124,15 +175,16 @@ __global__ void __launch_bounds__(kThreads) exact_lse_kernel(Attention a) {
   const int64_t index = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (index >= a.batch * a.heads * a.queries) return;
   const Place at = place_of(index, a.heads, a.queries);
-  const int64_t key_head = at.head / (a.heads / a.key_heads), keys = keys_of(a, at.row);
+  const int64_t key_head = at.head / (a.heads / a.key_heads);
+  const Range keys = keys_of(a, at.row);
   const auto score_of = [&](int64_t key) {
     const double product = dot(row_of<const double>(a.q, at.sample, at.head, at.row), a.q.column,
                                row_of<const double>(a.k, at.sample, key_head, key), a.k.column, a.head_dim);
     return score<double>(a, product, at.sample, at.head, at.row, key);
   };
   double top = -INFINITY, total = 0;
-  for (int64_t key = 0; key < keys; ++key) top = std::fmax(top, score_of(key));
-  for (int64_t key = 0; key < keys; ++key) total += probability(score_of(key), top);
+  for (int64_t key = keys.first; key < keys.last; ++key) top = std::fmax(top, score_of(key));
+  for (int64_t key = keys.first; key < keys.last; ++key) total += probability(score_of(key), top);
   a.exact_lse[index] = total == 0 ? top : top + std::log(total);
 }
 
@@ -145,7 +197,8 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
   const int64_t index = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
   if (index >= a.batch * a.heads * a.queries) return;
   const Place at = place_of(index, a.heads, a.queries);
-  const int64_t key_head = at.head / (a.heads / a.key_heads), keys = keys_of(a, at.row);
+  const int64_t key_head = at.head / (a.heads / a.key_heads);
+  const Range keys = keys_of(a, at.row);
   C *const q = shared_rows<C>(memory, a.head_dim, 3), *const g = q + a.head_dim, *const sums = g + a.head_dim;
   load_row<T>(q, row_of<const T>(a.q, at.sample, at.head, at.row), a.q.column, a.head_dim);
   load_row<T>(g, row_of<const T>(a.g, at.sample, at.head, at.row), a.g.column, a.head_dim);
@@ -153,17 +206,17 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
   __syncwarp();
   const C lse = saved_lse<T>(a, at.sample, at.head, at.row);
   const C through_y = dot_with<T>(g, row_of<const T>(a.y, at.sample, at.head, at.row), a.y.column, a.head_dim);
-  for (int64_t first = 0; first < keys; first += kWarp) {
+  for (int64_t first = keys.first; first < keys.last; first += kWarp) {
     const int64_t key = first + lane;
     C ds = 0;
-    if (key < keys) {
+    if (key < keys.last) {
       const C s = score<T>(a, dot_with<T>(q, row_of<const T>(a.k, at.sample, key_head, key), a.k.column, a.head_dim),
                            at.sample, at.head, at.row, key);
       const C dp = dot_with<T>(g, row_of<const T>(a.v, at.sample, key_head, key), a.v.column, a.head_dim);
       ds = probability(s, lse) * (dp - through_y) * static_cast<C>(a.scale);
     }
     for (int64_t d = lane; d - lane < a.head_dim; d += kWarp)
-      for (int k = 0; k < kWarp && first + k < keys; ++k) {
+      for (int k = 0; k < kWarp && first + k < keys.last; ++k) {
         const C weight = __shfl_sync(kAllLanes, ds, k);
         if (d < a.head_dim)
           sums[d] = fused(weight, widen(row_of<const T>(a.k, at.sample, key_head, first + k)[d * a.k.column]), sums[d]);
@@ -183,6 +236,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_gradient_kernel(Attent
   if (index >= a.batch * a.key_heads * a.keys) return;
   const Place at = place_of(index, a.key_heads, a.keys);
   const int64_t group = a.heads / a.key_heads;
+  const Range queries = queries_of(a, at.row);
   C *const k = shared_rows<C>(memory, a.head_dim, 4), *const v = k + a.head_dim, *const k_sums = v + a.head_dim,
            *const v_sums = k_sums + a.head_dim;
   load_row<T>(k, row_of<const T>(a.k, at.sample, at.head, at.row), a.k.column, a.head_dim);
@@ -190,10 +244,10 @@ __global__ void __launch_bounds__(kThreads) attention_key_gradient_kernel(Attent
   for (int64_t d = lane; d < a.head_dim; d += kWarp) k_sums[d] = v_sums[d] = 0;
   __syncwarp();
   for (int64_t head = at.head * group; head < (at.head + 1) * group; ++head)
-    for (int64_t first = a.causal ? at.row : 0; first < a.queries; first += kWarp) {
+    for (int64_t first = queries.first; first < queries.last; first += kWarp) {
       const int64_t query = first + lane;
       C p = 0, ds = 0;
-      if (query < a.queries) {
+      if (query < queries.last) {
         const T* g = row_of<const T>(a.g, at.sample, head, query);
         const C s = score<T>(a, dot_with<T>(k, row_of<const T>(a.q, at.sample, head, query), a.q.column, a.head_dim),
                              at.sample, head, query, at.row);
@@ -202,7 +256,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_gradient_kernel(Attent
         ds = p * (dot_with<T>(v, g, a.g.column, a.head_dim) - through_y) * static_cast<C>(a.scale);
       }
       for (int64_t d = lane; d - lane < a.head_dim; d += kWarp)
-        for (int i = 0; i < kWarp && first + i < a.queries; ++i) {
+        for (int i = 0; i < kWarp && first + i < queries.last; ++i) {
           const C of_key = __shfl_sync(kAllLanes, ds, i), of_value = __shfl_sync(kAllLanes, p, i);
           if (d >= a.head_dim) continue;
           k_sums[d] = fused(of_key, widen(row_of<const T>(a.q, at.sample, head, first + i)[d * a.q.column]), k_sums[d]);

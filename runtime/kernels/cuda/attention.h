@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "runtime/kernels/cuda/attends_program.h"
 #include "runtime/kernels/cuda/layout.h"
 #include "schemas/plan/dtype.h"
 
@@ -23,7 +24,9 @@ struct Heads {
 struct Attention {
   DType type = DType::kF32;
   int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, head_dim = 0;
-  bool causal = false;  // query i attends to keys 0..i
+  // low <= key - query <= high where a query may attend: causal attention has high = 0.
+  int64_t low = 0, high = 0;
+  AttendsProgram attends;  // which of those count
   double scale = 1;
   // [batch, heads, queries, keys], repeated by stride 0; added to the scores, or, of bool, which of them count.
   const void* mask = nullptr;

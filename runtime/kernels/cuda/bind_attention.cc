@@ -1,6 +1,9 @@
 // The binders of attention and its gradient.
+#include <algorithm>
+
 #include "runtime/kernels/cuda/attention.h"
 #include "runtime/kernels/cuda/bound_call.h"
+#include "schemas/forms/attends.h"
 
 namespace piper::kernels::cuda {
 namespace {
@@ -15,6 +18,30 @@ Heads like(const View& view, const View& other, const char* what) {
   want_same_dtype(view, other);
   return heads_of(view);
 }
+// What `attends` says, and the vectors that it reads.
+void take_attends(Attention& a, const std::string& text, const View& vectors) {
+  int64_t number = 0, places = 0;
+  if (vectors.defined) {
+    want_dtype(vectors, DType::kI64, "the vectors that `attends` reads");
+    if (vectors.rank() != 4 || (vectors.extent(0) != 1 && vectors.extent(0) != a.batch) || vectors.extent(1) != 1)
+      refuse("vectors of shape ", text_of(vectors.shape));
+    number = vectors.extent(2);
+    places = vectors.extent(3);
+    a.attends.vectors = reinterpret_cast<const int64_t*>(vectors.data);
+    a.attends.batch = vectors.extent(0) == 1 ? 0 : vectors.stride(0);
+    a.attends.vector = vectors.stride(2);
+    a.attends.place = vectors.stride(3);
+  }
+  const Result<form::Attends> parsed = form::parse_attends(text, a.queries, a.keys, number, places);
+  if (!parsed.ok()) refuse("`attends`: ", parsed.error().message);
+  const form::Band band = form::band_of(*parsed);
+  a.low = band.low;
+  a.high = band.high;
+  if (form::is_band(*parsed)) return;
+  const std::vector<form::Step> steps = *form::program_of(parsed->where);
+  std::copy(steps.begin(), steps.end(), a.attends.steps);
+  a.attends.count = static_cast<int>(steps.size());
+}
 Attention attention_of(const BoundCall& call, const View& q, const View& k, const View& v, const View& mask) {
   if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) refuse("q, k and v are not of rank 4");
   want_floating(q);
@@ -26,7 +53,9 @@ Attention attention_of(const BoundCall& call, const View& q, const View& k, cons
   a.queries = q.extent(2);
   a.keys = k.extent(2);
   a.head_dim = q.extent(3);
-  a.causal = call.attr_bool("is_causal");
+  const bool causal = call.attr_bool("is_causal");
+  a.low = -a.queries;
+  a.high = causal ? 0 : a.keys;
   a.scale = call.attr_double("scale");
   if (a.key_heads < 1 || a.heads % a.key_heads != 0) refuse(a.heads, " heads over ", a.key_heads, " key heads");
   if (a.head_dim * dtype_bytes(computed_as(a.type)) > kMostHeadBytes) refuse("heads of ", a.head_dim, " elements");
@@ -38,6 +67,11 @@ Attention attention_of(const BoundCall& call, const View& q, const View& k, cons
   a.q = heads_of(q);
   a.k = heads_of(k);
   a.v = heads_of(v);
+  if (const std::string text = call.attr_string_or_empty("attends"); !text.empty()) {
+    if (causal) refuse("`attends` beside `is_causal`");
+    take_attends(a, text, mask);
+    return a;
+  }
   if (!mask.defined) return a;
   a.mask_is_bool = mask.dtype == DType::kBool;
   if (!a.mask_is_bool) want_same_dtype(mask, q);
