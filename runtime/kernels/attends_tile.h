@@ -7,12 +7,13 @@
 #include "runtime/kernels/binding.h"
 #include "schemas/forms/attends.h"
 #include "schemas/forms/form_program.h"
+#include "schemas/plan/kernel_scratch.h"
 
 namespace piper::kernels {
 
 class AttendsTile {
  public:
-  static constexpr int64_t kQueries = 128;  // of a block
+  static constexpr int64_t kQueries = plan::kAttendsQueries;  // of a block
 
   // `vectors` i64 [batch or 1, 1, vectors, places], or undefined where nothing is read.
   AttendsTile(const form::Attends& attends, at::Tensor vectors);

@@ -87,14 +87,20 @@ int64_t attention_bytes(const KernelInfo& info, const KernelCall& call, const Op
          threads * attention_tile_bytes(call.inputs[0].shape[2], call.inputs[key].shape[2], head_dim);
 }
 
-// Of attention by a predicate on CPU ranks: the mask of a block of queries, of all keys.
-int64_t attends_tile_bytes(const KernelInfo& info, const KernelCall& call) {
-  constexpr int64_t kQueries = 128, kElement = 8;
-  const size_t key = info.max_inputs > 4 ? 2 : 1;
+// Of attention by a predicate: the mask of a block of queries, of all keys; on GPUs with the numbers that it is made of
+// and the sums of the keys' gradients in f32.
+int64_t attends_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind device) {
+  constexpr int64_t kElement = 8, kElementOnGpu = 40;
+  const bool backward = info.max_inputs > 4;
+  const size_t query = backward ? 1 : 0;
   const bool attends =
       std::any_of(call.attrs.begin(), call.attrs.end(), [](const Attr& attr) { return attr.name == "attends"; });
-  if (!attends || call.inputs.size() <= key || call.inputs[key].shape.size() != 4) return 0;
-  return kQueries * call.inputs[key].shape[2] * kElement;
+  if (!attends || call.inputs.size() <= query + 1) return 0;
+  const std::vector<int64_t>&q = call.inputs[query].shape, &k = call.inputs[query + 1].shape;
+  if (q.size() != 4 || k.size() != 4) return 0;
+  if (device == DeviceKind::kCpu) return kAttendsQueries * k[2] * kElement;
+  const int64_t sums = backward ? 2 * q[0] * q[1] * k[2] * q[3] * 4 : 0;
+  return q[0] * attends_queries_on_gpu(q[0], k[2]) * k[2] * kElementOnGpu + sums;
 }
 
 // Of LibTorch's attention on GPUs, beside copies of operands: keys and values written out for every head of queries,
@@ -114,6 +120,11 @@ int64_t attention_on_gpu_bytes(const KernelInfo& info, const KernelCall& call) {
 }
 
 }  // namespace
+
+int64_t attends_queries_on_gpu(int64_t batch, int64_t keys) {
+  constexpr int64_t kLeast = 128, kMost = 1024, kElements = int64_t{1} << 22;  // rows begin at packs of any type
+  return std::clamp(kElements / std::max<int64_t>(batch * keys, 1) / kLeast * kLeast, kLeast, kMost);
+}
 
 int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind device, int threads) {
   int64_t operands = 0, largest = 0, head_dim = 0;
@@ -147,8 +158,8 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
     }
     case Scratch::kAttention:
       if (f32)
-        return attention_bytes(info, call, mask, head_dim, threads) + attends_tile_bytes(info, call) + kScratchSlack;
-      return 3 * operands + attends_tile_bytes(info, call) + threads * attention_tile_bytes(768, 512, head_dim) +
+        return attention_bytes(info, call, mask, head_dim, threads) + attends_bytes(info, call, device) + kScratchSlack;
+      return 3 * operands + attends_bytes(info, call, device) + threads * attention_tile_bytes(768, 512, head_dim) +
              kScratchSlack + (device == DeviceKind::kCuda ? attention_on_gpu_bytes(info, call) : 0);
   }
   return 0;

@@ -74,11 +74,13 @@ struct Shape {
   int64_t head_dim = 64;
   bool mask = false, causal = false;
   int64_t heads = 4, key_heads = 4, queries = 128, keys = 128;
+  const char* attends = "";
 };
 std::string row_of(const Shape& shape, bool backward, const AttentionTraits& traits = kH100) {
   plan::KernelCall call;
   call.kernel = backward ? "scaled_dot_product_attention_backward" : "scaled_dot_product_attention";
   call.attrs = {{"is_causal", shape.causal}, {"scale", 0.125}};
+  if (*shape.attends != '\0') call.attrs.push_back({"attends", std::string(shape.attends)});
   const auto operand = [](DType type, Ints extents) {
     plan::Operand o;
     o.slot = 0;
@@ -146,6 +148,26 @@ TEST_CASE("each type, head and mask of attention has a kernel of a library where
   }
 }
 
+TEST_CASE("each type of a predicate of attention has a kernel") {
+  struct Line {
+    const char *attends, *half, *f32;
+  };
+  const Line lines[] = {
+      {"q - k >= 0 & -q + k + 7 >= 0", "flash", "efficient"},
+      {"-q + k + 7 >= 0", "flash", "efficient"},
+      {"q - k - 1 >= 0", "efficient", "efficient"},  // the first query attends to nothing
+      {"floor(q / 8) - floor(k / 8) = 0", "efficient", "efficient"},
+      {"q - k >= 0 & !(q - 3 = 0)", "efficient", "efficient"},
+  };
+  for (const Line& line : lines) {
+    INFO(line.attends);
+    CHECK(rows_of({DType::kBF16, 64, false, false, 4, 4, 128, 128, line.attends}) == line.half);
+    CHECK(rows_of({DType::kF32, 64, false, false, 4, 4, 128, 128, line.attends}) == line.f32);
+    CHECK(rows_of({DType::kF64, 64, false, false, 4, 4, 128, 128, line.attends}) == "own");
+    CHECK(rows_of({DType::kBF16, 64, false, false, 4, 4, 128, 256, line.attends}) == "efficient");
+  }
+}
+
 TEST_CASE("GPUs differ in what they have") {
   const Shape wide{DType::kBF16, 256};
   CHECK(rows_of({}, {8, 0}) == "flash");
@@ -172,7 +194,7 @@ TEST_CASE("a row that is asked for is tried first") {
   unsetenv("PIPER_GPU_ATTENTION");
 }
 
-// Behind the cases of the CPU's attention, which kernels_nn_test.cc has.
+// After the cases of the CPU's attention, which kernels_nn_test.cc has.
 TEST_CASE("the cases were served by the libraries' kernels") {
   LibraryAttention& attention = AttentionSubject::instance().attention();
   const at::Tensor q = at::randn({1, 2, 5, 8}), lse = at::empty({1, 2, 5}), y = at::empty(q.sizes());

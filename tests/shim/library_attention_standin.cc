@@ -105,6 +105,42 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_backward(const at::Tensor& 
   return {result.q, result.k, result.v};
 }
 
+// A band as a bias: low <= key - query <= high.
+at::Tensor window_of(const at::Tensor& q, const at::Tensor& k, std::optional<c10::SymInt> left,
+                     std::optional<c10::SymInt> right) {
+  TORCH_CHECK(left && right && *left >= 0 && *right >= 0 && q.size(1) == k.size(1), "a window of no band");
+  const at::Tensor away = at::arange(k.size(1)).unsqueeze(0) - at::arange(q.size(1)).unsqueeze(1);
+  const at::Tensor attends = away.ge(-left->expect_int()).logical_and(away.le(right->expect_int()));
+  return at::zeros(attends.sizes(), at::kDouble).masked_fill(attends.logical_not(), -kInfinity);
+}
+at::Tensor heads_first(const at::Tensor& t) { return t.transpose(1, 2); }
+
+// Of rows of all heads, [B, S, H, D].
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> flash_of_window(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& of_queries,
+    const std::optional<at::Tensor>& of_keys, c10::SymInt queries, c10::SymInt keys, double, bool causal, bool,
+    std::optional<double> scale, std::optional<c10::SymInt> left, std::optional<c10::SymInt> right,
+    const std::optional<at::Tensor>&, const std::optional<at::Tensor>&, const std::optional<at::Tensor>&,
+    std::optional<int64_t>) {
+  want_flash(heads_first(q), heads_first(k), heads_first(v), 256, causal);
+  TORCH_CHECK(!causal && !of_queries && !of_keys && queries == q.size(1) && keys == k.size(1), "not modelled");
+  const Forward result =
+      forward(heads_first(q), heads_first(k), heads_first(v), window_of(q, k, left, right), false, scale_of(q, scale));
+  return {heads_first(result.y), result.lse, {}, {}, {}};
+}
+std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_of_window_backward(
+    const at::Tensor& g, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& y,
+    const at::Tensor& lse, const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt, double, bool causal,
+    const at::Tensor&, const at::Tensor&, std::optional<double> scale, std::optional<c10::SymInt> left,
+    std::optional<c10::SymInt> right) {
+  want_same_bits();
+  want_flash(heads_first(q), heads_first(k), heads_first(v), 256, causal);
+  TORCH_CHECK(lse.is_contiguous() && lse.size(2) == q.size(1), "statistics of ", lse.sizes());
+  const Gradients result = backward(heads_first(g), heads_first(q), heads_first(k), heads_first(v),
+                                    window_of(q, k, left, right), heads_first(y), lse, causal, scale_of(q, scale));
+  return {heads_first(result.q), heads_first(result.k), heads_first(result.v)};
+}
+
 FlashResult cudnn(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& bias,
                   bool statistics, double, bool causal, bool, std::optional<double> scale) {
   want_flash(q, k, v, 128, causal);
@@ -160,6 +196,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
 TORCH_LIBRARY_IMPL(aten, CPU, library) {
   library.impl("_scaled_dot_product_flash_attention", &flash);
   library.impl("_scaled_dot_product_flash_attention_backward", &flash_backward);
+  library.impl("_flash_attention_forward", &flash_of_window);
+  library.impl("_flash_attention_backward", &flash_of_window_backward);
   library.impl("_scaled_dot_product_cudnn_attention", &cudnn);
   library.impl("_scaled_dot_product_efficient_attention", &efficient);
   library.impl("_scaled_dot_product_efficient_attention_backward", &efficient_backward);

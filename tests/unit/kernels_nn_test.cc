@@ -351,7 +351,7 @@ TEST_CASE_METHOD(Fixture, "attention equals softmax attention for masks, groups 
 
 TEST_CASE_METHOD(Fixture, "attention by a predicate equals attention by the mask that it says") {
   const int64_t batch = 2;
-  for (const auto& [s, t] : {std::pair<int64_t, int64_t>{7, 7}, {300, 300}, {150, 260}}) {
+  for (const auto& [s, t] : {std::pair<int64_t, int64_t>{7, 7}, {300, 300}, {150, 260}, {1100, 40}}) {
     const at::Tensor q = at::arange(s, at::kLong).view({1, 1, s, 1}), k = at::arange(t, at::kLong).view({1, 1, 1, t});
     const Heads heads{batch, 4, 2, s, t, 16};
     check_attention(heads, (k <= q).logical_and(k > q - 5), false, "q - k >= 0 & -q + k + 4 >= 0");
@@ -359,17 +359,23 @@ TEST_CASE_METHOD(Fixture, "attention by a predicate equals attention by the mask
     check_attention(heads, k.div(3, "floor") == q.div(3, "floor"), false, "floor(q / 3) - floor(k / 3) = 0");
     // Query 1 attends to nothing.
     check_attention(heads, (k <= q).logical_and(q != 1), false, "q - k >= 0 & !(q - 1 = 0)");
-    if (s != t) continue;
-    const at::Tensor numbers = at::randint(0, 3, {batch, 1, 2, s}, at::kLong);
-    const auto by_query = [&](int64_t i) { return numbers.select(2, i).view({batch, 1, s, 1}); };
-    const auto by_key = [&](int64_t i) { return numbers.select(2, i).view({batch, 1, 1, s}); };
+    const at::Tensor numbers = at::randint(0, 3, {batch, 1, 2, std::max(s, t)}, at::kLong);
+    numbers.select(2, 1).clamp_(0, 1);
+    const auto by_query = [&](int64_t i) { return numbers.select(2, i).narrow(2, 0, s).view({batch, 1, s, 1}); };
+    const auto by_key = [&](int64_t i) { return numbers.select(2, i).narrow(2, 0, t).view({batch, 1, 1, t}); };
     check_attention(heads, (k <= q).logical_and(by_query(0) == by_key(0)), false, "q - k >= 0 & r0[q] - r0[k] = 0",
                     numbers.narrow(2, 0, 1));
     check_attention(heads, (by_key(1) <= by_query(0)).logical_and(k <= q), false, "q - k >= 0 & r0[q] - r1[k] >= 0",
                     numbers);
+    // At a place that a vector says.
+    const at::Tensor twice = by_query(0).add(1).mul(2).expand({batch, 1, s, 1}), first = numbers.select(2, 0);
+    const at::Tensor of_query = first.gather(2, by_query(1).view({batch, 1, s})).view({batch, 1, s, 1});
+    check_attention(heads, (k <= q).logical_and(of_query == by_key(0)), false, "q - k >= 0 & r0[t1[q]] - r0[k] = 0",
+                    numbers);
+    check_attention(heads, (k <= q).logical_and(at::where(k < 2, q, k * 0) <= twice), false,
+                    "q - k >= 0 & 2*r0[q] - if(-k + 1 >= 0, q, 0) + 2 >= 0", numbers.narrow(2, 0, 1));
     const at::Tensor kept = (numbers.narrow(0, 0, 1).narrow(2, 0, 1) > 0);
-    check_attention(heads, kept.view({1, 1, 1, s}).logical_and(k <= q), false, "q - k >= 0 & t0[k]",
-                    kept.to(at::kLong));
+    check_attention(heads, kept.narrow(3, 0, t).logical_and(k <= q), false, "q - k >= 0 & t0[k]", kept.to(at::kLong));
   }
 }
 

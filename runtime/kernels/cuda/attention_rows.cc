@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/kernels/call_reader.h"
+#include "schemas/forms/attends.h"
 
 namespace piper::kernels::cuda {
 
@@ -12,6 +13,9 @@ namespace {
 
 constexpr const char* kForward = "scaled_dot_product_attention";
 constexpr const char* kBackward = "scaled_dot_product_attention_backward";
+
+// Of calls with the attribute `attends`.
+enum class Predicates : uint8_t { kNone, kBands, kAll };
 
 // What a row takes. Heads of any width are padded to what a kernel reads at once (library_attention.cc).
 struct Served {
@@ -21,17 +25,34 @@ struct Served {
   bool uneven_causal;          // as plans have it: query i attends to keys 0..i, however many there are
   int64_t most_head_dim;       // 0: any
   bool backward;
+  Predicates predicates;
 };
 constexpr std::array kServed = {
-    Served{AttentionRow::kCudnn, 9, false, false, false, false, 128, false},
-    Served{AttentionRow::kFlash, 8, false, false, true, false, 256, true},
-    Served{AttentionRow::kEfficient, 8, true, true, true, true, 0, true},
+    Served{AttentionRow::kCudnn, 9, false, false, false, false, 128, false, Predicates::kNone},
+    Served{AttentionRow::kFlash, 8, false, false, true, false, 256, true, Predicates::kBands},
+    Served{AttentionRow::kEfficient, 8, true, true, true, true, 0, true, Predicates::kAll},
 };
 
 bool is_causal(const plan::KernelCall& call) {
   for (const plan::Attr& attr : call.attrs)
     if (attr.name == "is_causal") return !(attr.value == plan::AttrValue(false));
   return false;
+}
+
+// Empty: a mask says where queries attend, or nothing does.
+std::string attends_of(const plan::KernelCall& call) {
+  for (const plan::Attr& attr : call.attrs)
+    if (attr.name == "attends") return std::get<std::string>(attr.value);
+  return {};
+}
+
+// Whether a band says where queries attend, each to the key of its own place among others, as many keys as queries.
+bool is_band(const std::string& text, const plan::Operand& q, const plan::Operand& k, const plan::Operand* vectors) {
+  if (vectors != nullptr || q.shape[2] != k.shape[2]) return false;
+  const Result<form::Attends> attends = form::parse_attends(text, q.shape[2], k.shape[2], 0, 0);
+  if (!attends.ok() || !form::is_band(*attends)) return false;
+  const form::Band band = form::band_of(*attends);
+  return band.low <= 0 && band.high >= 0;
 }
 
 // The backward of wide heads wants the shared memory of data centres' GPUs.
@@ -52,8 +73,15 @@ bool serves(const Served& served, const plan::KernelCall& call, const std::vecto
     for (const int64_t extent : inputs[i].operand->shape)
       if (extent < 1) return false;
   }
-  if (inputs.size() > mask && is_present(inputs[mask]) && !served.masks) return false;
+  const bool has_mask = inputs.size() > mask && is_present(inputs[mask]);
   const plan::Operand &q = *inputs[first].operand, &k = *inputs[first + 1].operand;
+  if (const std::string attends = attends_of(call); !attends.empty()) {
+    if (served.predicates == Predicates::kNone) return false;
+    if (served.predicates == Predicates::kBands && !is_band(attends, q, k, has_mask ? inputs[mask].operand : nullptr))
+      return false;
+  } else if (has_mask && !served.masks) {
+    return false;
+  }
   if (k.shape[1] != q.shape[1] && !served.key_heads) return false;
   if (is_causal(call) && q.shape[2] != k.shape[2] && !served.uneven_causal) return false;
   constexpr int64_t kMostForAnyBackward = 192;

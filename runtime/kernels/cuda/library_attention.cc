@@ -1,5 +1,7 @@
 #include "runtime/kernels/cuda/library_attention.h"
 
+#include <ATen/ops/_flash_attention_backward.h>
+#include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention_backward.h>
@@ -13,6 +15,7 @@
 #include <tuple>
 
 #include "runtime/kernels/attention_call.h"
+#include "runtime/kernels/cuda/attends_bias.h"
 
 namespace piper::kernels::cuda {
 namespace {
@@ -113,8 +116,23 @@ std::unique_ptr<PreparedKernel> bind_cudnn(const Call& call) {
   });
 }
 
+at::Tensor rows_first(const at::Tensor& t) { return t.transpose(1, 2); }
+
+// Of a band, as FlashAttention's window.
+std::unique_ptr<PreparedKernel> bind_flash_window(const Call& call, const AttentionCall& c) {
+  return make_kernel(call, [c, band = form::band_of(*c.attends)] {
+    const AttentionShape& s = c.shape;
+    const auto result = at::_flash_attention_forward(rows_first(packed(c.q)), rows_first(packed(c.k)),
+                                                     rows_first(packed(c.v)), std::nullopt, std::nullopt, s.queries,
+                                                     s.keys, 0.0, false, false, s.scale, -band.low, band.high);
+    c.y.copy_(rows_first(std::get<0>(result)).narrow(3, 0, s.head_dim));
+    if (c.lse.defined()) c.lse.copy_(std::get<1>(result));
+  });
+}
+
 std::unique_ptr<PreparedKernel> bind_flash(const Call& call) {
   const AttentionCall c(call);
+  if (c.attends) return bind_flash_window(call, c);
   return make_kernel(call, [c] {
     const AttentionShape& s = c.shape;
     const auto result =
@@ -124,8 +142,47 @@ std::unique_ptr<PreparedKernel> bind_flash(const Call& call) {
   });
 }
 
+// The shape of a block's attention: every query and key of it, and what the predicate says is the bias.
+AttentionShape shape_of(const AttendsBlock& block, const AttentionShape& s) {
+  AttentionShape of_block = s;
+  of_block.queries = block.queries;
+  of_block.keys = block.keys;
+  return of_block;
+}
+at::Tensor queries_of(const AttendsBlock& block, const at::Tensor& t) {
+  return t.narrow(2, block.query, block.queries);
+}
+at::Tensor keys_of(const AttendsBlock& block, const at::Tensor& t) { return t.narrow(2, block.key, block.keys); }
+at::Tensor by_query(const at::Tensor& attends) { return attends.defined() ? attends.squeeze(3) : attends; }
+
+// Calls f(block, its shape, its bias) for each block of a call by a predicate.
+template <class Call, class F>
+void for_each_block(const Call& c, const std::vector<form::Step>& steps, const F& f) {
+  for (const AttendsBlock& block : blocks_of(*c.attends, c.shape.batch)) {
+    const AttentionShape shape = shape_of(block, c.shape);
+    f(block, shape, bias_of(attends_in(block, steps, c.mask, c.q.device()), c.q, shape));
+  }
+}
+
+std::unique_ptr<PreparedKernel> bind_efficient_by_blocks(const Call& call, const AttentionCall& c) {
+  return make_kernel(call, [c, steps = *form::program_of(c.attends->where)] {
+    const AttentionShape& s = c.shape;
+    const at::Tensor q = packed(c.q), k = for_each_head(c.k, s), v = for_each_head(c.v, s);
+    for_each_block(c, steps, [&](const AttendsBlock& block, const AttentionShape& of_block, const Bias& bias) {
+      const auto result =
+          at::_scaled_dot_product_efficient_attention(queries_of(block, q), keys_of(block, k), keys_of(block, v),
+                                                      bias.values, c.lse.defined(), 0.0, false, s.scale);
+      store(queries_of(block, c.y), std::get<0>(result).narrow(3, 0, s.head_dim), bias.attends, 0);
+      if (c.lse.defined())
+        store(queries_of(block, c.lse), std::get<1>(result).narrow(2, 0, of_block.queries), by_query(bias.attends),
+              -kInfinity);
+    });
+  });
+}
+
 std::unique_ptr<PreparedKernel> bind_efficient(const Call& call) {
   const AttentionCall c(call);
+  if (c.attends) return bind_efficient_by_blocks(call, c);
   return make_kernel(call, [c] {
     const AttentionShape& s = c.shape;
     const Bias bias = bias_of(c.mask, c.q, s);
@@ -134,14 +191,30 @@ std::unique_ptr<PreparedKernel> bind_efficient(const Call& call) {
                                                     bias.values, c.lse.defined(), 0.0, s.causal, s.scale);
     store(c.y, std::get<0>(result).narrow(3, 0, s.head_dim), bias.attends, 0);
     // Of as many rows as blocks have.
-    if (c.lse.defined())
-      store(c.lse, std::get<1>(result).narrow(2, 0, s.queries),
-            bias.attends.defined() ? bias.attends.squeeze(3) : at::Tensor(), -kInfinity);
+    if (c.lse.defined()) store(c.lse, std::get<1>(result).narrow(2, 0, s.queries), by_query(bias.attends), -kInfinity);
+  });
+}
+
+std::unique_ptr<PreparedKernel> bind_flash_window_backward(const Call& call, const AttentionBackwardCall& c) {
+  return make_same_bits_kernel(call, [c, band = form::band_of(*c.attends)] {
+    const AttentionShape& s = c.shape;
+    const at::Tensor none = scratch({2}, at::kLong, c.q);
+    const auto [dq, dk, dv] =
+        at::_flash_attention_backward(rows_first(packed(c.g)), rows_first(packed(c.q)), rows_first(packed(c.k)),
+                                      rows_first(packed(c.v)), rows_first(packed(c.y)), dense(c.lse), {}, {}, s.queries,
+                                      s.keys, 0.0, false, none, none, s.scale, -band.low, band.high);
+    const auto give = [&](const at::Tensor& out, const at::Tensor& gradient) {
+      if (out.defined()) out.copy_(rows_first(gradient).narrow(3, 0, s.head_dim));
+    };
+    give(c.dq, dq);
+    give(c.dk, dk);
+    give(c.dv, dv);
   });
 }
 
 std::unique_ptr<PreparedKernel> bind_flash_backward(const Call& call) {
   const AttentionBackwardCall c(call);
+  if (c.attends) return bind_flash_window_backward(call, c);
   return make_same_bits_kernel(call, [c] {
     const AttentionShape& s = c.shape;
     // Places of the generator, which nothing reads without dropout.
@@ -155,18 +228,48 @@ std::unique_ptr<PreparedKernel> bind_flash_backward(const Call& call) {
   });
 }
 
+// The saved statistics as the kernel reads them, as many rows at once.
+at::Tensor read_statistics(const at::Tensor& saved, const AttentionShape& s, const at::Tensor& attends) {
+  constexpr int64_t kRows = 32;
+  // exp(score - infinity) is 0: of rows that are none, and of queries that attend to nothing.
+  const at::Tensor lse = scratch({s.batch, s.heads, rounded_up(s.queries, kRows)}, at::kFloat, saved);
+  lse.fill_(kInfinity);
+  store(lse.narrow(2, 0, s.queries), saved, by_query(attends), kInfinity);
+  return lse;
+}
+
+std::unique_ptr<PreparedKernel> bind_efficient_backward_by_blocks(const Call& call, const AttentionBackwardCall& c) {
+  return make_same_bits_kernel(call, [c, steps = *form::program_of(c.attends->where)] {
+    const AttentionShape& s = c.shape;
+    const at::Tensor q = packed(c.q), k = for_each_head(c.k, s), v = for_each_head(c.v, s),
+                     none = scratch({}, at::kLong, c.q);
+    // Blocks add to the gradients of keys, in their order.
+    const at::Tensor k_sums = scratch(k.sizes(), at::kFloat, k), v_sums = scratch(v.sizes(), at::kFloat, v);
+    k_sums.zero_();
+    v_sums.zero_();
+    for_each_block(c, steps, [&](const AttendsBlock& block, const AttentionShape& of_block, const Bias& bias) {
+      const auto [dq, dk, dv, none_of_the_bias] = at::_scaled_dot_product_efficient_attention_backward(
+          packed_by_rows(queries_of(block, c.g)), queries_of(block, q), keys_of(block, k), keys_of(block, v),
+          *bias.values, packed_by_rows(queries_of(block, c.y)),
+          read_statistics(queries_of(block, c.lse), of_block, bias.attends), none, none, 0.0, {true, true, true, false},
+          false, s.scale);
+      if (c.dq.defined()) store(queries_of(block, c.dq), dq.narrow(3, 0, s.head_dim), bias.attends, 0);
+      keys_of(block, k_sums).add_(dk);
+      keys_of(block, v_sums).add_(dv);
+    });
+    store_shared(c.dk, k_sums, s);
+    store_shared(c.dv, v_sums, s);
+  });
+}
+
 std::unique_ptr<PreparedKernel> bind_efficient_backward(const Call& call) {
   const AttentionBackwardCall c(call);
+  if (c.attends) return bind_efficient_backward_by_blocks(call, c);
   return make_same_bits_kernel(call, [c] {
     const AttentionShape& s = c.shape;
-    constexpr int64_t kRows = 32;  // of a block, for which the statistics are read at once
     const Bias bias = bias_of(c.mask, c.q, s);
     const at::Tensor none = scratch({}, at::kLong, c.q);
-    // exp(score - infinity) is 0: of rows that are none, and of queries that attend to nothing.
-    const at::Tensor lse = scratch({s.batch, s.heads, rounded_up(s.queries, kRows)}, at::kFloat, c.q);
-    lse.fill_(kInfinity);
-    store(lse.narrow(2, 0, s.queries), c.lse, bias.attends.defined() ? bias.attends.squeeze(3) : at::Tensor(),
-          kInfinity);
+    const at::Tensor lse = read_statistics(c.lse, s, bias.attends);
     const auto [dq, dk, dv, none_of_the_bias] = at::_scaled_dot_product_efficient_attention_backward(
         packed_by_rows(c.g), packed(c.q), for_each_head(c.k, s), for_each_head(c.v, s),
         bias.values ? *bias.values : at::Tensor(), packed_by_rows(c.y), lse, none, none, 0.0, {true, true, true, false},
