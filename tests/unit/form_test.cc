@@ -200,25 +200,6 @@ TEST_CASE("texts that are no forms are refused") {
   }
 }
 
-TEST_CASE("a mask is recognised by its form as by its elements, or not at all") {
-  int64_t recognised = 0;
-  for (uint32_t seed = 0; seed < 6000; ++seed) {
-    Programs programs(seed);
-    programs.queries_ = programs.keys_ = 2 + programs.below(6);
-    Both mask = seed % 2 ? programs.predicate(3) : programs.real(3);
-    mask = made(OpKind::kExpand, ir::ExpandAttrs{{2, 1, programs.queries_, programs.keys_}}, {mask});
-    if (!mask.has_form()) continue;
-    for (bool causal : {false, true}) {
-      const MaskPattern by_elements = recognise_mask(mask.bytes, causal, programs.queries_, programs.keys_);
-      const MaskPattern by_form = recognise_mask(mask.form, causal, programs.queries_, programs.keys_);
-      INFO("seed " << seed << ", causal " << causal);
-      if (by_form != MaskPattern::kOther) CHECK(by_form == by_elements);
-      recognised += by_form != MaskPattern::kOther ? 1 : 0;
-    }
-  }
-  CHECK(recognised > 1000);
-}
-
 TEST_CASE("a causal mask is one form in all of its writings") {
   const int64_t s = 300;  // of more elements than are written out
   const ConstantTensor query = range({1, 1, s, 1}, 2, 0, 1), key = range({1, 1, 1, s}, 3, 0, 1);
