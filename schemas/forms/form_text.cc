@@ -64,7 +64,11 @@ class Printer {
       case Kind::kAxis: return axes_.at(static_cast<size_t>(x->number)).name;
       case Kind::kRead:
         return (x->is_predicate() ? "t" : "r") + std::to_string(x->number) + "[" + sum(x->operands[0]) + "]";
-      case Kind::kQuotient: return "floor(" + sum(x->operands[0]) + " / " + std::to_string(x->number) + ")";
+      case Kind::kQuotient: {
+        const Form& of = x->operands[0];
+        const bool several = of->kind == Kind::kSum && of->terms.size() + (of->number != 0 ? 1 : 0) > 1;
+        return "floor(" + (several ? "(" + sum(of) + ")" : sum(of)) + " / " + std::to_string(x->number) + ")";
+      }
       case Kind::kSelect:
         return "if(" + predicate(x->operands[0]) + ", " + sum(x->operands[1]) + ", " + sum(x->operands[2]) + ")";
       case Kind::kSum: return sum(x);
@@ -179,9 +183,10 @@ class Parser {
       return p != nullptr && want("]") ? p : nullptr;
     }
     if (take("floor(")) {
+      const bool several = take("(");
       const Form x = sum_of_terms();
       uint64_t divisor = 0;
-      if (x == nullptr || !want("/")) return nullptr;
+      if (x == nullptr || (several && !want(")")) || !want("/")) return nullptr;
       skip();
       if (!digits(divisor) || !want(")")) return nullptr;
       if (divisor < 1 || divisor > uint64_t{INT64_MAX}) return fail("a divisor");

@@ -3,7 +3,7 @@
 //   predicate  both, or "a | b": one of them; "a & b" binds closer; "!a"; "(a)"; "sum >= 0"; "sum = 0"; a truth value
 //   sum        terms joined by + and -, each NUMBER, NUMBER*term or a term:
 //              an axis, by its name; rI[sum], tI[sum]: element of vector I, of numbers or of truth values;
-//              floor(sum / NUMBER); if(predicate, sum, sum); [predicate], which is 0 or 1
+//              floor(term / NUMBER), floor((sum) / NUMBER); if(predicate, sum, sum); [predicate], which is 0 or 1
 #pragma once
 
 #include <string>

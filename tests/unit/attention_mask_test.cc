@@ -113,6 +113,10 @@ class Masks {
     for (int64_t i = 0; i < (query ? queries_ : keys_); ++i) places.push_back(i);
     return along(constant({static_cast<int64_t>(places.size())}, places), query);
   }
+  Node moved_place() {
+    const Node at = place(below(2) != 0), by = constant({}, {below(9) - 4});
+    return below(2) ? made(OpKind::kAdd, {at, by}) : made(OpKind::kSub, {by, at});
+  }
   Node number() {
     switch (below(8)) {
       case 0: return constant({}, {below(9) - 4});
@@ -128,7 +132,7 @@ class Masks {
       case 0: return made(OpKind::kAdd, {integer(depth - 1), integer(depth - 1)});
       case 1: return made(OpKind::kSub, {integer(depth - 1), integer(depth - 1)});
       case 2: return made(OpKind::kMul, {integer(depth - 1), constant({}, {below(5) - 2})});
-      case 3: return made(OpKind::kDiv, {integer(depth - 1), constant({}, {1 + below(3)})});
+      case 3: return made(OpKind::kDiv, {moved_place(), constant({}, {1 + below(6)})});
       case 4: return made(OpKind::kCast, {predicate(depth - 1)}, ir::CastAttrs{DType::kI64});
       default: return made(OpKind::kWhere, {predicate(depth - 1), integer(depth - 1), integer(depth - 1)});
     }
@@ -136,7 +140,9 @@ class Masks {
   Node predicate(int depth) {
     static const OpKind compare[] = {OpKind::kEq, OpKind::kNe, OpKind::kLt, OpKind::kLe, OpKind::kGt, OpKind::kGe};
     if (depth <= 1 || below(3) == 0) return made(compare[below(6)], {integer(depth - 1), integer(depth - 1)});
-    switch (below(5)) {
+    switch (below(6)) {
+      case 5:
+        return made(compare[below(6)], {place(false), made(OpKind::kAdd, {place(true), constant({}, {below(9) - 4})})});
       case 0: return made(OpKind::kLogicalNot, {predicate(depth - 1)});
       case 1: return made(OpKind::kLogicalOr, {predicate(depth - 1), predicate(depth - 1)});
       case 2: return along(inputs_.at("kept"), false);

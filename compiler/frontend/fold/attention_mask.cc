@@ -23,7 +23,7 @@ enum Axis : size_t { kBatch, kHead, kQuery, kKey };
 constexpr int kMostVisits = 256;
 
 struct Attending {
-  Form where;            // null where another number than those two is added to scores
+  Form where;             // null where another number than those two is added to scores
   bool finitely = false;  // a query that attends nowhere by such numbers does so everywhere
 };
 // Of a mask with such elements.
@@ -78,11 +78,16 @@ class MaskWalk {
       if (places)
         if (Form form = form_of_value(view->operands[0], *places); form != nullptr) return form;
     }
+    const bool is_made = known_.graph.value(v).kind == ir::ValueKind::kOpResult;
+    const auto form_of_made = [&] { return form_of_result(known_.graph.op(known_.graph.value(v).producer), type, at); };
     const bool of_query = depends(at, kQuery), of_key = depends(at, kKey);
-    if (!(of_query && of_key) && type.dtype != DType::kF32 && type.dtype != DType::kF64)
+    if (!(of_query && of_key) && type.dtype != DType::kF32 && type.dtype != DType::kF64) {
+      // What is known is read only where it is no arithmetic of places.
+      if (is_made && known_.constant(v))
+        if (Form form = form_of_made(); form != nullptr && !form->reads) return form;
       if (Form element = element_of_vector(v, at); element != nullptr) return element;
-    if (known_.graph.value(v).kind != ir::ValueKind::kOpResult) return nullptr;
-    return form_of_result(known_.graph.op(known_.graph.value(v).producer), type, at);
+    }
+    return is_made ? form_of_made() : nullptr;
   }
 
   Form form_of_result(const ir::Op& op, const ir::TensorType& type, const Places& at) {
