@@ -290,6 +290,24 @@ class Masked(nn.Module):
         return error(self.b(mixed.squeeze(1)), y).mean()
 
 
+class MaskedByData(Masked):
+    """The same by a mask that is made of the data: `mask(ids, kept, q, k)` of document numbers and of what is no padding."""
+
+    def forward(self, x, y, ids, kept):
+        q, k, v = (part.unsqueeze(1) for part in torch.tanh(self.a(x)).mul(3).chunk(3, -1))
+        _, of_query, of_key = places(*x.shape[:2])
+        mixed = F.scaled_dot_product_attention(q, k, v, self.mask(ids, kept, of_query, of_key))
+        return error(self.b(mixed.squeeze(1)), y).mean()
+
+
+def by_query(vector):
+    return vector[:, None, :, None]
+
+
+def by_key(vector):
+    return vector[:, None, None, :]
+
+
 def places(batch, tokens):
     """Numbers of samples, queries and keys, as they are broadcast to a mask."""
     return torch.arange(batch).view(-1, 1, 1, 1), torch.arange(tokens).view(1, 1, -1, 1), torch.arange(tokens).view(1, 1, 1, -1)
@@ -316,4 +334,28 @@ MASKS = {
     "sample_by_sample": of_places(lambda b, q, k: k <= q + b),
     "first_samples_causal": of_places(lambda b, q, k: (k <= q) | (b > 2)),
     "linear_bias": of_places(lambda b, q, k: (k - q).float() / 8),
+}
+
+def of_starts(ids, kept, q, k):
+    """Documents counted where they start."""
+    number = ids.diff(dim=1, prepend=ids[:, :1]).ne(0).cumsum(1)
+    return (k <= q) & (by_query(number) == by_key(number))
+
+
+LOWEST = torch.finfo(torch.float32).min
+# With what their plans say instead of a mask, or None where the mask stays one.
+MASKS_BY_DATA = {
+    "packed": (lambda ids, kept, q, k: (k <= q) & (by_query(ids) == by_key(ids)), "q - k >= 0 & r0[q] - r0[k] = 0"),
+    "packed_by_starts": (of_starts, "q - k >= 0 & r0[q] - r0[k] = 0"),
+    "packed_window": (lambda ids, kept, q, k: (k <= q) & (k > q - 20) & (by_query(ids) == by_key(ids)), "-q + k + 19 >= 0 & q - k >= 0 & r0[q] - r0[k] = 0"),
+    "both_ways_in_documents": (lambda ids, kept, q, k: by_query(ids) == by_key(ids), "r0[q] - r0[k] = 0"),
+    "padded": (lambda ids, kept, q, k: (k <= q) & by_key(kept), "q - k >= 0 & t0[k]"),
+    "padded_and_packed": (lambda ids, kept, q, k: (k <= q) & by_key(kept) & by_query(kept) & (by_query(ids) == by_key(ids)),
+                          "q - k >= 0 & r0[q] - r0[k] = 0 & t1[q] & t1[k]"),
+    "padded_at_minus_infinity": (lambda ids, kept, q, k: torch.where((k <= q) & by_key(kept), 0.0, -torch.inf), "q - k >= 0 & t0[k]"),
+    # A query that attends nowhere attends everywhere by finite numbers.
+    "padded_at_the_lowest": (lambda ids, kept, q, k: torch.where((k <= q) & by_key(kept), 0.0, LOWEST), None),
+    "packed_at_the_lowest": (lambda ids, kept, q, k: torch.where((k <= q) & (by_query(ids) == by_key(ids)), 0.0, LOWEST), "q - k >= 0 & r0[q] - r0[k] = 0"),
+    "later_documents": (lambda ids, kept, q, k: by_query(ids) >= by_key(ids), "r0[q] - r0[k] >= 0"),
+    "bias_of_documents": (lambda ids, kept, q, k: (by_query(ids) - by_key(ids)).float() / 8, None),
 }

@@ -35,6 +35,13 @@ def small_data(n):
     return {"x": torch.randn(n, 4), "y": torch.randn(n, 3), "mask": (torch.rand(n) < 0.6).float() + 0.1}
 
 
+def documents(n):
+    """Samples of a few documents each, the first tokens of some padding."""
+    tokens = people_models.LONG
+    return {"x": torch.randn(n, tokens, 4), "y": torch.randn(n, tokens, 3), "ids": (torch.rand(n, tokens) < 0.02).cumsum(1),
+            "kept": torch.arange(tokens) >= torch.randint(0, 9, (n, 1))}
+
+
 @dataclasses.dataclass
 class Case:
     loss: Callable                     # (module, prediction, y, mask) -> loss; or a whole forward, where `model` says how it is made
@@ -46,6 +53,7 @@ class Case:
     data: Callable = small_data
     model: Callable | None = None
     batch: int = BATCH
+    plan: str | None = None            # what a plan of one process has to say, `!` before what it must not
     own_masks: bool = False            # dropout draws other masks than PyTorch's: all forms must agree with the first
 
 
@@ -367,6 +375,9 @@ CASES["scale_grad_by_freq"] = Case(None, model=people_models.ByFrequency, refuse
 for name, mask in people_models.MASKS.items():
     CASES[f"mask_{name}"] = Case(None, model=functools.partial(people_models.Masked, mask=mask), kinds=("pt2", "onnx"), forms=(1, 2, 8),
                                  data=lambda n: {"x": torch.randn(n, people_models.LONG, 4), "y": torch.randn(n, people_models.LONG, 3)})
+for name, (mask, attends) in people_models.MASKS_BY_DATA.items():
+    CASES[f"mask_{name}"] = Case(None, model=functools.partial(people_models.MaskedByData, mask=mask), kinds=("pt2", "onnx"), forms=(1, 2, 8),
+                                 plan=f'"attends":"{attends}"' if attends else '!"attends"', data=documents)
 
 
 
@@ -400,15 +411,17 @@ def logged(folder):
     return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines() if '"loss":' in line]
 
 
-def outcome(bench, model, form, batch, wanted):
+def outcome(bench, model, form, case, wanted):
     """"right", the code of a refusal, or what is wrong."""
     folder = bench.work
-    (folder / "s.yaml").write_text(strategy(form, batch))
+    (folder / "s.yaml").write_text(strategy(form, case.batch))
     code, text = bench.end_of([bench.bin / "piperc", model, "--strategy", folder / "s.yaml", "-o", folder / "plans"])
     if code == 1:
         return next((word[:5] for word in text.split("error[")[1:]), text)
     if code:
         return f"piperc exits with {code}: {text}"
+    if case.plan and (case.plan.lstrip("!") in "".join(p.read_text() for p in (folder / "plans" / "programs").iterdir())) == case.plan.startswith("!"):
+        return f"the plan does not say {case.plan}"
     code, text = bench.end_of([bench.bin / "piper-run", folder / "plans", "--data", folder / "data.safetensors", "--steps", STEPS,
                                "--log", folder / "log.jsonl", "--threads", 1])
     if code:
@@ -462,7 +475,7 @@ def main():
             model = exported(bench, name, case, kind, data)
             for form in forms(case, args.all):
                 runs += 1
-                found, expected = outcome(bench, model, form, case.batch, wanted), case.refused.get(form, "right")
+                found, expected = outcome(bench, model, form, case, wanted), case.refused.get(form, "right")
                 wanted = wanted or logged(bench.work)
                 if found != expected:
                     faults.append(f"{name}, {kind}, {form}: {found}, expected {expected}")
