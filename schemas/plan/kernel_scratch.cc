@@ -122,7 +122,7 @@ int64_t attention_on_gpu_bytes(const KernelInfo& info, const KernelCall& call) {
 }  // namespace
 
 int64_t attends_queries_on_gpu(int64_t batch, int64_t keys) {
-  constexpr int64_t kLeast = 128, kMost = 1024, kElements = int64_t{1} << 22;  // rows begin at packs of any type
+  constexpr int64_t kLeast = 128, kMost = 512, kElements = int64_t{1} << 22;  // rows begin at packs of any type
   return std::clamp(kElements / std::max<int64_t>(batch * keys, 1) / kLeast * kLeast, kLeast, kMost);
 }
 

@@ -351,7 +351,7 @@ TEST_CASE_METHOD(Fixture, "attention equals softmax attention for masks, groups 
 
 TEST_CASE_METHOD(Fixture, "attention by a predicate equals attention by the mask that it says") {
   const int64_t batch = 2;
-  for (const auto& [s, t] : {std::pair<int64_t, int64_t>{7, 7}, {300, 300}, {150, 260}, {1100, 40}}) {
+  for (const auto& [s, t] : {std::pair<int64_t, int64_t>{7, 7}, {135, 20}, {20, 70}}) {
     const at::Tensor q = at::arange(s, at::kLong).view({1, 1, s, 1}), k = at::arange(t, at::kLong).view({1, 1, 1, t});
     const Heads heads{batch, 4, 2, s, t, 16};
     check_attention(heads, (k <= q).logical_and(k > q - 5), false, "q - k >= 0 & -q + k + 4 >= 0");
@@ -377,6 +377,10 @@ TEST_CASE_METHOD(Fixture, "attention by a predicate equals attention by the mask
     const at::Tensor kept = (numbers.narrow(0, 0, 1).narrow(2, 0, 1) > 0);
     check_attention(heads, kept.narrow(3, 0, t).logical_and(k <= q), false, "q - k >= 0 & t0[k]", kept.to(at::kLong));
   }
+  // More queries than any device has in a block.
+  const at::Tensor numbers = at::randint(0, 3, {1, 1, 1, 520}, at::kLong);
+  const at::Tensor of_query = numbers.view({1, 1, 520, 1}), of_key = numbers.narrow(3, 0, 3).view({1, 1, 1, 3});
+  check_attention({1, 1, 1, 520, 3, 4}, of_query >= of_key, false, "r0[q] - r0[k] >= 0", numbers);
 }
 
 TEST_CASE_METHOD(Fixture, "attention gives a sample the same bits in every batch and on any number of threads") {

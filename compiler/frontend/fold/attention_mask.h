@@ -34,8 +34,8 @@ struct AttentionMask {
 };
 
 // Where `mask`, which broadcasts to the scores, lets a query attend: bool: true attends; float: 0 does, -1e9 and below
-// does not, finite numbers only where each query attends to the key of its own place. nullopt where it is no function of
-// the two places and of such vectors, or of the sample or head otherwise.
+// does not, finite numbers only where each query attends to the key of its own place. nullopt where it is no function
+// of the two places and of such vectors, or of the sample or head otherwise.
 std::optional<AttentionMask> attention_mask(const KnownValues& known, ir::ValueId mask, const Scores& scores);
 
 }  // namespace piper::frontend
