@@ -9,7 +9,8 @@ namespace piper::kernels {
 using form::StepKind;
 
 AttendsTile::AttendsTile(const form::Attends& attends, at::Tensor vectors)
-    : steps_(*form::program_of(attends.where)), vectors_(std::move(vectors)) {
+    : band_(form::band_of(attends)), vectors_(std::move(vectors)) {
+  if (!form::is_band(attends)) steps_ = *form::program_of(form::within_band(attends));
   for (int64_t query = 0; query < attends.queries; query += kQueries) {
     form::KeyRange keys = form::keys_of(attends, query, std::min(query + kQueries, attends.queries));
     if (keys.first == keys.last) keys = {0, std::min<int64_t>(1, attends.keys)};
@@ -81,15 +82,25 @@ form::KeyRange AttendsTile::fill(T* tile, int64_t sample, int64_t first, int64_t
   // The columns in which any query attends.
   int64_t begin = count, end = 0;
   for (int64_t query = first; query < last; ++query) {
-    row(sample, query, keys.first, count, stack);
     T* to = tile + (query - first) * count;
-    for (int64_t i = 0; i < count; ++i) to[i] = stack[static_cast<size_t>(i)] != 0 ? T(0) : kNever;
-    int64_t low = 0, high = count;
-    while (low < count && stack[static_cast<size_t>(low)] == 0) ++low;
-    while (high > low && stack[static_cast<size_t>(high - 1)] == 0) --high;
-    if (low == count) continue;
-    begin = std::min(begin, low);
-    end = std::max(end, high);
+    const int64_t low = std::clamp<int64_t>(query + band_.low - keys.first, 0, count),
+                  high = std::clamp<int64_t>(query + band_.high + 1 - keys.first, low, count);
+    std::fill(to, to + low, kNever);
+    std::fill(to + high, to + count, kNever);
+    if (low == high) continue;
+    int64_t most_left = low, most_right = high;
+    if (steps_.empty()) {
+      std::fill(to + low, to + high, T(0));
+    } else {
+      row(sample, query, keys.first + low, high - low, stack);
+      const int64_t* attends = stack.data() - low;
+      for (int64_t i = low; i < high; ++i) to[i] = attends[i] != 0 ? T(0) : kNever;
+      while (most_left < high && attends[most_left] == 0) ++most_left;
+      while (most_right > most_left && attends[most_right - 1] == 0) --most_right;
+      if (most_left == high) continue;
+    }
+    begin = std::min(begin, most_left);
+    end = std::max(end, most_right);
   }
   if (begin >= end) begin = 0, end = std::min<int64_t>(1, count);
   // Rows move up to those columns.

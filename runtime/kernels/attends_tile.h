@@ -26,10 +26,11 @@ class AttendsTile {
   form::KeyRange fill(T* tile, int64_t sample, int64_t first, int64_t last) const;
 
  private:
-  // 1 or 0 for each of `count` keys from `key` on.
+  // 1 or 0 for each of `count` keys from `key` on, which are within the band: first on the stack.
   void row(int64_t sample, int64_t query, int64_t key, int64_t count, std::vector<int64_t>& stack) const;
 
-  std::vector<form::Step> steps_;
+  form::Band band_;
+  std::vector<form::Step> steps_;     // of what it says beyond the band; empty: nothing
   std::vector<form::KeyRange> keys_;  // of each block
   at::Tensor vectors_;
 };

@@ -27,6 +27,22 @@ std::vector<Form> parts_of(const Form& where) {
   return {where};
 }
 
+Band widest(const Attends& a) { return {1 - a.queries, a.keys - 1}; }
+// What a part says of the band, if it says that alone: number + sign * (key - query) >= 0.
+bool narrow(Band& band, const Form& part) {
+  if (part->kind != Kind::kNotNegative) return false;
+  const Form& x = part->operands[0];
+  if (x->kind != Kind::kSum || x->terms.size() != 2) return false;
+  const auto &first = x->terms[0], &second = x->terms[1];
+  if (first.form->kind != Kind::kAxis || second.form->kind != Kind::kAxis || first.factor != -second.factor)
+    return false;
+  const int64_t of_key = first.form->number == 1 ? first.factor : second.factor;
+  if (of_key == -1) band.high = std::min(band.high, x->number);
+  else if (of_key == 1) band.low = std::max(band.low, -x->number);
+  else return false;
+  return true;
+}
+
 Bounds in_block(const Attends& a, int64_t first_query, int64_t last_query, int64_t first_key, int64_t last_key) {
   return bounds(a.where, {{first_query, last_query - 1}, {first_key, last_key - 1}});
 }
@@ -60,26 +76,19 @@ KeyRange keys_of(const Attends& a, int64_t first_query, int64_t last_query) {
 }
 
 Band band_of(const Attends& a) {
-  Band band{1 - a.queries, a.keys - 1};
-  for (const Form& part : parts_of(a.where)) {
-    if (part->kind != Kind::kNotNegative) continue;
-    const Form& x = part->operands[0];  // number + sign * (key - query) >= 0
-    if (x->kind != Kind::kSum || x->terms.size() != 2) continue;
-    const auto &first = x->terms[0], &second = x->terms[1];
-    if (first.form->kind != Kind::kAxis || second.form->kind != Kind::kAxis || first.factor != -second.factor) continue;
-    const int64_t of_key = first.form->number == 1 ? first.factor : second.factor;
-    if (of_key == -1) band.high = std::min(band.high, x->number);
-    if (of_key == 1) band.low = std::max(band.low, -x->number);
-  }
+  Band band = widest(a);
+  for (const Form& part : parts_of(a.where)) narrow(band, part);
   return band;
 }
 
-bool is_band(const Attends& a) {
-  const Band band = band_of(a);
-  const Form query = axis(0, a.queries), key = axis(1, a.keys);
-  return equal(a.where, all({not_negative(sum(band.high, {{1, query}, {-1, key}})),
-                             not_negative(sum(-band.low, {{1, key}, {-1, query}}))}));
+Form within_band(const Attends& a) {
+  std::vector<Form> others;
+  for (const Form& part : parts_of(a.where))
+    if (Band any = widest(a); !narrow(any, part)) others.push_back(part);
+  return all(std::move(others));
 }
+
+bool is_band(const Attends& a) { return within_band(a)->is_number(); }
 
 double computed_share(const Attends& a) {
   if (a.queries == 0 || a.keys == 0) return 0;

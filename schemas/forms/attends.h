@@ -36,7 +36,8 @@ struct Band {
   int64_t low = 0, high = 0;
 };
 Band band_of(const Attends& attends);
-// Whether it is nothing but its band.
+// What it says beyond its band; the number 1: nothing.
+Form within_band(const Attends& attends);
 bool is_band(const Attends& attends);
 
 // The part of all pairs that kernels compute, 0 to 1: blocks that it leaves out count nothing, blocks that it cuts

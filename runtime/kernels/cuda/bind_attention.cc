@@ -38,7 +38,7 @@ void take_attends(Attention& a, const std::string& text, const View& vectors) {
   a.low = band.low;
   a.high = band.high;
   if (form::is_band(*parsed)) return;
-  const std::vector<form::Step> steps = *form::program_of(parsed->where);
+  const std::vector<form::Step> steps = *form::program_of(form::within_band(*parsed));
   std::copy(steps.begin(), steps.end(), a.attends.steps);
   a.attends.count = static_cast<int>(steps.size());
 }
