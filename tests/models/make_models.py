@@ -241,6 +241,21 @@ class TinyPositions(nn.Module):
         return (y - target).pow(2).unsqueeze(0).mean(0).sum() + (self.pull * place).sum()
 
 
+class TinyPacked(nn.Module):
+    """Attention within documents, of a window."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 12), nn.Linear(4, 3)
+
+    def forward(self, x, documents, target):
+        q, k, v = (part.unsqueeze(1) for part in self.first(x).chunk(3, -1))
+        place = torch.arange(x.shape[1])
+        near = (place <= place[:, None]) & (place > place[:, None] - 4)
+        mask = near & (documents[:, None, :, None] == documents[:, None, None, :])
+        return F.mse_loss(self.last(F.scaled_dot_product_attention(q, k, v, mask).squeeze(1)), target)
+
+
 class TinyFrequencies(nn.Module):
     """Gradients of rows are divided by how often the batch names them."""
 
@@ -295,6 +310,8 @@ def main():
     export(TinyPositions(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_positions.onnx")
     export(TinyFrequencies(), {"ids": tokens(), "target": torch.randn(BATCH, SEQ, 3)}, out / "tiny_frequencies.onnx")
     export(RoutedChain(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "routed_chain.onnx")
+    export(TinyPacked(), {"x": torch.randn(BATCH, SEQ, 6), "documents": torch.randint(0, 2, (BATCH, SEQ)), "target": torch.randn(BATCH, SEQ, 3)},
+           out / "tiny_packed.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)
 

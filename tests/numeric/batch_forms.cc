@@ -232,6 +232,16 @@ class Forms {
                placed({{2, 2, 3, 4}}, Content::kNumbers, false),
                {mask}},
               always(ir::SdpaAttrs{false, 0.5}));
+    // The vectors of a predicate, of every sample, of each, or along another axis.
+    for (const Operand& vectors :
+         {Operand{{1, 1, 2, 3}, {}, Content::kIndices}, Operand{{2, 1, 2, 3}, {0}, Content::kIndices},
+          Operand{{1, 1, 2, 3}, {2}, Content::kIndices}})
+      product(OpKind::kSdpa,
+              {placed({{2, 2, 3, 4}}, Content::kNumbers, false),
+               placed({{2, 2, 3, 4}}, Content::kNumbers, false),
+               placed({{2, 2, 3, 4}}, Content::kNumbers, false),
+               {vectors}},
+              always(ir::SdpaAttrs{false, 0.5, "q - k >= 0 & r0[q] - r1[k] = 0"}), 3);
   }
 
   void layers() {

@@ -85,13 +85,15 @@ void add_attention_cases(std::vector<RuleCase>& cases) {
     std::string name;
     int64_t heads = 2, kv_heads = 2, rows = 4, columns = 4;
     bool causal = false;
-    std::string mask;
+    std::string mask, attends;
   };
   for (const Variant& v :
        {Variant{"", 2, 2, 4, 4, false, ""}, Variant{" causal", 2, 2, 4, 4, true, ""},
         Variant{" of other lengths", 2, 2, 3, 5, false, ""}, Variant{" with grouped heads", 4, 2, 4, 4, true, ""},
         Variant{" with a bool mask", 2, 2, 4, 4, false, "bool"},
-        Variant{" with a float mask", 2, 1, 4, 4, false, "float"}}) {
+        Variant{" with a float mask", 2, 1, 4, 4, false, "float"},
+        Variant{" of a window", 2, 2, 4, 4, false, "", "q - k >= 0 & -q + k + 1 >= 0"},
+        Variant{" within documents", 4, 2, 4, 4, false, "documents", "q - k >= 0 & r0[q] - r0[k] = 0"}}) {
     cases.push_back({"scaled_dot_product_attention" + v.name, [=](CaseBuilder& c) {
                        const ValueId q = c.parameter({2, v.heads, v.rows, 8}),
                                      k = c.parameter({2, v.kv_heads, v.columns, 8}),
@@ -105,9 +107,11 @@ void add_attention_cases(std::vector<RuleCase>& cases) {
                          mask = c.b.cast(c.b.constant_i64({v.rows, v.columns}, lower), DType::kBool);
                        } else if (v.mask == "float") {
                          mask = c.constant({2, 1, v.rows, v.columns});
+                       } else if (v.mask == "documents") {
+                         mask = c.b.constant_i64({2, 1, 1, 4}, {0, 0, 1, 1, 5, 5, 5, 2});
                        }
                        return c.loss_of({c.b.add(OpKind::kSdpa, {q, k, value, mask},
-                                                 ir::SdpaAttrs{v.causal, 1 / std::sqrt(8.0)})[0]});
+                                                 ir::SdpaAttrs{v.causal, 1 / std::sqrt(8.0), v.attends})[0]});
                      }});
     cases.back().tolerance = kF32Statistics;
   }

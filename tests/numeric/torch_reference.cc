@@ -85,6 +85,9 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "schemas/forms/attends.h"
+#include "tests/unit/form_value.h"
+
 namespace piper::numeric {
 
 namespace {
@@ -140,6 +143,23 @@ class Call {
     return std::get<T>(op_.attrs);
   }
   at::Tensor optional(size_t i) const { return i < x_.size() ? x_[i] : at::Tensor(); }
+  // The mask that a predicate says, written out.
+  static at::Tensor mask_of(const std::string& text, const at::Tensor& q, const at::Tensor& k,
+                            const std::optional<at::Tensor>& vectors) {
+    const int64_t queries = q.size(2), keys = k.size(2);
+    const at::Tensor read = vectors ? vectors->contiguous() : at::zeros({1, 1, 0, 0}, at::kLong);
+    const form::Attends attends = form::parse_attends(text, queries, keys, read.size(2), read.size(3)).value();
+    at::Tensor mask = at::empty({read.size(0), 1, queries, keys}, at::kBool);
+    for (int64_t sample = 0; sample < read.size(0); ++sample) {
+      const int64_t* first = read.const_data_ptr<int64_t>() + sample * read.stride(0);
+      form::At at{{0, 0}, {first, first + read.size(2) * read.size(3)}, read.size(3)};
+      for (int64_t i = 0; i < queries * keys; ++i) {
+        at.place = {i / keys, i % keys};
+        mask.data_ptr<bool>()[sample * queries * keys + i] = form::value_in(attends.where, at) != 0;
+      }
+    }
+    return mask;
+  }
   std::optional<at::Tensor> maybe(size_t i) const {
     return optional(i).defined() ? std::optional<at::Tensor>(x_[i]) : std::nullopt;
   }
@@ -349,7 +369,9 @@ class Call {
       case OpKind::kSdpa: {
         const auto& a = as<ir::SdpaAttrs>();
         const bool grouped = x_[0].size(1) != x_[1].size(1);
-        return {at::scaled_dot_product_attention(x_[0], x_[1], x_[2], maybe(3), 0.0, a.is_causal, a.scale, grouped)};
+        const std::optional<at::Tensor> mask =
+            a.attends.empty() ? maybe(3) : mask_of(a.attends, x_[0], x_[1], maybe(3));
+        return {at::scaled_dot_product_attention(x_[0], x_[1], x_[2], mask, 0.0, a.is_causal, a.scale, grouped)};
       }
       case OpKind::kCrossEntropySum: {
         const auto& a = as<ir::CrossEntropyAttrs>();

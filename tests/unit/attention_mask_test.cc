@@ -10,6 +10,7 @@
 #include "compiler/frontend/fold.h"
 #include "schemas/forms/attends.h"
 #include "tests/unit/constant_tensor.h"
+#include "tests/unit/form_value.h"
 
 namespace piper::frontend {
 namespace {
@@ -182,41 +183,6 @@ ConstantTensor value_of(const ir::Graph& graph, ValueId v, const std::map<std::s
   return (*results)[0];
 }
 
-struct At {
-  std::vector<int64_t> place;    // the query, the key
-  std::vector<int64_t> vectors;  // of the sample, one after the other
-  int64_t places = 0;
-};
-int64_t value_at(const Form& x, const At& at) {
-  using Kind = FormNode::Kind;
-  const auto part = [&](size_t i) { return value_at(x->operands[i], at); };
-  switch (x->kind) {
-    case Kind::kSum: {
-      int64_t sum = x->number;
-      for (const FormNode::Term& term : x->terms) sum += term.factor * value_at(term.form, at);
-      return sum;
-    }
-    case Kind::kAxis: return at.place[static_cast<size_t>(x->number)];
-    case Kind::kNotNegative: return part(0) >= 0;
-    case Kind::kIsZero: return part(0) == 0;
-    case Kind::kNot: return part(0) == 0;
-    case Kind::kAll: {
-      for (size_t i = 0; i < x->operands.size(); ++i)
-        if (part(i) == 0) return 0;
-      return 1;
-    }
-    case Kind::kSelect: return part(0) != 0 ? part(1) : part(2);
-    case Kind::kQuotient: {
-      const int64_t a = part(0);
-      return a / x->number - (a % x->number < 0 ? 1 : 0);
-    }
-    case Kind::kRead: return at.vectors.at(static_cast<size_t>(x->number * at.places + part(0)));
-    case Kind::kReal: break;
-  }
-  FAIL("a float in a predicate");
-  return 0;
-}
-
 // Of the folded graph's attention: where queries attend, by sample, query and key; nothing where its mask stays.
 std::optional<std::vector<bool>> attended(const ir::Graph& graph, const ir::Op& op,
                                           const std::map<std::string, ConstantTensor>& given) {
@@ -242,13 +208,13 @@ std::optional<std::vector<bool>> attended(const ir::Graph& graph, const ir::Op& 
   std::vector<bool> result;
   for (int64_t sample = 0; sample < q[0]; ++sample) {
     const int64_t size = shape[2] * shape[3], first = shape[0] == 1 ? 0 : sample * size;
-    const At vectors{{}, {numbers.begin() + first, numbers.begin() + first + size}, shape[3]};
+    const form::At vectors{{}, {numbers.begin() + first, numbers.begin() + first + size}, shape[3]};
     for (int64_t query = 0; query < queries; ++query)
       for (int64_t key = 0; key < keys; ++key) {
-        At at = vectors;
+        form::At at = vectors;
         at.place = {query, key};
         const bool causal = !attrs.is_causal || key <= query;
-        const bool attends_there = causal && (attends.where == nullptr || value_at(attends.where, at) != 0);
+        const bool attends_there = causal && (attends.where == nullptr || form::value_in(attends.where, at) != 0);
         result.push_back(attends_there);
         if (attends.where == nullptr) continue;
         const form::Band band = form::band_of(attends);
