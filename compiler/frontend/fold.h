@@ -1,7 +1,7 @@
-// Constant folding over a bound graph: evaluates every op whose operands are all constants (int64,
-// bool, float32), removes what nothing reads, and recognises a boolean mask equal to the lower
-// triangle in attention (-> is_causal) or all true (-> no mask). The evaluator is shared by both
-// import routes, which fold shape plumbing while they build.
+// Constant folding over a bound graph: evaluates every op whose operands are all constants (int64, bool, float32),
+// removes what nothing reads, and replaces masks of attention: the lower triangle by is_causal, a mask that is always
+// true by none, any other that is a predicate of the places by `attends` (fold/attention_mask.h). The evaluator is
+// shared by both import routes, which fold shape plumbing while they build.
 #pragma once
 
 #include <memory>
