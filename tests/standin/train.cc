@@ -37,12 +37,14 @@ Status train(const Training& training, const MakeRank& make) {
   session.options.save_gradients = training.save_gradients;
   session.options.log = training.log;
   hal::LocalWorld world(static_cast<int32_t>(training.bundle->ranks.size()));
+  // A rank that has ended leaves its events to those that may still wait for them.
+  std::vector<std::unique_ptr<hal::Transport>> transports;
+  for (const plan::RankPlan& plan : training.bundle->ranks) transports.push_back(world.transport(plan.rank));
   std::vector<std::thread> ranks;
-  for (const plan::RankPlan& plan : training.bundle->ranks)
-    ranks.emplace_back([&] {
-      const auto transport = world.transport(plan.rank);
-      hal::TransportChannel control(*transport);
-      exec::run_rank(session, plan, make(*transport), control);
+  for (size_t r = 0; r < transports.size(); ++r)
+    ranks.emplace_back([&, r] {
+      hal::TransportChannel control(*transports[r]);
+      exec::run_rank(session, training.bundle->ranks[r], make(*transports[r]), control);
     });
   for (std::thread& rank : ranks) rank.join();
   const std::vector<std::string> races = RaceDetector::instance().take_races();
