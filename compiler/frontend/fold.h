@@ -14,7 +14,8 @@
 
 namespace piper::frontend {
 
-// A constant: its bytes, or a form (schemas/forms/form.h) and how its bytes are made. Copies are cheap and share both.
+// A constant: its bytes; or a form (schemas/forms/form.h) and how its bytes are made; or how they are made alone: a
+// table, as those of rotary embeddings. Copies are cheap and share all of it.
 class ConstantTensor {
  public:
   struct Recipe;  // an operator on constants
@@ -30,12 +31,23 @@ class ConstantTensor {
   bool has_bytes() const;
   // Whether its bytes are there, or few enough to be made.
   bool is_of_bytes() const;
-  const Form& form() const { return form_; }  // null: bytes alone
+  const Form& form() const { return form_; }  // null: bytes alone, or a table
+  // Whether it is a large tensor of floats that an operator makes of small constants. Its bytes are made where somebody
+  // reads them; the plan has none of them, the run computes the table.
+  bool is_table() const;
 
   ir::TensorType type;
 
  private:
   friend std::optional<ConstantTensor> repeated_part(const ConstantTensor& tensor);
+  friend bool same_elements(const ConstantTensor& a, const ConstantTensor& b);
+  friend std::optional<std::vector<ConstantTensor>> evaluate(ir::OpKind kind, const ir::Attrs& attrs,
+                                                             const std::vector<ConstantTensor>& operands);
+  static bool makes_table(ir::OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands,
+                          const ir::TensorType& result);
+  bool may_have_samples() const;
+  // Tables that the same operators make of the same constants.
+  static bool are_made_alike(const ConstantTensor& a, const ConstantTensor& b);
   // The first element along each of these axes.
   static std::optional<ConstantTensor> first_of(const ConstantTensor& tensor, const std::vector<size_t>& axes);
 

@@ -300,6 +300,33 @@ class MaskedByData(Masked):
         return error(self.b(mixed.squeeze(1)), y).mean()
 
 
+class OfTable(nn.Module):
+    """Reads a table of floats of more than a megabyte, which `table(batch, places, width)` makes of constants."""
+
+    PLACES, WIDTH = 512, 520
+
+    def __init__(self, case, table):
+        super().__init__()
+        self.a, self.b, self.table = nn.Linear(self.PLACES, self.PLACES), nn.Linear(self.WIDTH, 3), table
+
+    def forward(self, x, y):
+        place, width = torch.arange(self.PLACES).float(), torch.arange(self.WIDTH).float()
+        angles = place[:, None] * torch.exp(-width / 40)
+        read = torch.tanh(self.a(x)).unsqueeze(1) @ self.table(angles, torch.arange(x.shape[0]).float().view(-1, 1, 1))
+        return error(self.b(read.squeeze(1) / 20), y).mean()
+
+
+TABLES = {
+    "sine": lambda angles, sample: angles.sin(),
+    "sine_and_cosine": lambda angles, sample: torch.cat([angles[:, ::2].sin(), angles[:, 1::2].cos()], -1),
+    "of_every_sample": lambda angles, sample: angles.sin().expand(sample.shape[0], -1, -1) + 0.5,
+    # Of a megabyte for some numbers of samples, not for one.
+    "parts_of_every_sample": lambda angles, sample: torch.cat([angles[:200].sin().expand(sample.shape[0], -1, -1) + 0.5, torch.zeros(1, 312, 520).expand(sample.shape[0], -1, -1)], 1),
+    "by_sample": lambda angles, sample: (angles * (sample + 1)).cos(),
+    "first_sample_alone": lambda angles, sample: torch.where(sample == 0, angles.sin(), angles.cos()),
+}
+
+
 def by_query(vector):
     return vector[:, None, :, None]
 

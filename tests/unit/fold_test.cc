@@ -193,4 +193,59 @@ TEST_CASE("what stays a view does not hang on the batch") {
   }
 }
 
+namespace {
+
+// The sine of places times frequencies, [places, width], for each of `batch` samples where it is above 0.
+ir::Graph of_table(int64_t places, int64_t width, int64_t batch) {
+  const std::string p = std::to_string(places), w = std::to_string(width), b = std::to_string(batch);
+  const std::string table = batch > 0 ? "%each" : "%wave", shape = batch > 0 ? b + ", " + p + ", " + w : p + ", " + w;
+  std::string numbers;
+  for (int64_t i = 0; i < std::max(places, width); ++i) numbers += (i > 0 ? ", " : "") + std::to_string(i) + ".5";
+  const auto first = [&](int64_t count) {
+    size_t end = 0;
+    for (int64_t i = 0; i < count; ++i) end = numbers.find(", ", end + 1);
+    return end == std::string::npos ? numbers : numbers.substr(0, end);
+  };
+  auto graph =
+      ir::parse_graph("graph {\n  %x = input \"x\" : f32[" + shape + "]\n  %place = constant : f32[" + p +
+                          ", 1] data [" + first(places) + "]\n  %width = constant : f32[" + w + "] data [" +
+                          first(width) + "]\n  %angle = mul(%place, %width)\n  %wave = sin(%angle)\n" +
+                          (batch > 0 ? "  %wide = expand(%wave) {shape=[" + shape + "]}\n  %each = neg(%wide)\n" : "") +
+                          "  %y = add(%x, " + table + ")\n  output \"y\" = %y\n}",
+                      "t.pir");
+  if (!graph.ok()) FAIL(graph.error().message);
+  return fold(*graph);
+}
+
+}  // namespace
+
+TEST_CASE("the run computes a large table of floats, whatever the batch") {
+  CHECK(of_table(30, 40, 0).num_ops() == 1);
+  const ir::Graph large = of_table(600, 500, 0);
+  CHECK(large.num_ops() == 3);
+  for (const ir::Constant& constant : large.constants()) CHECK(large.type(constant.value).bytes() < 4096);
+  for (const auto& [places, width, ops] : {std::tuple{600, 500, 1}, {200, 500, 1}})
+    for (int64_t batch : {2, 3, 8}) CHECK(of_table(places, width, batch).num_ops() == static_cast<size_t>(ops));
+}
+
+TEST_CASE("a table is made where it is read, as any constant is") {
+  std::vector<float> places(600), widths(500);
+  for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<float>(i);
+  for (size_t i = 0; i < widths.size(); ++i) widths[i] = 1.0F / static_cast<float>(i + 1);
+  const auto sine = [&](size_t rows) {
+    const ConstantTensor place =
+        f32({static_cast<int64_t>(rows), 1}, {places.begin(), places.begin() + static_cast<int64_t>(rows)});
+    const ConstantTensor angle = (*evaluate(OpKind::kMul, {}, {place, f32({500}, widths)}))[0];
+    return (*evaluate(OpKind::kSin, {}, {angle}))[0];
+  };
+  const ConstantTensor table = sine(600), some = sine(100);
+  CHECK(table.is_table());
+  CHECK_FALSE(some.is_table());
+  CHECK(same_elements(table, sine(600)));
+  CHECK_FALSE(table.has_bytes());
+  const F all = numbers<float>(table), part = numbers<float>(some);
+  CHECK(std::memcmp(all.data(), part.data(), part.size() * sizeof(float)) == 0);
+  CHECK_FALSE(same_elements(table, (*evaluate(OpKind::kCos, {}, {table}))[0]));
+}
+
 }  // namespace piper::frontend

@@ -5,6 +5,7 @@
 
 #include "compiler/frontend/fold/evaluator.h"
 #include "compiler/frontend/fold/form_of_op.h"
+#include "compiler/ir/attrs_text.h"
 #include "compiler/ir/op_traits.h"
 
 namespace piper::frontend {
@@ -14,6 +15,8 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 28;
 // A result of more elements is a form, if it has one: masks of sequences, not the arithmetic of shapes.
 constexpr int64_t kMostElements = int64_t{1} << 16;
+// Floats of more bytes are a table.
+constexpr int64_t kMostFloatBytes = int64_t{1} << 20;
 
 eval::Evaluated run(const eval::Call& c) {
   switch (c.kind) {
@@ -45,6 +48,7 @@ const ir::ConstantData& ConstantTensor::data() const {
   }
   return recipe_->made;
 }
+bool ConstantTensor::is_table() const { return data_ == nullptr && form_ == nullptr && recipe_ != nullptr; }
 bool ConstantTensor::has_bytes() const { return data_ != nullptr || (recipe_ != nullptr && recipe_->made != nullptr); }
 bool ConstantTensor::is_of_bytes() const {
   if (has_bytes()) return true;
@@ -99,12 +103,51 @@ std::optional<ConstantTensor> ConstantTensor::first_of(const ConstantTensor& ten
   return first;
 }
 
+bool ConstantTensor::are_made_alike(const ConstantTensor& a, const ConstantTensor& b) {
+  if (!a.is_table() || !b.is_table()) return false;
+  const Recipe &x = *a.recipe_, &y = *b.recipe_;
+  return &x == &y || (x.kind == y.kind && ir::equal(x.attrs, y.attrs) &&
+                      std::equal(x.operands.begin(), x.operands.end(), y.operands.begin(), y.operands.end(),
+                                 [](const auto& p, const auto& q) { return same_elements(p, q); }));
+}
+
 bool same_elements(const ConstantTensor& a, const ConstantTensor& b) {
   if (!(a.type == b.type)) return false;
-  if (form::equal(a.form(), b.form())) return true;
+  if (form::equal(a.form(), b.form()) || ConstantTensor::are_made_alike(a, b)) return true;
   if (!a.is_of_bytes() || !b.is_of_bytes()) return false;
   const std::vector<std::byte>&x = *a.data(), &y = *b.data();
   return &x == &y || (x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size()) == 0));
+}
+
+// Whether its extents may be those of the batch: nothing may hang on them.
+bool ConstantTensor::may_have_samples() const {
+  if (recipe_ == nullptr) return false;
+  return recipe_->kind == ir::OpKind::kExpand || recipe_->kind == ir::OpKind::kFill ||
+         std::any_of(recipe_->operands.begin(), recipe_->operands.end(),
+                     [](const ConstantTensor& operand) { return operand.may_have_samples(); });
+}
+
+// Whether an operator makes a large tensor of floats, element by element or by copies.
+bool ConstantTensor::makes_table(ir::OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands,
+                                 const ir::TensorType& result) {
+  if (!is_floating(result.dtype) || result.bytes() <= kMostFloatBytes || result.bytes() > kMostBytes) return false;
+  if (result.shape.size() > 2 ? result.shape[0] != 1
+                              : kind == ir::OpKind::kExpand || kind == ir::OpKind::kFill ||
+                                    std::any_of(operands.begin(), operands.end(),
+                                                [](const auto& operand) { return operand.may_have_samples(); }))
+    return false;
+  if (!std::all_of(operands.begin(), operands.end(), [](const auto& operand) { return operand.is_of_bytes(); }))
+    return false;
+  if (is_view_or_copy(kind) || kind == ir::OpKind::kCat) return true;
+  const ir::AxisRule rule = ir::axis_rule(kind);
+  if (rule != ir::AxisRule::kElement && rule != ir::AxisRule::kBroadcast) return false;
+  // One element tells whether it knows the types.
+  std::vector<ConstantTensor> elements;
+  for (const ConstantTensor& operand : operands)
+    elements.push_back({{operand.type.dtype, {}},
+                        std::make_shared<const std::vector<std::byte>>(dtype_bytes(operand.type.dtype), std::byte{0})});
+  const std::vector<ir::TensorType> element{{result.dtype, {}}};
+  return run({kind, attrs, elements, element}).has_value();
 }
 
 std::optional<std::vector<ConstantTensor>> evaluate(ir::OpKind kind, const ir::Attrs& attrs,
@@ -113,13 +156,15 @@ std::optional<std::vector<ConstantTensor>> evaluate(ir::OpKind kind, const ir::A
   for (const ConstantTensor& operand : operands) types.push_back(&operand.type);
   Result<std::vector<ir::TensorType>> results = ir::infer_types(kind, attrs, types);
   if (!results.ok()) return std::nullopt;
-  if (results->size() == 1 && (*results)[0].elements() > kMostElements)
-    if (Form form = form_of(kind, attrs, operands, (*results)[0]); form != nullptr) {
-      const ir::TensorType& type = (*results)[0];
+  if (results->size() == 1 && (*results)[0].elements() > kMostElements) {
+    const ir::TensorType& type = (*results)[0];
+    Form form = form_of(kind, attrs, operands, type);
+    if (form != nullptr || ConstantTensor::makes_table(kind, attrs, operands, type)) {
       auto recipe =
           std::make_shared<const ConstantTensor::Recipe>(ConstantTensor::Recipe{kind, attrs, operands, type, nullptr});
       return std::vector<ConstantTensor>{{type, std::move(form), std::move(recipe)}};
     }
+  }
   for (const ir::TensorType& type : *results)
     if (type.bytes() > kMostBytes) return std::nullopt;
   for (const ConstantTensor& operand : operands)

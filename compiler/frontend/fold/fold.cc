@@ -41,7 +41,7 @@ bool corners_differ(const Form& form, const std::vector<int64_t>& shape) {
 // The number that all elements are.
 std::optional<double> splat(const ConstantTensor& t) {
   std::optional<double> value;
-  if (t.type.elements() == 0) return value;
+  if (t.type.elements() == 0 || t.is_table()) return value;
   if (const Form& form = t.form(); form != nullptr) {
     if (form->is_number() || form->kind == FormNode::Kind::kReal) return form::value_at(form, {});
     if (!t.is_of_bytes() || corners_differ(form, t.type.shape)) return value;
@@ -98,7 +98,7 @@ class Folder {
   const std::optional<ConstantTensor>& known(ValueId v) const { return known_[resolve(v).index]; }
   // Whether the value becomes a constant where it is read; what is too large for one is computed by the run.
   bool is_constant(ValueId v) const {
-    if (!known_[v.index]) return false;
+    if (!known_[v.index] || known_[v.index]->is_table()) return false;
     if (known_[v.index]->is_of_bytes() || splat(*known_[v.index])) return true;
     const std::optional<ConstantTensor> part = repeated_part(*known_[v.index]);
     return part && part->is_of_bytes();

@@ -115,7 +115,7 @@ bool holds(const Form& x, DType dtype) {
 }  // namespace
 
 Form form_of(const ConstantTensor& tensor) {
-  if (tensor.form() != nullptr) return tensor.form();
+  if (tensor.form() != nullptr || tensor.is_table()) return tensor.form();
   const Shape& shape = tensor.type.shape;
   if (tensor.type.elements() == 0) return nullptr;
   Form form;
