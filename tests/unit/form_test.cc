@@ -97,9 +97,31 @@ class Programs {
     extents[0] = 1;
     return both(range(extents, static_cast<size_t>(axis), below(5) - 2, 1 + (below(4) == 0 ? below(3) - 1 : 0)));
   }
+  // What finds where documents begin: the difference to the place before, of which sums run along an axis.
+  Both steps() {
+    const int64_t axis = 2 + below(2);
+    const auto dim = static_cast<size_t>(axis);
+    Both x =
+        made(OpKind::kAdd, {},
+             {number(), both(range({1, 1, axis == 2 ? queries_ : 1, axis == 3 ? keys_ : 1}, dim, 0, below(3) - 1))});
+    if (x.bytes.type.shape[dim] != (axis == 2 ? queries_ : keys_)) return x;
+    const Both first = made(OpKind::kSlice, ir::SliceAttrs{axis, 0, 1, 1}, {x});
+    const Both before =
+        made(OpKind::kAdd, {}, {first, both(constant_tensor(DType::kI64, {}, std::vector<int64_t>{below(3) - 1}))});
+    const Both all = made(OpKind::kCat, ir::DimAttrs{axis}, {before, x});
+    const int64_t extent = x.bytes.type.shape[dim];
+    const Both step = made(OpKind::kSub, {}, {x, made(OpKind::kSlice, ir::SliceAttrs{axis, 0, extent, 1}, {all})});
+    return made(
+        OpKind::kCumsum, ir::DimAttrs{axis},
+        {below(2)
+             ? step
+             : made(OpKind::kCast, ir::CastAttrs{DType::kI64},
+                    {made(OpKind::kNe, {}, {step, both(constant_tensor(DType::kI64, {}, std::vector<int64_t>{1}))})})});
+  }
   Both integer(int depth) {
     if (depth <= 0 || below(3) == 0) return number();
-    switch (below(5)) {
+    switch (below(6)) {
+      case 5: return steps();
       case 0: return made(OpKind::kAdd, {}, {integer(depth - 1), integer(depth - 1)});
       case 1: return made(OpKind::kSub, {}, {integer(depth - 1), integer(depth - 1)});
       case 2: return made(OpKind::kMul, {}, {integer(depth - 1), number()});

@@ -127,7 +127,7 @@ bool ConstantTensor::may_have_samples() const {
                      [](const ConstantTensor& operand) { return operand.may_have_samples(); });
 }
 
-// Whether an operator makes a large tensor of floats, element by element or by copies.
+// Whether an operator makes a large tensor of floats of small ones, element by element or by copies.
 bool ConstantTensor::makes_table(ir::OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands,
                                  const ir::TensorType& result) {
   if (!is_floating(result.dtype) || result.bytes() <= kMostFloatBytes || result.bytes() > kMostBytes) return false;
@@ -136,8 +136,12 @@ bool ConstantTensor::makes_table(ir::OpKind kind, const ir::Attrs& attrs, const 
                                     std::any_of(operands.begin(), operands.end(),
                                                 [](const auto& operand) { return operand.may_have_samples(); }))
     return false;
-  if (!std::all_of(operands.begin(), operands.end(), [](const auto& operand) { return operand.is_of_bytes(); }))
-    return false;
+  int64_t given = 0;
+  for (const ConstantTensor& operand : operands) {
+    if (!operand.is_of_bytes()) return false;
+    if (!operand.is_table()) given += operand.type.bytes();
+  }
+  if (given > result.bytes() / 4) return false;
   if (is_view_or_copy(kind) || kind == ir::OpKind::kCat) return true;
   const ir::AxisRule rule = ir::axis_rule(kind);
   if (rule != ir::AxisRule::kElement && rule != ir::AxisRule::kBroadcast) return false;

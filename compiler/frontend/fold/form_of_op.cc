@@ -104,6 +104,36 @@ Form cast(const Form& x, DType from, DType to) {
   return x->is_predicate() ? form::select(x, as_float(1), as_float(0)) : nullptr;
 }
 
+// Of parts that continue one function along the axis; null where they do not.
+Form cat(size_t dim, const std::vector<Form>& parts, const std::vector<ConstantTensor>& operands, const Shape& to) {
+  std::vector<Form> at = axes_of(to);
+  Form whole;
+  int64_t first = 0;  // place of the part
+  bool one_place = false;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t extent = operands[i].type.shape[dim];
+    if (extent == 0) continue;
+    at[dim] = form::sum(-first, {{1, form::axis(dim, to[dim])}});
+    const Form part = form::substituted(parts[i], at);
+    if (part == nullptr) return nullptr;
+    if (whole != nullptr && !form::equal(whole, part)) {
+      // One place before it says as little as a point does of a line.
+      at = axes_of(to);
+      at[dim] = form::number(0);
+      if (!one_place || !form::equal(form::substituted(whole, at), form::substituted(part, at))) return nullptr;
+    }
+    one_place = first == 0 && extent == 1;
+    whole = part;
+    first += extent;
+  }
+  return whole;
+}
+// Of what is the same along the axis.
+Form running_sum(size_t dim, const Form& x, const Shape& shape) {
+  if (x->is_real() || !x->is_number()) return nullptr;
+  return form::sum(x->number, {{x->number, form::axis(dim, shape[dim])}});
+}
+
 // Whether arithmetic of the type has not wrapped.
 bool holds(const Form& x, DType dtype) {
   if (x->is_real()) return is_float(dtype);
@@ -161,16 +191,22 @@ Form form_of(OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTens
   }
   const bool views = is_view_or_copy(kind);
   const ir::AxisRule axes = ir::axis_rule(kind);
-  if (!views && axes != ir::AxisRule::kElement && axes != ir::AxisRule::kBroadcast) return nullptr;
+  const bool joins = kind == OpKind::kCat, sums = kind == OpKind::kCumsum;
+  if (!views && !joins && !sums && axes != ir::AxisRule::kElement && axes != ir::AxisRule::kBroadcast) return nullptr;
   std::vector<Form> x;
   for (const ConstantTensor& operand : operands) {
     Form form = form_of(operand);
-    if (form != nullptr && !views) form = broadcast(form, operand.type.shape, result.shape);
+    if (form != nullptr && !views && !joins) form = broadcast(form, operand.type.shape, result.shape);
     if (form == nullptr) return nullptr;
     x.push_back(std::move(form));
   }
   if (x.empty()) return nullptr;
   if (views) return view(kind, attrs, x[0], operands[0].type.shape, result.shape);
+  if (joins || sums) {
+    const auto dim = static_cast<size_t>(std::get<ir::DimAttrs>(attrs).dim);
+    const Form made = joins ? cat(dim, x, operands, result.shape) : running_sum(dim, x[0], result.shape);
+    return made != nullptr && holds(made, to) ? made : nullptr;
+  }
   return form_of_elements(kind, attrs, x, operands[0].type.dtype, to);
 }
 
