@@ -9,7 +9,6 @@ same of another build beside it.
 """
 import argparse
 import logging
-import os
 import pathlib
 import re
 import subprocess
@@ -58,15 +57,20 @@ def strategy(ranks):
             f"schedule: {{family: 1f1b, microbatches: {MICROBATCHES}}}\noptimizer: {{adamw: {{lr: 0.0003}}}}\n")
 
 
+# The most memory of a process counts what the one had that started it: a small one starts it, and tells it on its last line.
+STARTER = ("import os, subprocess, sys; process = subprocess.Popen(sys.argv[1:]); _, status, usage = os.wait4(process.pid, 0); "
+           "print(usage.ru_maxrss, flush=True); sys.exit(os.waitstatus_to_exitcode(status))")
+
+
 def called(*command):
     """Seconds, most memory in bytes, output."""
     begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    text = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status != 0:
-        raise SystemExit(f"{' '.join(map(str, command))}: {text}")
-    return time.perf_counter() - begin, usage.ru_maxrss * 1024, text
+    process = subprocess.run([sys.executable, "-S", "-c", STARTER, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    seconds = time.perf_counter() - begin
+    *text, memory = process.stdout.splitlines()
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))}: {process.stdout}")
+    return seconds, int(memory) * 1024, "\n".join(text)
 
 
 def masks(plans, tokens):
