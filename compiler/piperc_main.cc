@@ -13,17 +13,19 @@
 #include "compiler/directives/directive_table.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/run_pipeline.h"
+#include "compiler/machine/load_machine.h"
 #include "compiler/tune/tune.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/durable_files.h"
 
 namespace {
 
-constexpr int kUserError = 1, kUsage = 2, kInternal = 70;
+constexpr int kUserError = 1, kUsage = 2, kTooLarge = 3, kInternal = 70;
 
 using piper::driver::CompileOptions;
 using piper::driver::Emit;
 using piper::driver::Expand;
+using piper::driver::Outcome;
 using piper::plan::DeviceKind;
 using piper::plan::Summing;
 using piper::plan::WeightMode;
@@ -33,8 +35,8 @@ struct Flags {
   CompileOptions options;
   piper::tune::TuneOptions tuned;
   bool verbose = false;
-  std::string diagnostics = "text", explain, help_directive, emit = "none", expand = "none", weights = "copy",
-              device = "cpu", reference = "json", reduction;
+  std::string diagnostics = "text", explain, help_directive, emit = "none", expand = "none", weights = "copy", device,
+              machine, reference = "json", reduction;
 };
 
 void declare_inputs(CLI::App& app, Flags& flags) {
@@ -57,7 +59,8 @@ void declare_plans(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"json", "none"}));
   app.add_option("--weights", flags.weights, "copy the weights into the bundle, link their file, or leave them out")
       ->check(CLI::IsMember({"copy", "link", "none"}));
-  app.add_option("--device", flags.device, "what the plans are made for; a plan for cuda runs on CPU ranks, too")
+  app.add_option("--device", flags.device,
+                 "what the plans are made for: the target's device, else cpu; a plan for cuda runs on CPU ranks, too")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--reduction", flags.reduction,
                  "how sums over ranks are added: in the order of positions, or as the device's library does")
@@ -75,7 +78,9 @@ void declare_plans(CLI::App& app, Flags& flags) {
       ->check(bytes);
   app.add_flag("--checkpoints", options.checkpoints,
                "runs will save checkpoints: the predicted peak of CPU ranks has the copy that one is written from");
-  app.add_option("--target", options.machine, "machine to price a step for: strategies/targets/*.yaml");
+  app.add_option(
+      "--target", flags.machine,
+      "machine to price a step for: strategies/targets/*.yaml; status 3 where the plans do not fit in its memory");
 }
 
 void declare_views(CLI::App& app, Flags& flags) {
@@ -147,9 +152,31 @@ void read_words(Flags& flags) {
       std::map<std::string, WeightMode>{
           {"copy", WeightMode::kCopy}, {"link", WeightMode::kLink}, {"none", WeightMode::kNone}}
           .at(flags.weights);
-  options.target.device = flags.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
-  if (flags.reduction.empty()) flags.reduction = flags.device == "cpu" ? "position" : "library";
-  options.target.summing = flags.reduction == "position" ? Summing::kPosition : Summing::kLibrary;
+}
+
+// The device of the plans, which a machine says where no option does.
+piper::Status read_target(Flags& flags, piper::diag::Diagnostics& diags) {
+  CompileOptions& options = flags.options;
+  std::optional<DeviceKind> asked;
+  if (!flags.device.empty()) asked = flags.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
+  if (!flags.machine.empty()) {
+    PIPER_ASSIGN(options.machine, piper::machine::load_machine(flags.machine, diags, asked));
+    asked = options.machine->device;
+  }
+  options.target.device = asked.value_or(DeviceKind::kCpu);
+  const bool on_cpu = options.target.device == DeviceKind::kCpu;
+  const bool by_position = flags.reduction.empty() ? on_cpu : flags.reduction == "position";
+  options.target.summing = by_position ? Summing::kPosition : Summing::kLibrary;
+  return piper::Status();
+}
+
+piper::Result<Outcome> compile_or_tune(Flags& flags, piper::diag::Diagnostics& diags) {
+  PIPER_RETURN_IF_ERROR(read_target(flags, diags));
+  flags.options.process_ends_next = true;
+  if (flags.tuned.output.empty()) return piper::driver::compile(flags.options, diags, std::cout, std::cerr);
+  flags.tuned.compile = flags.options;
+  PIPER_RETURN_IF_ERROR(piper::tune::tune(flags.tuned, diags, std::cout));
+  return Outcome::kMade;
 }
 
 int explain_code(const std::string& code) {
@@ -177,13 +204,9 @@ int describe_directive(const std::string& name) {
   return 0;
 }
 
-int compile_or_tune(Flags& flags) {
+int make(Flags& flags) {
   piper::diag::Diagnostics diags;
-  flags.options.process_ends_next = true;
-  flags.tuned.compile = flags.options;
-  const piper::Status status = flags.tuned.output.empty()
-                                   ? piper::driver::compile(flags.options, diags, std::cout, std::cerr)
-                                   : piper::tune::tune(flags.tuned, diags, std::cout);
+  const piper::Result<Outcome> outcome = compile_or_tune(flags, diags);
   if (flags.diagnostics == "json") std::cerr << diags.render_json();
   else std::cerr << diags.render_text(flags.verbose);
   std::cout.flush();
@@ -191,10 +214,10 @@ int compile_or_tune(Flags& flags) {
     std::cerr << "piperc: error[P0602]: standard output cannot be written\n";
     return kUserError;
   }
-  if (status.ok()) return 0;
-  if (!status.error().reported) {
-    const std::string& code = status.error().code;
-    std::cerr << "piperc: error" << (code.empty() ? "" : "[" + code + "]") << ": " << status.error().message << "\n";
+  if (outcome.ok()) return *outcome == Outcome::kTooLarge ? kTooLarge : 0;
+  if (!outcome.error().reported) {
+    const std::string& code = outcome.error().code;
+    std::cerr << "piperc: error" << (code.empty() ? "" : "[" + code + "]") << ": " << outcome.error().message << "\n";
   }
   return kUserError;
 }
@@ -224,7 +247,7 @@ int run(int argc, char** argv) {
   }
   if (app.count("--expand") > 0 && flags.expand == "none") flags.expand = "yaml";
   read_words(flags);
-  return compile_or_tune(flags);
+  return make(flags);
 }
 
 #ifdef PIPER_MIMALLOC

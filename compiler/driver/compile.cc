@@ -15,7 +15,6 @@
 #include "compiler/driver/reproducer.h"
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/driver/summary.h"
-#include "compiler/machine/load_machine.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/loader.h"
 #include "schemas/base/parallel.h"
@@ -154,20 +153,16 @@ constexpr bool kVerifiesAlways = true;
 constexpr bool kVerifiesAlways = false;
 #endif
 
-Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags, std::ostream& out,
-           std::ostream& err) {
-  std::optional<timeline::Machine> machine;
-  if (!options.machine.empty()) {
-    PIPER_ASSIGN(machine, machine::load_machine(options.machine, diags));
-  }
+Result<Outcome> run(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags, std::ostream& out,
+                    std::ostream& err) {
   PIPER_RETURN_IF_ERROR(timed("load", options.time_phases, err, [&] { return load(options, c, diags); }));
-  if (options.stop_after == "load") return Status();
+  if (options.stop_after == "load") return Outcome::kMade;
   const FrameOptions frame{options.stop_after, options.print_ir_after, options.time_phases,
                            options.verify_each || kVerifiesAlways, options.fail_in};
   bool stopped = false;
   PIPER_RETURN_IF_ERROR(run_pipeline(
       c, frame, diags, err, [&](std::string_view phase) { print_asked(c, options, phase, out, diags); }, stopped));
-  if (stopped) return Status();
+  if (stopped) return Outcome::kMade;
   if (options.checkpoints) count_snapshots(c.emitted.bundle);
   PIPER_RETURN_IF_ERROR(check_memory(c.emitted.bundle, options.memory_limit, diags));
   PIPER_RETURN_IF_ERROR(check_weights(options, c.emitted, diags));
@@ -179,14 +174,18 @@ Status run(const CompileOptions& options, Compilation& c, diag::Diagnostics& dia
     err << "note: " << unproved << (c.no_reference.empty() ? "" : ": " + c.no_reference) << "\n";
   const bool prints = options.emit == Emit::kGraph || options.emit == Emit::kDag || options.emit == Emit::kPlan ||
                       options.expand != Expand::kNone;
-  if (options.stop_after == "verify" || prints) return Status();
+  const plan::Bundle& bundle = c.emitted.bundle;
+  const bool too_large = options.machine && options.memory_limit == 0 &&
+                         static_cast<double>(peak_bytes(bundle)) > options.machine->memory_bytes;
+  const Outcome outcome = too_large ? Outcome::kTooLarge : Outcome::kMade;
+  if (options.stop_after == "verify" || prints) return outcome;
   if (options.output.empty()) {
     out << options.strategy << ": compiles, and its plans are proved; -o DIR writes them\n";
-    return Status();
+    return outcome;
   }
-  PIPER_ASSIGN(const std::string line, summary(options.output, c.emitted.bundle, machine));
+  PIPER_ASSIGN(const std::string line, summary(options.output, bundle, options.machine, too_large));
   out << line;
-  return Status();
+  return outcome;
 }
 
 }  // namespace
@@ -220,12 +219,12 @@ const std::vector<std::string>& stops() {
   return names;
 }
 
-Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err) {
+Result<Outcome> compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err) {
   const KeptHelpers helpers(loop_threads() - 1);
   auto compilation = std::make_unique<Compilation>();
-  Status status;
+  Result<Outcome> outcome = Outcome::kMade;
   try {
-    status = run(options, *compilation, diags, out, err);
+    outcome = run(options, *compilation, diags, out, err);
   } catch (const PassFailure& failure) {
     if (compilation->digests.valid()) compilation->digests.wait();
     throw std::runtime_error(failure.pass() + ": " + failure.what() + "\n" + write_reproducer(options, failure.pass()));
@@ -236,7 +235,7 @@ Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ost
     static auto& left = *new std::vector<std::unique_ptr<Compilation>>;  // never destroyed
     left.push_back(std::move(compilation));
   }
-  return status;
+  return outcome;
 }
 
 }  // namespace piper::driver

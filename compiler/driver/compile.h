@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/diag/diagnostics.h"
 #include "schemas/base/status.h"
 #include "schemas/plan/bundle_io.h"
+#include "schemas/timeline/machine.h"
 
 namespace piper::driver {
 
@@ -38,7 +40,7 @@ struct CompileOptions {
   plan::WeightMode weights = plan::WeightMode::kCopy;
   plan::Target target;                               // what the plans are made for
   bool reference = true;                             // the bundle holds the model's step, for the proof
-  std::string machine;                               // file of a machine that the summary prices the plans for, or ""
+  std::optional<timeline::Machine> machine;          // that the plans are priced for, of the target's device
   int64_t memory_limit = 0;                          // bytes per rank; 0: none
   bool checkpoints = false;                          // runs will save some: the peak of CPU ranks has the copy
   bool time_phases = false;                          // the time of every pass
@@ -53,9 +55,13 @@ const std::vector<std::string>& stops();
 // errors of the strategy are told.
 Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags);
 
+enum class Outcome : uint8_t {
+  kMade,
+  kTooLarge,  // the same, but a rank needs more memory than the machine has, and no memory_limit says otherwise
+};
 // Runs a whole compilation. A bug throws; its message names the pass, and the reproducer that was written. Errors are
 // in `diags` where they have a place, else in the Status.
-Status compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err);
+Result<Outcome> compile(const CompileOptions& options, diag::Diagnostics& diags, std::ostream& out, std::ostream& err);
 
 // For whoever compiles many strategies of one model (compiler/tune): `text`, a strategy named options.strategy, goes
 // through all passes into `c`, whose model is set. Nothing is printed, written or proved, no limit of memory holds, and

@@ -2,31 +2,47 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
+#include "schemas/base/byte_text.h"
 #include "schemas/timeline/priced.h"
 #include "schemas/timeline/timeline.h"
 
 namespace piper::driver {
+namespace {
+
+std::vector<plan::RankSummary>::const_iterator largest(const plan::Bundle& bundle) {
+  const std::vector<plan::RankSummary>& ranks = bundle.manifest.ranks;
+  return std::max_element(ranks.begin(), ranks.end(),
+                          [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; });
+}
+
+Result<timeline::Timeline> played(const plan::Bundle& bundle, const std::optional<timeline::Machine>& machine) {
+  if (machine) return timeline::simulate_on(bundle, timeline::Priced(bundle, *machine));
+  return timeline::simulate(bundle, {});
+}
+
+}  // namespace
+
+int64_t peak_bytes(const plan::Bundle& bundle) { return largest(bundle)->peak_bytes; }
 
 Result<std::string> summary(const std::string& directory, const plan::Bundle& bundle,
-                            const std::optional<timeline::Machine>& machine) {
-  PIPER_ASSIGN(const timeline::Timeline step, timeline::simulate(bundle, {}));
+                            const std::optional<timeline::Machine>& machine, bool too_large) {
+  PIPER_ASSIGN(const timeline::Timeline step, played(bundle, machine));
   double idle = 0;
   for (size_t p = 0; p < bundle.ranks.size(); ++p) idle += timeline::idle_share(step, p);
-  const std::vector<plan::RankSummary>& ranks = bundle.manifest.ranks;
-  const auto largest = std::max_element(ranks.begin(), ranks.end(),
-                                        [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; });
-  char numbers[160];
-  std::snprintf(numbers, sizeof numbers, ": %zu %s, at most %.1f MiB of memory (rank %zu), idle %.0f %% of a step",
-                ranks.size(), ranks.size() == 1 ? "rank" : "ranks",
-                static_cast<double>(largest->peak_bytes) / (1024 * 1024), static_cast<size_t>(largest - ranks.begin()),
+  const size_t ranks = bundle.manifest.ranks.size();
+  char numbers[96];
+  std::snprintf(numbers, sizeof numbers, " of memory (rank %td), idle %.0f %% of a step",
+                largest(bundle) - bundle.manifest.ranks.begin(),
                 100 * idle / static_cast<double>(std::max<size_t>(bundle.ranks.size(), 1)));
-  std::string line = directory + numbers;
+  std::string line = directory + ": " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + ", at most " +
+                     human_bytes(peak_bytes(bundle)) + numbers;
   if (machine) {
-    PIPER_ASSIGN(const timeline::Timeline priced, timeline::simulate_on(bundle, timeline::Priced(bundle, *machine)));
-    std::snprintf(numbers, sizeof numbers, ", %.4g ms a step on ", priced.step / 1000);
+    std::snprintf(numbers, sizeof numbers, ", %.4g ms a step on ", step.step / 1000);
     line += numbers + machine->name;
   }
+  if (too_large) line += ", which has " + human_bytes(static_cast<int64_t>(machine->memory_bytes)) + ": does not fit";
   return line + "\n";
 }
 

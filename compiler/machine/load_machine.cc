@@ -81,10 +81,22 @@ timeline::Collectives read_collectives(ReadContext& context, const Value& value)
   return name == "direct" ? timeline::Collectives::kDirect : timeline::Collectives::kRings;
 }
 
-Machine read_machine(ReadContext& context, const Value& root) {
+plan::DeviceKind read_device(ReadContext& context, const Value& value, std::optional<plan::DeviceKind> wanted) {
+  const std::string name = read_string(context, value, "'device'").value_or("cpu");
+  if (name != "cpu" && name != "cuda")
+    context.diags.error("P0207", value.span) << "'device' is 'cpu' or 'cuda', not '" << name << "'";
+  const plan::DeviceKind device = name == "cuda" ? plan::DeviceKind::kCuda : plan::DeviceKind::kCpu;
+  if (wanted && device != *wanted)
+    context.diags.error("P0250", value.span).help("name a target of that device, or compile for this one's: --device")
+        << "the target is of " << name << ", and the plans are of " << (name == "cuda" ? "cpu" : "cuda");
+  return device;
+}
+
+Machine read_machine(ReadContext& context, const Value& root, std::optional<plan::DeviceKind> wanted) {
   Machine machine;
   MapReader reader(context, root, "the machine");
   if (const Value* name = reader.require("name")) machine.name = read_string(context, *name, "'name'").value_or("");
+  if (const Value* device = reader.require("device")) machine.device = read_device(context, *device, wanted);
   machine.ranks_per_node = count_of(context, reader.require("ranks_per_node"), "ranks_per_node", 1, 1);
   machine.cores = count_of(context, reader.get("cores"), "cores", 0, 1);
   read_flops(context, reader.require("flops"), machine);
@@ -109,14 +121,15 @@ Machine read_machine(ReadContext& context, const Value& root) {
 
 }  // namespace
 
-Result<Machine> load_machine(const std::string& path, diag::Diagnostics& diags) {
+Result<Machine> load_machine(const std::string& path, diag::Diagnostics& diags,
+                             std::optional<plan::DeviceKind> wanted) {
   auto mapped = plan::map_file(path);
   if (!mapped.ok()) return diags.error("P0101").help("check the path given to --target") << mapped.error().message;
   const size_t errors_before = diags.num_errors();
   const std::string text(mapped->text());
   PIPER_ASSIGN(const Value root, strategy::read_yaml(diags.add_file(path, text), text, 0, diags));
   ReadContext context{diags};
-  Machine machine = read_machine(context, root);
+  Machine machine = read_machine(context, root, wanted);
   if (diags.num_errors() > errors_before) return Status::reported("P0207");
   return machine;
 }

@@ -2,6 +2,7 @@
 // simulate --target` and `piperc --target`. Does not read plans.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "compiler/diag/diagnostics.h"
@@ -11,7 +12,8 @@
 namespace piper::machine {
 
 // Errors: P0101, those of reading YAML (P0102 to P0105), P0201 unknown key, P0202 wrong type, P0206 a key is missing,
-// P0207 a number out of range.
-Result<timeline::Machine> load_machine(const std::string& path, diag::Diagnostics& diags);
+// P0207 a number out of range, P0250 another device than `wanted`.
+Result<timeline::Machine> load_machine(const std::string& path, diag::Diagnostics& diags,
+                                       std::optional<plan::DeviceKind> wanted = {});
 
 }  // namespace piper::machine

@@ -6,8 +6,8 @@
 #include <ostream>
 
 #include "compiler/frontend/model_file.h"
-#include "compiler/machine/load_machine.h"
 #include "compiler/tune/proposals.h"
+#include "schemas/base/byte_text.h"
 #include "schemas/base/check.h"
 #include "schemas/base/parallel.h"
 #include "schemas/plan/file_bytes.h"
@@ -22,11 +22,6 @@ constexpr int kMostRounds = 4;
 const std::string kGainToCome = "\x01";
 
 std::string milliseconds(double us) { return fmt::format("{:.4g}", us / 1000); }
-std::string mebibytes(int64_t bytes) {
-  const double number = static_cast<double>(bytes) / (1 << 20);
-  return number < 1000 ? fmt::format("{:.4g}", number) : fmt::format("{:.0f}", number);
-}
-
 class Search {
  public:
   Search(Judge& judge, Trial start, int64_t candidates)
@@ -104,8 +99,8 @@ class Search {
   // Proves it, and writes into its text what it gained.
   Status keep(Trial trial, const std::string& what) {
     const std::string change =
-        fmt::format("{}: {} -> {} ms a step, {} -> {} MiB", what, milliseconds(best_.step_us),
-                    milliseconds(trial.step_us), mebibytes(best_.peak_bytes), mebibytes(trial.peak_bytes));
+        fmt::format("{}: {} -> {} ms a step, {} -> {}", what, milliseconds(best_.step_us), milliseconds(trial.step_us),
+                    human_bytes(best_.peak_bytes), human_bytes(trial.peak_bytes));
     const size_t at = trial.text.find(kGainToCome);
     PIPER_CHECK(at != std::string::npos, "a change has no comment: ", what);
     trial.text.replace(at, kGainToCome.size(), "tuned: " + change);
@@ -132,10 +127,8 @@ struct Start {
 std::string told(const TuneOptions& options, const Judge& judge, const Search& search, const Start& start) {
   const Trial& best = search.best();
   const Judge::LeastTime least = judge.least_time(best);
-  const auto costs = [](double us, int64_t bytes) {
-    return milliseconds(us) + " ms a step, " + mebibytes(bytes) + " MiB";
-  };
-  std::string text = "on " + judge.machine().name + ", at most " + mebibytes(judge.limit()) + " MiB a rank\n" +
+  const auto costs = [](double us, int64_t bytes) { return milliseconds(us) + " ms a step, " + human_bytes(bytes); };
+  std::string text = "on " + judge.machine().name + ", at most " + human_bytes(judge.limit()) + " a rank\n" +
                      "start: " + costs(start.step_us, start.peak_bytes) + "\n";
   if (start.measured_calls > 0)
     text += fmt::format("  {} of its {} distinct kernel calls have measured times\n", start.measured_calls,
@@ -156,7 +149,7 @@ std::string told(const TuneOptions& options, const Judge& judge, const Search& s
 
 Status tune(const TuneOptions& options, diag::Diagnostics& diags, std::ostream& out) {
   const KeptHelpers helpers(loop_threads() - 1);
-  PIPER_ASSIGN(const timeline::Machine machine, machine::load_machine(options.compile.machine, diags));
+  const timeline::Machine& machine = *options.compile.machine;
   plan::KernelTimes times;
   if (!options.kernel_times.empty()) {
     PIPER_ASSIGN(times, plan::read_kernel_times(options.kernel_times));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/plan.h"
 
 namespace piper::timeline {
 
@@ -28,6 +29,7 @@ enum class Collectives : uint8_t {
 
 struct Machine {
   std::string name;
+  plan::DeviceKind device = plan::DeviceKind::kCpu;  // plans of another one have no price here
   int32_t ranks_per_node = 1;
   // Of the processor, or of one core of it: floating-point operations a second by the type of a product's operands. A
   // type that is not there has 0; it is priced as f32.

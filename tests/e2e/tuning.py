@@ -19,6 +19,7 @@ import harness
 from strategies_train import model_of
 
 MACHINE = """name: a slow machine for each rank
+device: cpu
 ranks_per_node: 1
 flops: {{f32: 20.0e9}}
 memory_bytes: 8.0e9

@@ -52,7 +52,7 @@ TEST_CASE("a process that ends after its compilation has no other thread then") 
   const size_t before = threads();
   diag::Diagnostics diags;
   std::ostringstream out, err;
-  const Status done = compile(options, diags, out, err);
+  const auto done = compile(options, diags, out, err);
   INFO(diags.render_text(false));
   CHECK(done.ok() != refused);
   if (refused) CHECK(diags.render_text(false).find("P0221") != std::string::npos);

@@ -17,8 +17,8 @@ plan::Bundle bundle(const std::string& model, const std::string& strategy) {
   options.weights = plan::WeightMode::kNone;
   diag::Diagnostics diags;
   std::ostringstream out, err;
-  Status done = driver::compile(options, diags, out, err);
-  auto read = done.ok() ? plan::read_bundle(options.output) : Result<plan::Bundle>(std::move(done));
+  auto done = driver::compile(options, diags, out, err);
+  auto read = done.ok() ? plan::read_bundle(options.output) : Result<plan::Bundle>(done.status());
   if (!read.ok()) throw std::runtime_error(read.error().message + "\n" + diags.render_text(false));
   return std::move(*read);
 }

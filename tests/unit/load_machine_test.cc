@@ -9,6 +9,7 @@ namespace piper::machine {
 namespace {
 
 constexpr const char* kRight = R"(name: m
+device: cpu
 ranks_per_node: 2
 flops: {f32: 1.0e9}
 memory_bytes: 1.0e9
@@ -51,6 +52,21 @@ TEST_CASE("every machine of the project can be read") {
   CHECK(files >= 4);
 }
 
+TEST_CASE("a machine is of one device") {
+  CHECK(holds(said_of(replaced("device: cpu\n", "")), "error[P0206]: the machine needs 'device'"));
+  CHECK(holds(said_of(replaced("device: cpu", "device: gpu")), "error[P0207]: 'device' is 'cpu' or 'cuda', not 'gpu'"));
+  const TempFolder folder;
+  for (const auto wanted : {plan::DeviceKind::kCpu, plan::DeviceKind::kCuda}) {
+    diag::Diagnostics diags;
+    const auto machine = load_machine(folder.write("m.yaml", replaced("device: cpu", "device: cuda")), diags, wanted);
+    REQUIRE(machine.ok() == (wanted == plan::DeviceKind::kCuda));
+    if (machine.ok()) CHECK(machine->device == plan::DeviceKind::kCuda);
+    else
+      CHECK(
+          holds(diags.render_text(false), "m.yaml:2:9: error[P0250]: the target is of cuda, and the plans are of cpu"));
+  }
+}
+
 TEST_CASE("a machine is what its file says") {
   const TempFolder folder;
   diag::Diagnostics diags;
@@ -70,7 +86,7 @@ TEST_CASE("a machine is what its file says") {
 TEST_CASE("a wrong machine is told with its place") {
   CHECK(said_of(kRight).empty());
   CHECK(holds(said_of(replaced("host_us: 0\n", "")), "P0206"));
-  CHECK(holds(said_of(replaced("host_us", "host")), "m.yaml:8:1: error[P0201]: unknown key 'host' in the machine"));
+  CHECK(holds(said_of(replaced("host_us", "host")), "m.yaml:9:1: error[P0201]: unknown key 'host' in the machine"));
   CHECK(holds(said_of(replaced("memory: 1}", "memory: 1.5}")), "'memory' is a part of the peak, at most 1"));
   CHECK(holds(said_of(replaced("memory_bytes: 1.0e9", "memory_bytes: 0")),
               "error[P0207]: 'memory_bytes' must be above 0"));

@@ -5,6 +5,7 @@
 #include <map>
 #include <protozero/pbf_reader.hpp>
 
+#include "schemas/base/byte_text.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
 #include "tests/unit/plan_bundle_example.h"
@@ -32,7 +33,7 @@ TEST_CASE("rank lists") {
   CHECK(tools::rank_list({0, 1, 2, 5, 7, 8}) == "0-2,5,7,8");
   CHECK(tools::merge_ranks({{"0", "a"}, {"1", "b"}, {"2", "a"}}) ==
         std::vector<std::vector<std::string>>{{"0,2", "a"}, {"1", "b"}});
-  CHECK(tools::human_bytes(1536) == "1.5 KiB");
+  CHECK(human_bytes(1536) == "1.5 KiB");
 }
 
 // Four chunks, four microbatches: (p - 1 + m) * (forward + backward).
@@ -160,6 +161,7 @@ TEST_CASE("simulate prices a bundle for a machine") {
   TempFolder dir;
   const auto plans = write(dir, "p", plan::example::pipeline(2, 2));
   const std::string machine = dir.write("m.yaml", R"(name: slow ones
+device: cpu
 ranks_per_node: 2
 flops: {f32: 1.0e6}
 memory_bytes: 1
@@ -301,7 +303,7 @@ TEST_CASE("show colours cells and dims idle time") {
 TEST_CASE("simulate writes a trace of slices and flows") {
   TempFolder dir;
   const auto bundle = plan::example::pipeline(2, 2);
-  const auto trace = tools::trace_bundle(write(dir, "p", bundle), {}, "", {});
+  const auto trace = tools::trace_bundle(write(dir, "p", bundle), {});
   REQUIRE(trace.ok());
   std::map<uint64_t, int> open;              // slices by track
   std::map<uint64_t, uint64_t> begun, over;  // flows: when

@@ -29,7 +29,7 @@ TEST_CASE("values of the model with names of the step make no second slot of tha
   options.weights = plan::WeightMode::kNone;
   diag::Diagnostics diags;
   std::ostringstream out, err;
-  const Status done = compile(options, diags, out, err);
+  const auto done = compile(options, diags, out, err);
   INFO(diags.render_text(false));
   REQUIRE(done.ok());
   const auto bundle = plan::read_bundle(options.output);

@@ -19,7 +19,7 @@ std::string run(const std::string& strategy, CompileOptions options) {
   options.strategy = strategy;
   diag::Diagnostics diags;
   std::ostringstream out, err;
-  const Status status = compile(options, diags, out, err);
+  const auto status = compile(options, diags, out, err);
   if (!status.ok()) FAIL(status.error().message << "\n" << diags.render_text(false));
   return out.str();
 }

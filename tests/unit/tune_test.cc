@@ -30,6 +30,7 @@ optimizer: {sgd: {lr: 0.1}}
 
 std::string machine(const TempFolder& folder) {
   return folder.write("m.yaml", R"(name: two slow ones
+device: cpu
 ranks_per_node: 1
 flops: {f32: 1.0e9}
 memory_bytes: 1.0e9
@@ -51,12 +52,12 @@ Tuned tuned(const TempFolder& folder, const std::string& strategy, int64_t limit
   TuneOptions options;
   options.compile.model = std::string(PIPER_TEST_MODELS) + "/tiny_gpt.onnx";
   options.compile.strategy = folder.write("s.yaml", strategy);
-  options.compile.machine = machine(folder);
+  diag::Diagnostics diags;
+  options.compile.machine = machine::load_machine(machine(folder), diags).value();
   options.compile.memory_limit = limit;
   options.compile.overrides = sets;
   options.output = folder / "tuned.yaml";
   options.candidates = candidates;
-  diag::Diagnostics diags;
   std::ostringstream out;
   Tuned done;
   done.status = tune(options, diags, out);

@@ -54,7 +54,7 @@ def main():
     args = parser.parse_args()
     own = Programs(args.bin, args.work)
     model, path, plans = own.model("experts_deep_eight"), own.work / "scale.yaml", own.work / "scale.plans"
-    commands = {"compile": [own.bin / "piperc", model, "--strategy", path, "--weights", "none", "-o", plans],
+    commands = {"compile": [own.bin / "piperc", model, "--strategy", path, "--device", "cuda", "--weights", "none", "-o", plans],
                 "verify": [own.bin / "piper-plan", "verify", plans],
                 "simulate": [own.bin / "piper-plan", "simulate", plans, "--target", TARGET, "--json"]}
     print(programs.load())

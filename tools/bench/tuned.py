@@ -25,7 +25,7 @@ def machine(ranks, link):
     """A device and a port a rank. Rates of kernels do not matter: every call has a measured time."""
     latency, rate = link.split(",")
     level = f"{{latency_us: {latency}, bytes_per_second: {float(rate):.1f}, ports_per_node: {ranks}}}"
-    return (f"name: ranks that wait, links of {link}\nranks_per_node: {ranks}\nflops: {{f32: 1.0e9}}\nmemory_bytes: 1.0e9\n"
+    return (f"name: ranks that wait, links of {link}\ndevice: cpu\nranks_per_node: {ranks}\nflops: {{f32: 1.0e9}}\nmemory_bytes: 1.0e9\n"
             "memory_bytes_per_second: 1.0e9\nefficiency: {product: 1, grouped_product: 1, attention: 1, memory: 1}\n"
             f"kernel_us: 0\nhost_us: 0\ninside_node: {level}\nbetween_nodes: {level}\ncollectives: direct\n")
 

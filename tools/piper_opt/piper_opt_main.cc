@@ -76,8 +76,8 @@ std::string compile(const std::string& path, const GoldenFile& golden, diag::Dia
   options.stop_after = param("stop");
   if (param("device") == "cuda") options.target = {plan::DeviceKind::kCuda, plan::Summing::kLibrary};
   std::ostringstream out, err;
-  const Status status = driver::compile(options, diags, out, err);
-  if (!status.ok() && !status.error().reported) diags.error(status.error().code) << status.error().message;
+  const auto done = driver::compile(options, diags, out, err);
+  if (!done.ok() && !done.error().reported) diags.error(done.error().code) << done.error().message;
   for (const diag::Diagnostic& d : diags.all()) {
     if (d.severity == diag::Severity::kError) continue;
     out << (d.severity == diag::Severity::kWarning ? "warning: " : "remark: ") << d.message << "\n";

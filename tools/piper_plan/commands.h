@@ -7,6 +7,7 @@
 
 #include "schemas/base/status.h"
 #include "schemas/timeline/timeline.h"
+#include "tools/piper_plan/play_bundle.h"
 
 namespace piper::tools {
 
@@ -23,11 +24,8 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
 // The schedule with unit costs as an SVG file: a row for ranks that do the same.
 Result<std::string> draw_svg(const std::string& directory, const Costs& costs);
 // The step as a page that works without a network: time line by rank and stream, messages, memory, dependences.
-struct HtmlOptions {
-  Costs costs;
-  std::string profile;  // of piper-run: measured times are drawn below those that the plan would take with them
-};
-Result<std::string> draw_html(const std::string& directory, const HtmlOptions& options);
+// With a profile, measured times are drawn below those that the plan would take with them.
+Result<std::string> draw_html(const std::string& directory, const StepTimes& times);
 
 struct VerifyOptions {
   bool verbose = false;  // how long each part of the proof took, and how much it looked at
@@ -40,8 +38,7 @@ Result<std::string> simulate_measured(const std::string& directory, const std::s
 // As `piper-run --kernel-times --link-delay` runs it.
 Result<std::string> simulate_by_table(const std::string& directory, const std::string& kernel_times, const Link& link);
 // The simulated step as the bytes of a Perfetto trace; with a profile, the run's own times beside it.
-Result<std::string> trace_bundle(const std::string& directory, const Costs& costs, const std::string& profile,
-                                 const Link& link);
+Result<std::string> trace_bundle(const std::string& directory, const StepTimes& times);
 
 struct PriceOptions {
   std::string target;        // the file of a machine, as in strategies/targets/

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "schemas/base/byte_text.h"
 #include "schemas/plan/json_writer.h"
 #include "tools/piper_plan/subject.h"
 #include "tools/piper_plan/number_text.h"

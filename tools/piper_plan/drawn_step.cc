@@ -52,9 +52,12 @@ bool look_alike(const RankPlan& a, const std::vector<Activity>& a_times, const R
 
 class StepWriter {
  public:
-  StepWriter(const Bundle& bundle, const Timeline& timeline, const Measured* measured)
-      : bundle_(bundle), timeline_(timeline), measured_(measured) {
-    for (size_t p = 0; p < bundle.ranks.size(); ++p) place(p);
+  explicit StepWriter(const StepOfBundle& step)
+      : bundle_(step.bundle),
+        timeline_(step.timeline),
+        measured_(step.measured ? &*step.measured : nullptr),
+        unit_(step.microseconds ? "us" : "units") {
+    for (size_t p = 0; p < bundle_.ranks.size(); ++p) place(p);
   }
 
   std::string write() {
@@ -66,7 +69,7 @@ class StepWriter {
     json_.key("strategy");
     json_.string(manifest.strategy_name);
     json_.key("unit");
-    json_.string(measured_ == nullptr ? "units" : "us");
+    json_.string(unit_);
     json_.key("step");
     time(timeline_.step);
     list("origins", bundle_.provenance.size(), [this](size_t i) {
@@ -256,6 +259,7 @@ class StepWriter {
   const Bundle& bundle_;
   const Timeline& timeline_;
   const Measured* measured_;
+  const char* unit_;
   std::vector<std::vector<size_t>> rows_;  // loaded ranks
   std::vector<size_t> row_of_;             // of each loaded rank
   Strings strings_;
@@ -264,8 +268,6 @@ class StepWriter {
 
 }  // namespace
 
-std::string drawn_step(const Bundle& bundle, const Timeline& timeline, const Measured* measured) {
-  return StepWriter(bundle, timeline, measured).write();
-}
+std::string drawn_step(const StepOfBundle& step) { return StepWriter(step).write(); }
 
 }  // namespace piper::tools

@@ -16,13 +16,11 @@
 
 #include <string>
 
-#include "schemas/plan/plan.h"
-#include "schemas/timeline/timeline.h"
+#include "tools/piper_plan/play_bundle.h"
 
 namespace piper::tools {
 
-// `measured`: nullptr where the timeline has unit costs; else times are microseconds, and every rank has its own row.
-std::string drawn_step(const plan::Bundle& bundle, const timeline::Timeline& timeline,
-                       const timeline::Measured* measured);
+// With the times of a profile every rank has its own row.
+std::string drawn_step(const StepOfBundle& step);
 
 }  // namespace piper::tools

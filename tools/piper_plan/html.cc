@@ -28,9 +28,9 @@ std::string without_tags(const std::string& json) {
 
 }  // namespace
 
-Result<std::string> draw_html(const std::string& directory, const HtmlOptions& options) {
-  PIPER_ASSIGN(const StepOfBundle played, play_bundle(directory, options.costs, options.profile, {}));
-  const std::string step = drawn_step(played.bundle, played.timeline, played.measured ? &*played.measured : nullptr);
+Result<std::string> draw_html(const std::string& directory, const StepTimes& times) {
+  PIPER_ASSIGN(const StepOfBundle played, play_bundle(directory, times));
+  const std::string step = drawn_step(played);
   std::string page(page::kHtml), script;
   for (const std::string_view part : {page::kStepScript, page::kChartScript, page::kPageScript}) script += part;
   put(page, "@STYLE@", page::kStyle);

@@ -84,8 +84,9 @@ Subcommand add_verify(CLI::App& app) {
 
 Subcommand add_show(CLI::App& app) {
   struct Flags {
-    std::string directory, colour = "auto", svg, html, profile;
+    std::string directory, colour = "auto", svg, html;
     ShowOptions options;
+    StepTimes times;  // of the page
   };
   const auto flags = std::make_shared<Flags>();
   auto* const command = app.add_subcommand("show", "the schedule as a picture, ranks, memory, streams");
@@ -102,13 +103,23 @@ Subcommand add_show(CLI::App& app) {
   auto* const page =
       command->add_option("--html", flags->html,
                           "write the step to this file instead, as a page: time line, messages, memory, dependences");
-  command->add_option("--profile", flags->profile, "times measured by piper-run --profile, drawn below the others")
-      ->needs(page);
+  auto* const profile = command
+                            ->add_option("--profile", flags->times.profile,
+                                         "times measured by piper-run --profile, drawn below the others")
+                            ->needs(page);
   add_costs(command, flags->options.costs);
+  auto* const target =
+      command->add_option("--target", flags->times.target, "times on a machine: strategies/targets/*.yaml")
+          ->needs(page)
+          ->excludes(profile)
+          ->excludes("--forward")
+          ->excludes("--backward");
+  command->add_option("--kernel-times", flags->times.kernel_times, "times measured by piper-run --calibrate")
+      ->needs(target);
   return {command, [flags] {
             ShowOptions& options = flags->options;
-            if (!flags->html.empty())
-              return write_picture(flags->html, draw_html(flags->directory, {options.costs, flags->profile}));
+            flags->times.costs = options.costs;
+            if (!flags->html.empty()) return write_picture(flags->html, draw_html(flags->directory, flags->times));
             if (!flags->svg.empty()) return write_picture(flags->svg, draw_svg(flags->directory, options.costs));
             options.colour = in_colour(flags->colour);
             return print(show(flags->directory, options));
@@ -157,12 +168,14 @@ int run_simulate(const SimulateFlags& flags) {
     std::fprintf(stderr, "piper-plan: links of a delay need times: --profile or --kernel-times\n");
     return kCommandLine;
   }
-  if (!flags.priced.target.empty()) return print(price(flags.directory, flags.priced));
+  if (!flags.trace.empty() && !table.empty() && flags.priced.target.empty()) {
+    std::fprintf(stderr, "piper-plan: a trace with --kernel-times needs --target\n");
+    return kCommandLine;
+  }
+  const StepTimes times{flags.costs, flags.profile, flags.link, flags.priced.target, table};
   if (!flags.trace.empty())
-    if (const int status =
-            write_picture(flags.trace, trace_bundle(flags.directory, flags.costs, flags.profile, flags.link));
-        status != 0)
-      return status;
+    if (const int status = write_picture(flags.trace, trace_bundle(flags.directory, times)); status != 0) return status;
+  if (!flags.priced.target.empty()) return print(price(flags.directory, flags.priced));
   if (!table.empty()) return print(simulate_by_table(flags.directory, table, flags.link));
   if (!flags.profile.empty()) return print(simulate_measured(flags.directory, flags.profile, flags.link));
   return print(simulate_bundle(flags.directory, flags.costs));
@@ -198,9 +211,7 @@ Subcommand add_simulate(CLI::App& app) {
   command->add_option("--lines", priced.lines, "of the critical path, 0 = all")
       ->check(CLI::NonNegativeNumber)
       ->needs(target);
-  command->add_option("--trace", flags->trace, "also write the step to this file, for https://ui.perfetto.dev")
-      ->excludes(target)
-      ->excludes("--kernel-times");
+  command->add_option("--trace", flags->trace, "also write the step to this file, for https://ui.perfetto.dev");
   return {command, [flags, latency, rate] {
             flags->delays = *latency || *rate;
             return run_simulate(*flags);

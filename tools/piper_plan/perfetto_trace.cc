@@ -21,11 +21,14 @@ constexpr const char* kKindNames[] = {"run",        "send",       "recv",   "all
 
 class StepTrace {
  public:
-  StepTrace(const Bundle& bundle, const Timeline& timeline, const Measured* measured)
-      : bundle_(bundle), timeline_(timeline), measured_(measured) {
-    for (const auto& plan : bundle.ranks) flows_.emplace_back(plan.instructions.size());
-    for (size_t t = 0; t < timeline.transfers.size(); ++t) {
-      const auto ends = timeline.ends_of(timeline.transfers[t]);
+  explicit StepTrace(const StepOfBundle& step)
+      : bundle_(step.bundle),
+        timeline_(step.timeline),
+        measured_(step.measured ? &*step.measured : nullptr),
+        of_a_unit_(step.microseconds ? 1e3 : 1e6) {
+    for (const auto& plan : bundle_.ranks) flows_.emplace_back(plan.instructions.size());
+    for (size_t t = 0; t < timeline_.transfers.size(); ++t) {
+      const auto ends = timeline_.ends_of(timeline_.transfers[t]);
       for (size_t e = 0; ends.size() > 1 && e < ends.size(); ++e)
         flows_[static_cast<size_t>(ends[e].plan)][static_cast<size_t>(ends[e].instruction)] = {t + 1,
                                                                                                e + 1 == ends.size()};
@@ -43,7 +46,7 @@ class StepTrace {
     double begin = 0, end = 0;
   };
 
-  int64_t nanoseconds(double time) const { return std::llround(time * (measured_ == nullptr ? 1e6 : 1e3)); }
+  int64_t nanoseconds(double time) const { return std::llround(time * of_a_unit_); }
   Times times_of(size_t p, size_t i, bool measured) const {
     if (measured) return {measured_->begin_us[p][i], measured_->end_us[p][i]};
     return {timeline_.activities[p][i].begin, timeline_.activities[p][i].end};
@@ -86,6 +89,7 @@ class StepTrace {
   const Bundle& bundle_;
   const Timeline& timeline_;
   const Measured* measured_;
+  double of_a_unit_;                                // nanoseconds
   std::vector<std::vector<perfetto::Flow>> flows_;  // [loaded rank][instruction]
   perfetto::TraceWriter writer_;
   int32_t processes_ = 0;
@@ -93,14 +97,11 @@ class StepTrace {
 
 }  // namespace
 
-std::string perfetto_trace(const Bundle& bundle, const Timeline& timeline, const Measured* measured) {
-  return StepTrace(bundle, timeline, measured).write();
-}
+std::string perfetto_trace(const StepOfBundle& step) { return StepTrace(step).write(); }
 
-Result<std::string> trace_bundle(const std::string& directory, const Costs& costs, const std::string& profile,
-                                 const Link& link) {
-  PIPER_ASSIGN(const StepOfBundle played, play_bundle(directory, costs, profile, link));
-  return perfetto_trace(played.bundle, played.timeline, played.measured ? &*played.measured : nullptr);
+Result<std::string> trace_bundle(const std::string& directory, const StepTimes& times) {
+  PIPER_ASSIGN(const StepOfBundle played, play_bundle(directory, times));
+  return perfetto_trace(played);
 }
 
 }  // namespace piper::tools

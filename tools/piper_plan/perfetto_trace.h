@@ -5,14 +5,12 @@
 
 #include <string>
 
-#include "schemas/plan/plan.h"
-#include "schemas/timeline/timeline.h"
+#include "tools/piper_plan/play_bundle.h"
 
 namespace piper::tools {
 
-// The bytes of a trace file. `measured`: nullptr where the timeline has unit costs, of which one becomes a millisecond;
-// else every rank has a second process, "rank 0, measured".
-std::string perfetto_trace(const plan::Bundle& bundle, const timeline::Timeline& timeline,
-                           const timeline::Measured* measured);
+// The bytes of a trace file. A unit of cost becomes a millisecond. With the times of a profile every rank has a second
+// process, "rank 0, measured".
+std::string perfetto_trace(const StepOfBundle& step);
 
 }  // namespace piper::tools

@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <map>
 
-#include "compiler/diag/diagnostics.h"
-#include "compiler/machine/load_machine.h"
+#include "schemas/base/byte_text.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_writer.h"
 #include "schemas/timeline/assess.h"
 #include "schemas/timeline/priced.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/target.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -230,17 +230,11 @@ std::string as_json(const plan::Bundle& bundle, const Machine& machine, const Es
 }  // namespace
 
 Result<std::string> price(const std::string& directory, const PriceOptions& options) {
-  diag::Diagnostics diags;
-  auto machine = machine::load_machine(options.target, diags);
-  std::fputs(diags.render_text(false).c_str(), stderr);
-  if (!machine.ok()) return Status::reported(machine.error().code);
   PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
-  plan::KernelTimes measured;
-  if (!options.kernel_times.empty()) {
-    PIPER_ASSIGN(measured, plan::read_kernel_times(options.kernel_times));
-  }
-  PIPER_ASSIGN(const Estimate result, estimate(bundle, *machine, measured));
-  return options.json ? as_json(bundle, *machine, result) : as_text(bundle, *machine, result, options.lines);
+  PIPER_ASSIGN(const TargetMachine target, read_target(options.target, options.kernel_times, bundle));
+  PIPER_ASSIGN(const Estimate result, estimate(bundle, target.machine, target.kernel_times));
+  return options.json ? as_json(bundle, target.machine, result)
+                      : as_text(bundle, target.machine, result, options.lines);
 }
 
 }  // namespace piper::tools

@@ -5,8 +5,6 @@
 #include <map>
 #include <optional>
 
-#include "compiler/diag/diagnostics.h"
-#include "compiler/machine/load_machine.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/json_reader.h"
@@ -14,6 +12,7 @@
 #include "schemas/timeline/priced.h"
 #include "schemas/verify/describe.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/target.h"
 
 namespace piper::tools {
 namespace {
@@ -43,18 +42,11 @@ Result<Timeline> predict(const plan::Bundle& bundle, const ReportOptions& option
     report.priced_by = text;
     return simulate(bundle, options.costs);
   }
-  diag::Diagnostics diags;
-  auto machine = machine::load_machine(options.target, diags);
-  std::fputs(diags.render_text(false).c_str(), stderr);
-  if (!machine.ok()) return Status::reported(machine.error().code);
-  plan::KernelTimes times;
-  if (!options.kernel_times.empty()) {
-    PIPER_ASSIGN(times, plan::read_kernel_times(options.kernel_times));
-  }
-  const Priced prices(bundle, *machine, 1, times);
+  PIPER_ASSIGN(const TargetMachine target, read_target(options.target, options.kernel_times, bundle));
+  const Priced prices(bundle, target.machine, 1, target.kernel_times);
   std::snprintf(text, sizeof text, ", %zu of %zu distinct calls measured", prices.measured_calls(),
                 prices.distinct_calls());
-  report.priced_by = machine->name + text;
+  report.priced_by = target.machine.name + text;
   return simulate_on(bundle, prices);
 }
 

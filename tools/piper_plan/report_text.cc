@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "schemas/base/byte_text.h"
 #include "schemas/plan/json_writer.h"
 #include "tools/piper_plan/report.h"
 #include "tools/piper_plan/number_text.h"

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "schemas/base/byte_text.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/checkpoint/state_parts.h"
 #include "schemas/plan/device_memory.h"

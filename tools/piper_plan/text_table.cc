@@ -1,7 +1,6 @@
 #include "tools/piper_plan/text_table.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
 namespace piper::tools {
@@ -79,19 +78,6 @@ std::vector<std::vector<std::string>> merge_ranks(const std::vector<std::vector<
   }
   for (size_t i = 0; i < merged.size(); ++i) merged[i][0] = rank_list(ranks[i]);
   return merged;
-}
-
-std::string human_bytes(int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) {
-    value /= 1024;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
-  return text;
 }
 
 }  // namespace piper::tools

@@ -17,7 +17,4 @@ std::vector<std::vector<std::string>> merge_ranks(const std::vector<std::vector<
 // "0,2,4-7" of an ascending list.
 std::string rank_list(const std::vector<int32_t>& ranks);
 
-// "1.5 MiB".
-std::string human_bytes(int64_t bytes);
-
 }  // namespace piper::tools
