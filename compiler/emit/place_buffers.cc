@@ -2,101 +2,41 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <iterator>
-#include <utility>
+#include <numeric>
+#include <span>
+#include <vector>
 
+#include "compiler/emit/data_order.h"
 #include "compiler/emit/event_names.h"
+#include "compiler/emit/lives.h"
 #include "compiler/emit/offset_allocator.h"
+#include "compiler/emit/stream_clocks.h"
 
 namespace piper::emit {
 namespace {
 
-// An access that a later one must come after.
-struct Past {
-  int32_t stream = -1;
-  uint32_t instruction = 0;
-};
-
-// The last accesses of each buffer: the last write, and of each stream the last read since.
-class Histories {
- public:
-  explicit Histories(size_t buffers) : of_(buffers) {}
-
-  void write(int32_t buffer, Past access) {
-    Of& h = of_[buffer];
-    h.write = access;
-    if (h.first_read < 0) return;
-    int32_t tail = h.first_read;
-    while (reads_[tail].next >= 0) tail = reads_[tail].next;
-    reads_[tail].next = spare_;
-    spare_ = h.first_read;
-    h.first_read = -1;
-  }
-  void read(int32_t buffer, Past access) {
-    Of& h = of_[buffer];
-    for (int32_t r = h.first_read; r >= 0; r = reads_[r].next)
-      if (reads_[r].access.stream == access.stream) {
-        reads_[r].access = access;
-        return;
-      }
-    int32_t slot = spare_;
-    if (slot >= 0) {
-      spare_ = reads_[slot].next;
-    } else {
-      slot = static_cast<int32_t>(reads_.size());
-      reads_.emplace_back();
-    }
-    reads_[slot] = {access, h.first_read};
-    h.first_read = slot;
-  }
-  template <class Visit>
-  void each_read(int32_t buffer, const Visit& visit) const {
-    for (int32_t r = of_[buffer].first_read; r >= 0; r = reads_[r].next) visit(reads_[r].access);
-  }
-  template <class Visit>
-  void each_write(int32_t buffer, const Visit& visit) const {
-    if (of_[buffer].write.stream >= 0) visit(of_[buffer].write);
-  }
-
- private:
-  struct Of {
-    Past write;
-    int32_t first_read = -1;
-  };
-  struct Read {
-    Past access;
-    int32_t next = -1;
-  };
-  std::vector<Of> of_;
-  std::vector<Read> reads_;  // lists, and the list of unused ones
-  int32_t spare_ = -1;
-};
-
-// Accesses of a buffer that gave its bytes back: a stretch of one list that all stretches share.
-struct Stretch {
-  uint32_t begin = 0, end = 0;
-};
-
 // Bytes of the arena that were given back, with the accesses that their next owner must come after.
 class FreedBytes {
  public:
-  explicit FreedBytes(const std::vector<Past>& past) : past_(past) {}
+  explicit FreedBytes(const DataOrder& order) : order_(order) {}
 
-  void put(int64_t offset, int64_t bytes, Stretch last) {
+  void put(int64_t offset, int64_t bytes, int32_t owner) {
     const auto at = first_ending_after(offset);
-    ranges_.insert(at, {offset, offset + bytes, last});
+    ranges_.insert(at, {offset, offset + bytes, owner});
   }
-  // Removes [offset, offset + bytes) and appends its accesses.
+  // Removes [offset, offset + bytes) and appends the last accesses of those that had them.
   void take(int64_t offset, int64_t bytes, std::vector<uint32_t>& after) {
     const int64_t end = offset + bytes;
     const auto first = first_ending_after(offset);
     auto last = first;
-    for (; last != ranges_.end() && last->begin < end; ++last)
-      for (uint32_t i = last->last.begin; i < last->last.end; ++i) after.push_back(past_[i].instruction);
+    for (; last != ranges_.end() && last->begin < end; ++last) {
+      const std::span<const uint32_t> closing = order_.closing_of(last->owner);
+      after.insert(after.end(), closing.begin(), closing.end());
+    }
     if (first == last) return;
     // The bytes of the first range in front of `offset`, and of the last range behind `end`, stay free.
-    const Range before{first->begin, offset, first->last}, behind{end, std::prev(last)->end, std::prev(last)->last};
+    const Range before{first->begin, offset, first->owner}, behind{end, std::prev(last)->end, std::prev(last)->owner};
     auto at = ranges_.erase(first, last);
     if (behind.begin < behind.end) at = ranges_.insert(at, behind);
     if (before.begin < before.end) ranges_.insert(at, before);
@@ -105,155 +45,108 @@ class FreedBytes {
  private:
   struct Range {
     int64_t begin = 0, end = 0;
-    Stretch last;
+    int32_t owner = -1;  // the buffer that had them last
   };
   std::vector<Range>::iterator first_ending_after(int64_t offset) {
     return std::partition_point(ranges_.begin(), ranges_.end(),
                                 [offset](const Range& range) { return range.end <= offset; });
   }
 
-  const std::vector<Past>& past_;
+  const DataOrder& order_;
   std::vector<Range> ranges_;  // ascending, disjoint
-};
-
-// No instruction tells when a message that no run waits for was sent: behind this many later runs it counts as sent.
-constexpr size_t kPatienceRuns = 4;
-
-// Bytes whose last access is a communication, kept back from the arena: a run that took them at once would wait for the
-// message.
-class HeldBytes {
- public:
-  explicit HeldBytes(const std::vector<Past>& past) : past_(past) {}
-
-  void put(int64_t offset, int64_t bytes, Stretch last, uint32_t now) { held_.push_back({offset, bytes, now, last}); }
-  // Gives back what is complete for the stream of a run that knows `known` ([stream] instructions), and what was put
-  // before `patience_ended`.
-  void release(const uint32_t* known, uint32_t patience_ended, OffsetAllocator& arena) {
-    std::erase_if(held_, [&](const Held& held) {
-      const bool complete = std::all_of(past_.begin() + held.last.begin, past_.begin() + held.last.end,
-                                        [&](const Past& access) { return known[access.stream] > access.instruction; });
-      if (complete || held.since < patience_ended) arena.release(held.offset, held.bytes);
-      return complete || held.since < patience_ended;
-    });
-  }
-
- private:
-  struct Held {
-    int64_t offset = 0, bytes = 0;
-    uint32_t since = 0;  // the instruction that gave them back
-    Stretch last;
-  };
-  const std::vector<Past>& past_;
-  std::vector<Held> held_;
 };
 
 struct Placement {
   int64_t arena_bytes = 0;
   std::vector<int64_t> offsets;  // [buffer], 0 outside the arena
+};
+
+// The buffers of the arena that are touched at all, in the order in which they are first touched.
+std::vector<int32_t> arena_buffers(const plan::RankPlan& plan, const Trace& trace) {
+  std::vector<int32_t> found;
+  std::vector<bool> seen(plan.buffers.size(), false);
+  for (const Access& a : trace.accesses) {
+    if (seen[a.buffer] || plan.buffers[a.buffer].cls != plan::BufferClass::kArena) continue;
+    seen[a.buffer] = true;
+    found.push_back(a.buffer);
+  }
+  return found;
+}
+
+// Offsets of lives that stand in the order of their first positions.
+std::vector<int64_t> pack(std::span<const plan::Life> lives, int64_t& high_water) {
+  OffsetAllocator arena;
+  std::vector<int64_t> offsets(lives.size());
+  std::vector<uint32_t> by_end(lives.size());
+  std::iota(by_end.begin(), by_end.end(), 0);
+  std::stable_sort(by_end.begin(), by_end.end(), [&](uint32_t a, uint32_t b) { return lives[a].end < lives[b].end; });
+  size_t ended = 0;
+  for (size_t l = 0; l < lives.size(); ++l) {
+    for (; lives[by_end[ended]].end <= lives[l].first; ++ended)
+      arena.release(offsets[by_end[ended]], lives[by_end[ended]].bytes);
+    offsets[l] = arena.allocate(lives[l].bytes);
+  }
+  high_water = arena.high_water();
+  return offsets;
+}
+
+Placement place(const plan::RankPlan& plan, const Trace& trace, const DataOrder& order, int64_t alignment) {
+  const std::vector<int32_t> buffers = arena_buffers(plan, trace);
+  std::vector<plan::Life> lives = lives_of(trace, order, buffers, plan.streams.size(), plan::kMostPatience);
+  for (size_t b = 0; b < buffers.size(); ++b)
+    lives[b].bytes = align_up(std::max<int64_t>(plan.buffers[buffers[b]].bytes, 1), alignment);
+  Placement placement;
+  const std::vector<int64_t> offsets = pack(lives, placement.arena_bytes);
+  placement.offsets.assign(plan.buffers.size(), 0);
+  for (size_t b = 0; b < buffers.size(); ++b) placement.offsets[buffers[b]] = offsets[b];
+  return placement;
+}
+
+struct Events {
   std::vector<uint32_t> waits,
-      first_wait;              // instruction i waits for waits[first_wait[i]] .. waits[first_wait[i + 1] - 1]
+      first_wait{0};           // instruction i waits for waits[first_wait[i]] .. waits[first_wait[i + 1] - 1]
   std::vector<bool> recorded;  // [instruction]: an event follows it
 };
 
-Placement place(const plan::RankPlan& plan, const Trace& trace, int64_t alignment) {
+// Orders what conflicts: accesses of one buffer, and a buffer's first access after the last ones of those that had its
+// bytes before.
+Events order_streams(const plan::RankPlan& plan, const Trace& trace, const DataOrder& order, int64_t alignment) {
   const std::vector<plan::Buffer>& buffers = plan.buffers.get();
-  const auto stream_of = [&](size_t i) { return trace.instructions[i].instruction.stream; };
-  const auto is_run = [&](size_t i) {
-    return std::holds_alternative<plan::Run>(trace.instructions[i].instruction.action);
-  };
-  const auto in_arena = [&](int32_t b) { return buffers[static_cast<size_t>(b)].cls == plan::BufferClass::kArena; };
-  const auto bytes_of = [&](int32_t b) {
-    return align_up(std::max<int64_t>(buffers[static_cast<size_t>(b)].bytes, 1), alignment);
-  };
-  const size_t n = trace.size(), num_streams = plan.streams.size();
-  constexpr uint32_t kNever = 0xffffffffu;
-  std::vector<uint32_t> first(buffers.size(), kNever), last(buffers.size(), 0);
-  for (uint32_t i = 0; i < n; ++i)
-    for (const Access& a : trace.accesses_of(i)) {
-      if (first[a.buffer] == kNever) first[a.buffer] = i;
-      last[a.buffer] = i;
-    }
-
-  Placement out;
-  out.offsets.assign(buffers.size(), 0);
-  out.first_wait.assign(n + 1, 0);
-  out.recorded.assign(n, false);
-  OffsetAllocator arena;
-  std::vector<Past> past;  // of buffers that gave their bytes back
-  FreedBytes freed(past);
-  HeldBytes held(past);
-  Histories history(buffers.size());
-  // clock[i * num_streams + s] = 1 + the last instruction of stream s known to be complete once i is.
-  std::vector<uint32_t> clock(n * num_streams, 0), stream_clock(num_streams * num_streams, 0);
-  std::vector<bool> placed(buffers.size(), false);
+  Events out;
+  out.recorded.assign(trace.size(), false);
+  FreedBytes freed(order);
+  StreamClocks clocks(trace, plan.streams.size());
+  std::vector<bool> taken(buffers.size(), false), given(buffers.size(), false);
   std::vector<uint32_t> after;
-  std::vector<uint32_t> recent_runs;  // issue positions
-  size_t at_ordered = 0;
-  const auto order_after = [&](int32_t stream) {
-    std::sort(after.begin(), after.end(), std::greater<>());
-    uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
-    for (uint32_t j : after) {
-      const int32_t other = stream_of(j);
-      if (other == stream || known[other] > j) continue;
-      out.waits.push_back(j);
-      out.recorded[j] = true;
-      const uint32_t* seen = &clock[static_cast<size_t>(j) * num_streams];
-      for (size_t s = 0; s < num_streams; ++s) known[s] = std::max(known[s], seen[s]);
-    }
-    after.clear();
+  const auto wait = [&](uint32_t j) {
+    out.waits.push_back(j);
+    out.recorded[j] = true;
   };
-  for (uint32_t i = 0; i < n; ++i) {
-    const std::span<const Access> accesses = trace.accesses_of(i);
-    const int32_t stream = stream_of(i);
-    const auto after_other = [&](const Past& access) {
-      if (access.stream != stream) after.push_back(access.instruction);
+  for (uint32_t i = 0; i < trace.size(); ++i) {
+    const int32_t stream = trace.stream_of(i);
+    const std::span<const uint32_t> needs = order.needs_of(i);
+    after.assign(needs.begin(), needs.end());
+    clocks.order(stream, after, wait);
+    const auto each_once = [&](std::vector<bool>& seen, const auto& visit) {
+      for (const Access& a : trace.accesses_of(i)) {
+        if (buffers[a.buffer].cls != plan::BufferClass::kArena || seen[a.buffer]) continue;
+        if (visit(a.buffer, align_up(std::max<int64_t>(buffers[a.buffer].bytes, 1), alignment))) seen[a.buffer] = true;
+      }
     };
-    uint32_t* known = &stream_clock[static_cast<size_t>(stream) * num_streams];
-    if (is_run(i)) recent_runs.push_back(i);
-    for (; at_ordered < trace.ordered.size() && trace.ordered[at_ordered].first == i; ++at_ordered) {
-      const uint32_t j = trace.ordered[at_ordered].second;
-      after_other({stream_of(j), j});
-    }
-    for (const Access& a : accesses) {
-      history.each_write(a.buffer, after_other);
-      if (a.writes) history.each_read(a.buffer, after_other);
-    }
-    order_after(stream);
-    // A message's own stream knows that it is through, the runs that would take its bytes do not.
-    if (is_run(i))
-      held.release(known, recent_runs.size() > kPatienceRuns ? recent_runs[recent_runs.size() - 1 - kPatienceRuns] : 0,
-                   arena);
-    for (const Access& a : accesses) {
-      if (!in_arena(a.buffer) || first[a.buffer] != i || placed[a.buffer]) continue;
-      placed[a.buffer] = true;
-      out.offsets[a.buffer] = arena.allocate(bytes_of(a.buffer));
-      freed.take(out.offsets[a.buffer], bytes_of(a.buffer), after);
-    }
-    order_after(stream);
+    each_once(taken, [&](int32_t b, int64_t bytes) {
+      freed.take(buffers[b].offset, bytes, after);
+      return true;
+    });
+    clocks.order(stream, after, wait);
     std::sort(out.waits.begin() + out.first_wait[i], out.waits.end());
-    out.first_wait[i + 1] = static_cast<uint32_t>(out.waits.size());
-    known[stream] = i + 1;
-    std::copy(known, known + num_streams, &clock[static_cast<size_t>(i) * num_streams]);
-    for (const Access& a : accesses)
-      if (a.writes) history.write(a.buffer, {stream, i});
-      else history.read(a.buffer, {stream, i});
-    for (const Access& a : accesses) {
-      if (!in_arena(a.buffer) || last[a.buffer] != i || first[a.buffer] == kNever) continue;
-      const int64_t offset = out.offsets[a.buffer], bytes = bytes_of(a.buffer);
-      Stretch ends{static_cast<uint32_t>(past.size()), 0};
-      const auto keep = [&](const Past& access) { past.push_back(access); };
-      history.each_write(a.buffer, keep);
-      history.each_read(a.buffer, keep);
-      ends.end = static_cast<uint32_t>(past.size());
-      freed.put(offset, bytes, ends);
-      if (std::any_of(past.begin() + ends.begin, past.end(),
-                      [&](const Past& access) { return !is_run(access.instruction); }))
-        held.put(offset, bytes, ends, i);
-      else arena.release(offset, bytes);
-      first[a.buffer] = kNever;  // a buffer named twice by one instruction is given back once
-    }
+    out.first_wait.push_back(static_cast<uint32_t>(out.waits.size()));
+    clocks.advance(i);
+    each_once(given, [&](int32_t b, int64_t bytes) {
+      if (order.uses[b].last != i) return false;
+      freed.put(buffers[b].offset, bytes, b);
+      return true;
+    });
   }
-  out.arena_bytes = arena.high_water();
   return out;
 }
 
@@ -270,26 +163,28 @@ void place_persistent(plan::RankPlan& plan, int64_t alignment) {
 }
 
 void place_buffers(plan::RankPlan& plan, const Trace& trace, int64_t alignment) {
-  const Placement placement = place(plan, trace, alignment);
-  const auto n = static_cast<uint32_t>(trace.size());
+  const DataOrder order = data_order(trace, plan.buffers.size());
+  const Placement placement = place(plan, trace, order, alignment);
+  const uint32_t n = trace.size();
   plan.arena_bytes = placement.arena_bytes;
   std::vector<plan::Buffer>& buffers = plan.buffers.edit();
   for (size_t b = 0; b < buffers.size(); ++b) buffers[b].offset = placement.offsets[b];
+  const Events events = order_streams(plan, trace, order, alignment);
   EventNames names(plan);
   std::vector<int32_t> event_of(n, -1);
   for (uint32_t i = 0; i < n; ++i)
-    if (placement.recorded[i]) {
+    if (events.recorded[i]) {
       event_of[i] = static_cast<int32_t>(plan.events.size());
       plan.events.push_back(names.name(trace.instructions[i].instruction.action));
     }
   std::vector<plan::Instruction>& instructions = plan.instructions.edit();
-  instructions.reserve(n + placement.waits.size() + plan.events.size());
+  instructions.reserve(n + events.waits.size() + plan.events.size());
   for (uint32_t i = 0; i < n; ++i) {
     const plan::Instruction& instruction = trace.instructions[i].instruction;
-    for (uint32_t w = placement.first_wait[i]; w < placement.first_wait[i + 1]; ++w)
-      instructions.push_back({instruction.stream, plan::Wait{event_of[placement.waits[w]]}, instruction.provenance});
+    for (uint32_t w = events.first_wait[i]; w < events.first_wait[i + 1]; ++w)
+      instructions.push_back({instruction.stream, plan::Wait{event_of[events.waits[w]]}, instruction.provenance});
     instructions.push_back(instruction);
-    if (placement.recorded[i])
+    if (events.recorded[i])
       instructions.push_back({instruction.stream, plan::Record{event_of[i]}, instruction.provenance});
   }
 }

@@ -10,35 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <utility>
-#include <vector>
 
+#include "compiler/emit/trace.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::emit {
-
-struct Access {
-  int32_t buffer = -1;
-  bool reads = false, writes = false;
-};
-// A rank's instructions in issue order.
-struct Trace {
-  struct Traced {
-    plan::Instruction instruction;
-    uint32_t first_access = 0;  // its accesses end where those of the next instruction begin
-  };
-  std::vector<Traced> instructions;
-  std::vector<Access> accesses;
-  std::vector<std::pair<uint32_t, uint32_t>>
-      ordered;  // (instruction, an earlier one of another stream that the strategy puts before it), sorted
-
-  size_t size() const { return instructions.size(); }
-  std::span<const Access> accesses_of(size_t i) const {
-    const size_t end = i + 1 < size() ? instructions[i + 1].first_access : accesses.size();
-    return {accesses.data() + instructions[i].first_access, accesses.data() + end};
-  }
-};
 
 // Sets arena offsets and arena_bytes, and fills plan.instructions and plan.events (named after what they follow:
 // event_names.h). `alignment`: of every buffer, in bytes, a multiple of OffsetAllocator's.
