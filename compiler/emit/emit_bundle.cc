@@ -4,7 +4,7 @@
 
 #include "compiler/emit/bind_rank.h"
 #include "compiler/emit/emit_shared.h"
-#include "compiler/emit/offset_allocator.h"
+#include "compiler/emit/pack.h"
 #include "compiler/emit/role.h"
 #include "compiler/emit/role_emitter.h"
 #include "compiler/emit/settle_evaluation.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/emit/offset_allocator.h"
+#include "compiler/emit/pack.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/ir/step_scalars.h"
 #include "schemas/plan/kernels.h"
@@ -93,7 +93,7 @@ void Lowering::analyse_usage() {
       const ir::Value& value = graph.value(root(addend));
       if (value.kind == ValueKind::kOpResult) read(addend, {graph.op(value.producer).chunk.index, Phase::kForward});
     }
-  std::vector<std::array<OffsetAllocator, kNumSavedBlocks>> saved(usage.saved_bytes.size());
+  std::vector<std::array<std::vector<uint32_t>, kNumSavedBlocks>> saved(usage.saved_bytes.size());  // values
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& o = op(i);
     const ProgramKey key{o.chunk.index, o.phase};
@@ -125,12 +125,18 @@ void Lowering::analyse_usage() {
         home = Home::kSaved;
         const SavedBlock block = o.phase == Phase::kBackward ? kInputToWeight : own_weight ? kForWeight : kForBackward;
         usage.saved_block[result.index] = static_cast<uint8_t>(block);
-        usage.saved_offset[result.index] = saved[o.chunk.index][block].allocate(graph.type(result).bytes());
+        saved[o.chunk.index][block].push_back(result.index);
       }
     }
   }
   for (size_t c = 0; c < saved.size(); ++c)
-    for (size_t b = 0; b < kNumSavedBlocks; ++b) usage.saved_bytes[c][b] = saved[c][b].high_water();
+    for (size_t b = 0; b < kNumSavedBlocks; ++b) {
+      std::vector<plan::Life> lives;  // all of a block is there between its two programs
+      for (const uint32_t v : saved[c][b]) lives.push_back({0, 1, graph.type(ValueId(v)).bytes()});
+      const Packed packed = pack(lives, kLine);
+      for (size_t v = 0; v < lives.size(); ++v) usage.saved_offset[saved[c][b][v]] = packed.offsets[v];
+      usage.saved_bytes[c][b] = packed.bytes;
+    }
 }
 
 // Strides by which the kernel that makes `root` writes it into the accumulator that `gradient` belongs to.

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <numeric>
 #include <span>
 #include <vector>
 
 #include "compiler/emit/data_order.h"
 #include "compiler/emit/event_names.h"
-#include "compiler/emit/lives.h"
-#include "compiler/emit/offset_allocator.h"
+#include "compiler/emit/pack.h"
+#include "compiler/emit/place_arena.h"
 #include "compiler/emit/stream_clocks.h"
 
 namespace piper::emit {
@@ -55,52 +54,6 @@ class FreedBytes {
   const DataOrder& order_;
   std::vector<Range> ranges_;  // ascending, disjoint
 };
-
-struct Placement {
-  int64_t arena_bytes = 0;
-  std::vector<int64_t> offsets;  // [buffer], 0 outside the arena
-};
-
-// The buffers of the arena that are touched at all, in the order in which they are first touched.
-std::vector<int32_t> arena_buffers(const plan::RankPlan& plan, const Trace& trace) {
-  std::vector<int32_t> found;
-  std::vector<bool> seen(plan.buffers.size(), false);
-  for (const Access& a : trace.accesses) {
-    if (seen[a.buffer] || plan.buffers[a.buffer].cls != plan::BufferClass::kArena) continue;
-    seen[a.buffer] = true;
-    found.push_back(a.buffer);
-  }
-  return found;
-}
-
-// Offsets of lives that stand in the order of their first positions.
-std::vector<int64_t> pack(std::span<const plan::Life> lives, int64_t& high_water) {
-  OffsetAllocator arena;
-  std::vector<int64_t> offsets(lives.size());
-  std::vector<uint32_t> by_end(lives.size());
-  std::iota(by_end.begin(), by_end.end(), 0);
-  std::stable_sort(by_end.begin(), by_end.end(), [&](uint32_t a, uint32_t b) { return lives[a].end < lives[b].end; });
-  size_t ended = 0;
-  for (size_t l = 0; l < lives.size(); ++l) {
-    for (; lives[by_end[ended]].end <= lives[l].first; ++ended)
-      arena.release(offsets[by_end[ended]], lives[by_end[ended]].bytes);
-    offsets[l] = arena.allocate(lives[l].bytes);
-  }
-  high_water = arena.high_water();
-  return offsets;
-}
-
-Placement place(const plan::RankPlan& plan, const Trace& trace, const DataOrder& order, int64_t alignment) {
-  const std::vector<int32_t> buffers = arena_buffers(plan, trace);
-  std::vector<plan::Life> lives = lives_of(trace, order, buffers, plan.streams.size(), plan::kMostPatience);
-  for (size_t b = 0; b < buffers.size(); ++b)
-    lives[b].bytes = align_up(std::max<int64_t>(plan.buffers[buffers[b]].bytes, 1), alignment);
-  Placement placement;
-  const std::vector<int64_t> offsets = pack(lives, placement.arena_bytes);
-  placement.offsets.assign(plan.buffers.size(), 0);
-  for (size_t b = 0; b < buffers.size(); ++b) placement.offsets[buffers[b]] = offsets[b];
-  return placement;
-}
 
 struct Events {
   std::vector<uint32_t> waits,
@@ -164,11 +117,11 @@ void place_persistent(plan::RankPlan& plan, int64_t alignment) {
 
 void place_buffers(plan::RankPlan& plan, const Trace& trace, int64_t alignment) {
   const DataOrder order = data_order(trace, plan.buffers.size());
-  const Placement placement = place(plan, trace, order, alignment);
+  const Arena arena = place_arena(plan, trace, order, alignment);
   const uint32_t n = trace.size();
-  plan.arena_bytes = placement.arena_bytes;
+  plan.arena_bytes = arena.bytes;
   std::vector<plan::Buffer>& buffers = plan.buffers.edit();
-  for (size_t b = 0; b < buffers.size(); ++b) buffers[b].offset = placement.offsets[b];
+  for (size_t b = 0; b < buffers.size(); ++b) buffers[b].offset = arena.offsets[b];
   const Events events = order_streams(plan, trace, order, alignment);
   EventNames names(plan);
   std::vector<int32_t> event_of(n, -1);

@@ -1,9 +1,9 @@
 // From a rank's instructions in issue order and what each touches: arena offsets, and the events that
 // order its streams. Called once a role, behind its last instruction (role_emitter.h).
 //
-// Buffers of class kArena share bytes over time: a buffer takes its bytes at its first access in issue order and gives
-// them back after its last; where that is a message, only when it is known to be through or several runs later, so that
-// no run waits for it to have room. Two accesses that conflict (same buffer, or bytes handed from one buffer to
+// One step after the other: what the accesses ask for (data_order.h); when each buffer needs its bytes (lives.h); where
+// those lie (place_arena.h, pack.h); then a walk that adds events, also where bytes go from one buffer to another, in
+// issue order. Two accesses that conflict (same buffer, or bytes handed from one buffer to
 // another; at least one writes) on different streams are ordered by an event, unless streams and earlier events order
 // them already (a vector clock per stream says so). Every event points forward in issue order, so none can close a
 // cycle. Linear in instructions x streams.
@@ -17,7 +17,7 @@
 namespace piper::emit {
 
 // Sets arena offsets and arena_bytes, and fills plan.instructions and plan.events (named after what they follow:
-// event_names.h). `alignment`: of every buffer, in bytes, a multiple of OffsetAllocator's.
+// event_names.h). `alignment`: of every buffer, in bytes.
 void place_buffers(plan::RankPlan& plan, const Trace& trace, int64_t alignment);
 // Offsets of the persistent buffers, one after the other within each class, in the order of their declarations.
 void place_persistent(plan::RankPlan& plan, int64_t alignment);

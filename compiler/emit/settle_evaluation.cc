@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "compiler/emit/offset_allocator.h"
+#include "compiler/emit/pack.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/plan/read_ahead.h"

@@ -1,6 +1,6 @@
 #include "compiler/emit/step_programs.h"
 
-#include "compiler/emit/offset_allocator.h"
+#include "compiler/emit/pack.h"
 #include "compiler/ir/state_layout.h"
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/kernels.h"
@@ -86,7 +86,7 @@ plan::Program combine_program(const std::string& parameter, int64_t elements, DT
     p.calls.push_back(std::move(add));
   } else {
     // Left to right into the workspace, then into place: the order of the sum does not depend on `target`.
-    p.workspace_bytes = OffsetAllocator::align(bytes);
+    p.workspace_bytes = align_up(bytes, kLine);
     plan::Operand sum = flat(plan::Operand::kWorkspace, elements, dtype);
     p.calls.push_back(call("add", {sum}, {use(0), use(1)}, parameter));
     for (size_t u = 2; u < local.size(); ++u) {

@@ -1,0 +1,263 @@
+#include "compiler/emit/pack.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace piper::emit {
+namespace {
+
+using plan::Life;
+using Order = std::vector<uint32_t>;  // of lives
+
+constexpr double kGoodEnough = 1.01, kWorthRepair = 1.02;  // of the bytes alive together
+constexpr int64_t kRounds = 64;                            // of repair, of each order at most
+constexpr int64_t kLooks = 4'000'000;                      // at placed lives, of all repair together: some milliseconds
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+// The lives that are placed, by their offsets, in blocks: one that meets none of a block costs a comparison of times
+// for each of its lives, several at once, and nothing is sorted.
+class PlacedLives {
+ public:
+  void clear() { order_.clear(); }
+
+  void insert(const Life& life, int64_t offset) {
+    if (order_.empty()) order_.push_back(new_block(0));
+    const auto after = std::upper_bound(order_.begin(), order_.end(), offset,
+                                        [&](int64_t at, uint32_t block) { return at < blocks_[block].begin[0]; });
+    size_t place = static_cast<size_t>(after - order_.begin());
+    if (place > 0) --place;
+    if (blocks_[order_[place]].count == kBlock) {
+      split(place);
+      if (blocks_[order_[place + 1]].begin[0] <= offset) ++place;
+    }
+    Block& block = blocks_[order_[place]];
+    uint32_t i = block.count++;
+    for (; i > 0 && block.begin[i - 1] > offset; --i) block.copy(i - 1, block, i);
+    block.first[i] = life.first;
+    block.end[i] = life.end;
+    block.begin[i] = offset;
+    block.until[i] = offset + life.bytes;
+  }
+  // Where `life` fits between those that meet it. Adds the number of lives that were looked at to `looks`.
+  int64_t lowest_free(const Life& life, int64_t& looks) const {
+    int64_t offset = 0;
+    std::array<uint8_t, kBlock> meets;
+    for (const uint32_t index : order_) {
+      const Block& block = blocks_[index];
+      if (block.begin[0] - offset >= life.bytes) return offset;
+      looks += kBlock;
+      for (uint32_t i = 0; i < kBlock; ++i) meets[i] = (block.first[i] < life.end) & (block.end[i] > life.first);
+      for (uint32_t eight = 0; eight < block.count; eight += 8) {
+        uint64_t any = 0;
+        std::memcpy(&any, meets.data() + eight, 8);
+        if (any == 0) continue;
+        for (uint32_t i = eight; i < std::min(eight + 8, block.count); ++i) {
+          if (!meets[i]) continue;
+          if (block.begin[i] - offset >= life.bytes) return offset;
+          offset = std::max(offset, block.until[i]);
+        }
+      }
+    }
+    return offset;
+  }
+
+ private:
+  static constexpr uint32_t kBlock = 64;
+  struct Block {
+    uint32_t count = 0;
+    std::array<uint32_t, kBlock> first, end;  // past `count` anything
+    std::array<int64_t, kBlock> begin, until;
+    void copy(uint32_t from, Block& to, uint32_t at) const {
+      to.first[at] = first[from];
+      to.end[at] = end[from];
+      to.begin[at] = begin[from];
+      to.until[at] = until[from];
+    }
+  };
+  uint32_t new_block(size_t used) {
+    if (used == blocks_.size()) blocks_.emplace_back();
+    blocks_[used].count = 0;
+    return static_cast<uint32_t>(used);
+  }
+  // The upper half of a full block becomes one of its own.
+  void split(size_t place) {
+    const uint32_t fresh = new_block(order_.size());
+    Block& from = blocks_[order_[place]];
+    Block& to = blocks_[fresh];
+    for (uint32_t i = kBlock / 2; i < kBlock; ++i) from.copy(i, to, to.count++);
+    from.count = kBlock / 2;
+    order_.insert(order_.begin() + static_cast<ptrdiff_t>(place) + 1, fresh);
+  }
+
+  std::vector<Block> blocks_;    // the first order_.size() of them are in use
+  std::vector<uint32_t> order_;  // of blocks, ascending
+};
+
+// Of each life the most bytes that are alive at one time during it.
+std::vector<int64_t> contention(std::span<const Life> lives) {
+  // Bytes grow only where lives begin: level 0 has what is alive at each distinct beginning, level k the most of 2^k.
+  std::vector<uint32_t> begins;
+  for (const Life& life : lives) begins.push_back(life.first);
+  std::sort(begins.begin(), begins.end());
+  begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
+  const auto at = [&](uint32_t position) {
+    return static_cast<size_t>(std::lower_bound(begins.begin(), begins.end(), position) - begins.begin());
+  };
+  std::vector<std::vector<int64_t>> most(1, std::vector<int64_t>(begins.size() + 1, 0));
+  for (const Life& life : lives) {
+    most[0][at(life.first)] += life.bytes;
+    most[0][at(life.end)] -= life.bytes;
+  }
+  std::partial_sum(most[0].begin(), most[0].end(), most[0].begin());
+  for (size_t reach = 1; 2 * reach <= begins.size(); reach *= 2) {
+    const std::vector<int64_t>& half = most.back();
+    std::vector<int64_t> level(begins.size() + 1 - 2 * reach);
+    for (size_t i = 0; i < level.size(); ++i) level[i] = std::max(half[i], half[i + reach]);
+    most.push_back(std::move(level));
+  }
+  std::vector<int64_t> of;
+  for (const Life& life : lives) {
+    const size_t begin = at(life.first), end = at(life.end);
+    const auto level = static_cast<size_t>(std::bit_width(end - begin) - 1);
+    of.push_back(std::max(most[level][begin], most[level][end - (size_t{1} << level)]));
+  }
+  return of;
+}
+
+class Packer {
+ public:
+  explicit Packer(std::span<const Life> lives) : lives_(lives), offsets_(lives.size()) {}
+
+  // Places lives [from, ...) of an order; those before have offsets and are placed as they were. Stops in front of the
+  // first that would end above `limit`, whose place in the order it returns; the size of the order where all are
+  // placed.
+  size_t place(const Order& order, size_t from, int64_t limit) {
+    placed_.clear();
+    for (size_t i = 0; i < from; ++i) placed_.insert(lives_[order[i]], offsets_[order[i]]);
+    for (size_t i = from; i < order.size(); ++i) {
+      const Life& life = lives_[order[i]];
+      const int64_t offset = placed_.lowest_free(life, looks_);
+      if (offset + life.bytes > limit) return i;
+      offsets_[order[i]] = offset;
+      placed_.insert(life, offset);
+    }
+    return order.size();
+  }
+  int64_t looks() const { return looks_; }
+  // Where all lives are placed.
+  Packed result() const {
+    Packed packed{offsets_, 0};
+    for (size_t l = 0; l < lives_.size(); ++l) packed.bytes = std::max(packed.bytes, offsets_[l] + lives_[l].bytes);
+    return packed;
+  }
+
+ private:
+  std::span<const Life> lives_;
+  PlacedLives placed_;
+  std::vector<int64_t> offsets_;
+  int64_t looks_ = 0;
+};
+
+std::vector<Order> orders_of(std::span<const Life> lives) {
+  Order by_index(lives.size());
+  std::iota(by_index.begin(), by_index.end(), 0);
+  const auto sorted = [&](const auto& key) {
+    Order order = by_index;
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+    return order;
+  };
+  const std::vector<int64_t> crowd = contention(lives);
+  const auto area = [&](uint32_t l) { return static_cast<double>(lives[l].bytes) * (lives[l].end - lives[l].first); };
+  return {
+      sorted([&](uint32_t l) { return std::tuple(-lives[l].bytes, lives[l].first, l); }),
+      sorted([&](uint32_t l) { return std::tuple(-crowd[l], -lives[l].bytes, lives[l].first, l); }),
+      sorted([&](uint32_t l) { return std::tuple(-area(l), lives[l].first, l); }),
+  };
+}
+
+// Whether all lives meet at one time: then they stand one after the other.
+bool stand_together(std::span<const Life> lives) {
+  uint32_t last_begin = 0, first_end = std::numeric_limits<uint32_t>::max();
+  for (const Life& life : lives) {
+    last_begin = std::max(last_begin, life.first);
+    first_end = std::min(first_end, life.end);
+  }
+  return last_begin < first_end;
+}
+
+// Tries orders, then repairs them, for a block of at most `limit` bytes; until one needs at most `enough`. Without
+// offsets: there is none.
+Packed search(std::span<const Life> lives, int64_t limit, int64_t enough, int64_t worth_repair) {
+  Packer packer(lives);
+  Packed best{{}, limit + (limit < kNoLimit)};
+  std::vector<Order> orders = orders_of(lives);
+  for (const Order& order : orders) {
+    if (packer.place(order, 0, best.bytes - 1) == order.size()) best = packer.result();
+    if (!best.offsets.empty() && best.bytes <= enough) return best;
+  }
+  if (best.bytes <= worth_repair) return best;
+  const int64_t until = packer.looks() + kLooks;
+  for (Order& order : orders) {
+    size_t from = 0;  // what comes before has the offsets of the last round
+    for (int64_t round = 0; round < kRounds && packer.looks() < until; ++round) {
+      size_t stuck = packer.place(order, from, best.bytes - 1);
+      if (stuck == order.size()) {
+        best = packer.result();
+        if (best.bytes <= enough) return best;
+        // Everything has to fit below what ends highest now.
+        const auto end = [&](uint32_t l) { return best.offsets[l] + lives[l].bytes; };
+        const auto highest =
+            std::max_element(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return end(a) < end(b); });
+        stuck = static_cast<size_t>(highest - order.begin());
+      }
+      from = stuck / 2;
+      const auto at = [&](size_t place) { return order.begin() + static_cast<ptrdiff_t>(place); };
+      std::rotate(at(from), at(stuck), at(stuck + 1));
+    }
+  }
+  return best;
+}
+
+std::vector<Life> aligned(std::span<const Life> given, int64_t alignment) {
+  std::vector<Life> lives(given.begin(), given.end());
+  for (Life& life : lives) life.bytes = align_up(std::max<int64_t>(life.bytes, 1), alignment);
+  return lives;
+}
+
+Packed one_after_the_other(std::span<const Life> lives) {
+  Packed packed;
+  for (const Life& life : lives) {
+    packed.offsets.push_back(packed.bytes);
+    packed.bytes += life.bytes;
+  }
+  return packed;
+}
+
+int64_t times(double factor, int64_t live) { return static_cast<int64_t>(factor * static_cast<double>(live)); }
+
+}  // namespace
+
+Packed pack(std::span<const Life> given, int64_t alignment) {
+  const std::vector<Life> lives = aligned(given, alignment);
+  if (stand_together(lives)) return one_after_the_other(lives);
+  const int64_t live = plan::fullest(lives).bytes;
+  return search(lives, kNoLimit, times(kGoodEnough, live), times(kWorthRepair, live));
+}
+
+std::optional<Packed> pack_within(std::span<const Life> given, int64_t alignment, int64_t limit) {
+  const std::vector<Life> lives = aligned(given, alignment);
+  if (plan::fullest(lives).bytes > limit) return std::nullopt;
+  Packed packed = search(lives, limit, limit, limit);
+  if (packed.offsets.empty()) return std::nullopt;
+  return packed;
+}
+
+}  // namespace piper::emit
