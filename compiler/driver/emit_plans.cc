@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/live_at_peak.h"
 #include "compiler/driver/make_reference.h"
 #include "compiler/emit/settle_evaluation.h"
 #include "compiler/passes/glob.h"
@@ -12,6 +11,7 @@
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/read_ahead.h"
 #include "schemas/verify/describe.h"
+#include "schemas/verify/live_at_peak.h"
 
 namespace piper::driver {
 namespace {
@@ -118,7 +118,7 @@ Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics
                samples_read_ahead(bundle.manifest, bundle.ranks[r]) + of_gpu +
                ", on the host the copy of a checkpoint " + std::to_string(checkpoint::snapshot_bytes(bundle.ranks[r])) +
                " (counted with --checkpoints)");
-    const LiveAtPeak peak = live_at_peak(bundle, bundle.ranks[r]);
+    const verify::LiveAtPeak peak = verify::live_at_peak(bundle, bundle.ranks[r]);
     if (!peak.buffers.empty())
       error.note("the arena is fullest, with " + std::to_string(peak.bytes) + " bytes, at " +
                  verify::describe_instruction(bundle, bundle.ranks[r], peak.instruction));

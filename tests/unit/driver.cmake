@@ -8,6 +8,5 @@ piper_test(empty_stage_test LABELS unit SOURCES empty_stage_test.cc LINK piper_d
 piper_test(reserved_names_test LABELS unit SOURCES reserved_names_test.cc LINK piper_driver)
 piper_test(compile_ends_test LABELS unit SOURCES compile_ends_test.cc LINK piper_driver)
 target_compile_definitions(compile_ends_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
-piper_test(live_at_peak_test LABELS unit SOURCES live_at_peak_test.cc LINK piper_driver piper_test_plans)
 piper_test(summary_test LABELS unit SOURCES summary_test.cc LINK piper_driver)
 target_compile_definitions(summary_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")

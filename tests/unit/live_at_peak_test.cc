@@ -1,7 +1,7 @@
 // What P0520 tells of the arena: the buffers that are live where the most bytes are.
 #include <catch2/catch.hpp>
 
-#include "compiler/driver/live_at_peak.h"
+#include "schemas/verify/live_at_peak.h"
 #include "tests/unit/plan_bundle_example.h"
 
 using namespace piper;
@@ -9,7 +9,7 @@ using namespace piper;
 TEST_CASE("the buffers that are live at the peak fill it") {
   const plan::Bundle bundle = plan::example::pipeline(4, 8);
   for (const plan::RankPlan& plan : bundle.ranks) {
-    const driver::LiveAtPeak peak = driver::live_at_peak(bundle, plan);
+    const verify::LiveAtPeak peak = verify::live_at_peak(bundle, plan);
     REQUIRE(!peak.buffers.empty());
     CHECK(peak.instruction < plan.instructions.size());
     int64_t sum = 0, before = peak.bytes;

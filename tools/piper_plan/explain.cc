@@ -5,7 +5,9 @@
 #include "schemas/plan/names.h"
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/describe.h"
+#include "schemas/verify/live_at_peak.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -14,6 +16,7 @@ namespace {
 using namespace plan;
 
 constexpr size_t kShown = 40;
+constexpr size_t kShownAlive = 12;  // buffers
 
 bool overlap(const BufferRange& a, int64_t a_bytes, const BufferRange& b, int64_t b_bytes) {
   return a.buffer == b.buffer && a.offset < b.offset + b_bytes && b.offset < a.offset + a_bytes;
@@ -76,10 +79,35 @@ class Explainer {
       rows.push_back({origin < 0 ? "-" : bundle_.provenance[i].key, std::to_string(count),
                       origin < 0 ? "" : bundle_.provenance[i].text});
     }
-    return "rank " + std::to_string(plan_.rank) + "\n" + format_table({"from", "instructions", ""}, rows);
+    return "rank " + std::to_string(plan_.rank) + "\n" + format_table({"from", "instructions", ""}, rows) + arena();
   }
 
  private:
+  // What is alive at the fullest moment, and what the arena holds beside it.
+  std::string arena() const {
+    const auto peak = verify::live_at_peak(bundle_, plan_);
+    if (peak.buffers.empty()) return "  nothing in the arena\n";
+    const auto patience = verify::patience_of(bundle_, plan_);
+    std::string text = "  arena: " + std::to_string(plan_.arena_bytes) + " bytes, " +
+                       live_ratio(plan_.arena_bytes, peak.bytes) + " of the " + std::to_string(peak.bytes) +
+                       " that are alive at " + describe(peak.instruction) + "\n";
+    int64_t told = 0;
+    const size_t shown = std::min(peak.buffers.size(), kShownAlive);
+    for (size_t i = 0; i < shown; ++i) {
+      const auto& buffer = plan_.buffers[static_cast<size_t>(peak.buffers[i])];
+      told += buffer.bytes;
+      text += "    \"" + buffer.name + "\": " + std::to_string(buffer.bytes) + " bytes\n";
+    }
+    if (shown < peak.buffers.size())
+      text += "    " + std::to_string(peak.buffers.size() - shown) +
+              " smaller ones: " + std::to_string(peak.bytes - told) + " bytes\n";
+    text += patience.runs > 0
+                ? "    patience: what ends in a message is kept for up to " + std::to_string(patience.runs) + " runs: "
+                : std::string("    no patience: a run may wait for a message to have room: ");
+    text += std::to_string(patience.bytes - peak.bytes) + " bytes more alive\n";
+    return text + "    fragmentation and alignment: " + std::to_string(plan_.arena_bytes - patience.bytes) + " bytes\n";
+  }
+
   std::string describe(size_t index) const { return verify::describe_instruction(bundle_, plan_, index); }
   std::string place(const verify::Access& access) const {
     return "\"" + plan_.buffers[static_cast<size_t>(access.where.buffer)].name + "\" " +

@@ -9,7 +9,9 @@
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/read_ahead.h"
+#include "schemas/verify/live_at_peak.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/schedule_rows.h"
 #include "tools/piper_plan/text_table.h"
 
@@ -113,7 +115,13 @@ std::string memory_table(const Bundle& bundle) {
     for (const auto& buffer : plan.buffers) bytes[static_cast<size_t>(buffer.cls)] += buffer.bytes;
     bytes[static_cast<size_t>(BufferClass::kArena)] = plan.arena_bytes;
     std::vector<std::string> row = {std::to_string(plan.rank)};
-    for (const int64_t size : bytes) row.push_back(human_bytes(size));
+    for (int cls = 0; cls < kNumBufferClasses; ++cls) {
+      row.push_back(human_bytes(bytes[static_cast<size_t>(cls)]));
+      if (static_cast<BufferClass>(cls) != BufferClass::kArena) continue;
+      const int64_t live = verify::live_at_peak(bundle, plan).bytes;
+      row.push_back(human_bytes(live));
+      row.push_back(live_ratio(plan.arena_bytes, live));
+    }
     const auto& summary = bundle.manifest.ranks[static_cast<size_t>(plan.rank)];
     row.push_back(human_bytes(summary.scratch_bytes));
     if (on_gpus) {
@@ -127,7 +135,10 @@ std::string memory_table(const Bundle& bundle) {
     rows.push_back(row);
   }
   std::vector<std::string> headings = {"rank"};
-  for (int cls = 0; cls < kNumBufferClasses; ++cls) headings.emplace_back(class_name(static_cast<BufferClass>(cls)));
+  for (int cls = 0; cls < kNumBufferClasses; ++cls) {
+    headings.emplace_back(class_name(static_cast<BufferClass>(cls)));
+    if (static_cast<BufferClass>(cls) == BufferClass::kArena) headings.insert(headings.end(), {"live", "arena/live"});
+  }
   headings.push_back("scratch");
   if (on_gpus) {
     headings.emplace_back("communicators");

@@ -1,0 +1,1 @@
+piper_test(pack_test LABELS unit SOURCES ${CMAKE_CURRENT_LIST_DIR}/pack_test.cc LINK piper_emit)
