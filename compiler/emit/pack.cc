@@ -17,8 +17,11 @@ using plan::Life;
 using Order = std::vector<uint32_t>;  // of lives
 
 constexpr double kGoodEnough = 1.01, kWorthRepair = 1.02;  // of the bytes alive together
-constexpr int64_t kRounds = 64;                            // of repair, of each order at most
+constexpr size_t kRepaired = 3;                            // orders, the first
 constexpr int64_t kLooks = 4'000'000;                      // at placed lives, of all repair together: some milliseconds
+constexpr int64_t kLooksWithin = 1'000'000;                // the same where a limit is given
+
+constexpr int64_t kLooksOfInsertion = 32;  // what putting a life among the others costs
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
@@ -142,6 +145,7 @@ class Packer {
   size_t place(const Order& order, size_t from, int64_t limit) {
     placed_.clear();
     for (size_t i = 0; i < from; ++i) placed_.insert(lives_[order[i]], offsets_[order[i]]);
+    looks_ += static_cast<int64_t>(from) * kLooksOfInsertion;
     for (size_t i = from; i < order.size(); ++i) {
       const Life& life = lives_[order[i]];
       const int64_t offset = placed_.lowest_free(life, looks_);
@@ -166,21 +170,35 @@ class Packer {
   int64_t looks_ = 0;
 };
 
-std::vector<Order> orders_of(std::span<const Life> lives) {
-  Order by_index(lives.size());
-  std::iota(by_index.begin(), by_index.end(), 0);
-  const auto sorted = [&](const auto& key) {
-    Order order = by_index;
+enum class By { kSize, kContention, kArea, kFirst };
+constexpr std::array kOrders = {By::kSize, By::kContention, By::kArea, By::kFirst};
+
+Order order_of(std::span<const Life> lives, By by) {
+  Order order(lives.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto sort = [&](const auto& key) {
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
-    return order;
   };
-  const std::vector<int64_t> crowd = contention(lives);
-  const auto area = [&](uint32_t l) { return static_cast<double>(lives[l].bytes) * (lives[l].end - lives[l].first); };
-  return {
-      sorted([&](uint32_t l) { return std::tuple(-lives[l].bytes, lives[l].first, l); }),
-      sorted([&](uint32_t l) { return std::tuple(-crowd[l], -lives[l].bytes, lives[l].first, l); }),
-      sorted([&](uint32_t l) { return std::tuple(-area(l), lives[l].first, l); }),
-  };
+  if (by == By::kSize) sort([&](uint32_t l) { return std::tuple(-lives[l].bytes, lives[l].first, l); });
+  if (by == By::kFirst) sort([&](uint32_t l) { return std::tuple(lives[l].first, -lives[l].bytes, l); });
+  if (by == By::kArea)
+    sort([&](uint32_t l) {
+      return std::tuple(-static_cast<double>(lives[l].bytes) * (lives[l].end - lives[l].first), lives[l].first, l);
+    });
+  if (by == By::kContention) {
+    const std::vector<int64_t> crowd = contention(lives);
+    sort([&](uint32_t l) { return std::tuple(-crowd[l], -lives[l].bytes, lives[l].first, l); });
+  }
+  return order;
+}
+
+// Where in the first `stuck` places of an order what got stuck there goes in a round of repair: half-way to the front,
+// and every other time to 1/2, 1/4, 3/4, 1/8, 5/8, .. of the way, so that rounds do not go in circles.
+size_t new_place(size_t stuck, uint32_t round) {
+  if (round % 2 == 0) return stuck / 2;
+  uint64_t mirrored = 0;  // the bits of the round, the least first
+  for (uint32_t bits = round / 2 + 1, at = 31; bits != 0; bits >>= 1, --at) mirrored |= uint64_t{bits & 1} << at;
+  return static_cast<size_t>(mirrored * stuck >> 32);
 }
 
 // Whether all lives meet at one time: then they stand one after the other.
@@ -193,21 +211,25 @@ bool stand_together(std::span<const Life> lives) {
   return last_begin < first_end;
 }
 
-// Tries orders, then repairs them, for a block of at most `limit` bytes; until one needs at most `enough`. Without
-// offsets: there is none.
-Packed search(std::span<const Life> lives, int64_t limit, int64_t enough, int64_t worth_repair) {
+// The best of all orders, for a block of at most `limit` bytes. Where it needs more than `worth_repair`, or none fits,
+// orders are repaired, until one needs at most `enough`, with `looks` in all. Without offsets: there is none.
+Packed search(std::span<const Life> lives, int64_t live, int64_t limit, int64_t enough, int64_t worth_repair,
+              int64_t looks) {
   Packer packer(lives);
   Packed best{{}, limit + (limit < kNoLimit)};
-  std::vector<Order> orders = orders_of(lives);
-  for (const Order& order : orders) {
-    if (packer.place(order, 0, best.bytes - 1) == order.size()) best = packer.result();
-    if (!best.offsets.empty() && best.bytes <= enough) return best;
+  std::array<Order, kOrders.size()> orders;
+  for (size_t k = 0; k < kOrders.size(); ++k) {
+    orders[k] = order_of(lives, kOrders[k]);
+    if (packer.place(orders[k], 0, best.bytes - 1) == orders[k].size()) best = packer.result();
+    if (!best.offsets.empty() && best.bytes == live) return best;
   }
   if (best.bytes <= worth_repair) return best;
-  const int64_t until = packer.looks() + kLooks;
-  for (Order& order : orders) {
+  const int64_t begun = packer.looks();
+  for (size_t k = 0; k < kRepaired; ++k) {
+    Order& order = orders[k];
+    const int64_t until = begun + looks * static_cast<int64_t>(k + 1) / static_cast<int64_t>(kRepaired);
     size_t from = 0;  // what comes before has the offsets of the last round
-    for (int64_t round = 0; round < kRounds && packer.looks() < until; ++round) {
+    for (uint32_t round = 0; packer.looks() < until; ++round) {
       size_t stuck = packer.place(order, from, best.bytes - 1);
       if (stuck == order.size()) {
         best = packer.result();
@@ -218,7 +240,7 @@ Packed search(std::span<const Life> lives, int64_t limit, int64_t enough, int64_
             std::max_element(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return end(a) < end(b); });
         stuck = static_cast<size_t>(highest - order.begin());
       }
-      from = stuck / 2;
+      from = new_place(stuck, round);
       const auto at = [&](size_t place) { return order.begin() + static_cast<ptrdiff_t>(place); };
       std::rotate(at(from), at(stuck), at(stuck + 1));
     }
@@ -249,13 +271,14 @@ Packed pack(std::span<const Life> given, int64_t alignment) {
   const std::vector<Life> lives = aligned(given, alignment);
   if (stand_together(lives)) return one_after_the_other(lives);
   const int64_t live = plan::fullest(lives).bytes;
-  return search(lives, kNoLimit, times(kGoodEnough, live), times(kWorthRepair, live));
+  return search(lives, live, kNoLimit, times(kGoodEnough, live), times(kWorthRepair, live), kLooks);
 }
 
 std::optional<Packed> pack_within(std::span<const Life> given, int64_t alignment, int64_t limit) {
   const std::vector<Life> lives = aligned(given, alignment);
-  if (plan::fullest(lives).bytes > limit) return std::nullopt;
-  Packed packed = search(lives, limit, limit, limit);
+  const int64_t live = plan::fullest(lives).bytes;
+  if (live > limit) return std::nullopt;
+  Packed packed = search(lives, live, limit, limit, limit, kLooksWithin);
   if (packed.offsets.empty()) return std::nullopt;
   return packed;
 }

@@ -7,14 +7,16 @@
 //   size         the largest first, as XLA's heap simulator does (global decreasing size);
 //   contention   those that are alive where the most bytes are, then the largest, as TelaMalloc's search begins
 //                (Maas et al., "TelaMalloc", ASPLOS 2023);
-//   size x life  what takes the most of the plane of bytes and time first.
-// The first that needs at most 1.01 of the bytes that are alive together is taken. Where the best needs more than 1.02,
-// each order is repaired: what cannot be placed below the best block so far moves half-way to the front, and what came
-// before its new place stays where it is.
+//   size x life  what takes the most of the plane of bytes and time first;
+//   beginning    what begins first.
+// The best is taken. Where it needs more than 1.02 of the bytes that are alive together, the first three orders are
+// repaired, until one needs at most 1.01: what cannot be placed below the best block so far moves to the front, by half
+// of the way or another part of it, and what came before its new place stays where it is.
 //
 // The effort of repairs is bounded by a count of lives looked at, not by a clock; there are no random numbers, and ties
 // go by index: every machine finds the same offsets. An order of n lives takes n log n, and placing them n x n / 64
-// comparisons of blocks of times: a millisecond for a thousand lives, four for 4,000.
+// comparisons of blocks of times: a millisecond for a thousand lives, four for 4,000; all repairs together some
+// milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +39,7 @@ struct Packed {
 // Bytes of lives are rounded up to `alignment`, zero to one of it, so that what lives at one time has distinct offsets.
 // Ends come after beginnings.
 Packed pack(std::span<const plan::Life> lives, int64_t alignment);
-// Offsets in a block of at most `limit` bytes, not the best; nothing where none are found.
+// Offsets in a block of at most `limit` bytes; nothing where none are found, with a quarter of the effort of `pack`.
 std::optional<Packed> pack_within(std::span<const plan::Life> lives, int64_t alignment, int64_t limit);
 
 }  // namespace piper::emit

@@ -45,8 +45,7 @@ class PatientPacker {
  private:
   std::vector<plan::Life> lives(int patience) const {
     std::vector<plan::Life> found = lives_of(trace_, order_, buffers_, plan_.streams.size(), patience);
-    for (size_t b = 0; b < found.size(); ++b)
-      found[b].bytes = align_up(std::max<int64_t>(plan_.buffers[buffers_[b]].bytes, 1), alignment_);
+    for (size_t b = 0; b < found.size(); ++b) found[b].bytes = plan_.buffers[buffers_[b]].bytes;
     return found;
   }
   std::optional<Packed> with_patience(int patience, int64_t limit) const {

@@ -57,25 +57,41 @@ void check_apart(const std::vector<Life>& lives, const Packed& packed) {
 
 }  // namespace
 
-TEST_CASE("no two lives that meet share a byte, and the block is near what is alive") {
-  double worst = 0;
-  int above = 0;
+TEST_CASE("no two lives that meet share a byte") {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     const size_t count = 1 + seed;  // the larger ones fill several blocks of the index
     const std::vector<Life> lives = random_lives(seed, count, 60);
     const Packed packed = pack(lives, kAlignment);
     check_apart(lives, packed);
-    const int64_t live = most_alive(lives, 60);
-    CHECK(packed.bytes >= live);
-    const double ratio = static_cast<double>(packed.bytes) / static_cast<double>(live);
-    worst = std::max(worst, ratio);
-    above += ratio > 1.02;
-    const Packed again = pack(lives, kAlignment);
-    CHECK(again.offsets == packed.offsets);
+    CHECK(packed.bytes >= most_alive(lives, 60));
+    CHECK(pack(lives, kAlignment).offsets == packed.offsets);
   }
-  INFO("worst " << worst << ", above 1.02 " << above);
-  CHECK(worst <= 1.15);
-  CHECK(above <= 60);
+}
+
+// A block that is full at all times, cut into lives: the least that they need is known.
+TEST_CASE("the block is near what is alive") {
+  constexpr uint32_t kLength = 200;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    std::mt19937 draw(seed);
+    std::vector<Life> lives = {{0, kLength, 4096 * kAlignment}};
+    for (uint32_t cut = 0; cut < 3 + 2 * seed; ++cut) {
+      const size_t l = draw() % lives.size();
+      Life& life = lives[l];
+      Life rest = life;
+      const int64_t lines = life.bytes / kAlignment;
+      if (draw() % 2 == 0 && life.end - life.first > 1)
+        life.end = rest.first = life.first + 1 + draw() % (life.end - life.first - 1);
+      else if (lines > 1) rest.bytes -= life.bytes = (1 + draw() % (lines - 1)) * kAlignment;
+      else continue;
+      lives.push_back(rest);
+    }
+    REQUIRE(most_alive(lives, kLength) == 4096 * kAlignment);
+    const Packed packed = pack(lives, kAlignment);
+    check_apart(lives, packed);
+    INFO("seed " << seed << ", " << lives.size() << " lives");
+    CHECK(static_cast<double>(packed.bytes) <=
+          1.16 * 4096 * kAlignment);  // what docs/architecture.md promises of arenas
+  }
 }
 
 TEST_CASE("lives that all meet stand one after the other") {

@@ -224,7 +224,8 @@ Subcommand add_explain(CLI::App& app) {
     ExplainOptions options;
   };
   const auto flags = std::make_shared<Flags>();
-  auto* const command = app.add_subcommand("explain", "where instructions come from, what fills the arena, who writes a buffer");
+  auto* const command =
+      app.add_subcommand("explain", "where instructions come from, what fills the arena, who writes a buffer");
   add_bundle(command, flags->directory);
   command->add_option("--rank", flags->options.rank, "one rank")->check(CLI::NonNegativeNumber);
   auto* const instruction =
