@@ -17,7 +17,7 @@ using plan::Life;
 using Order = std::vector<uint32_t>;  // of lives
 
 constexpr double kGoodEnough = 1.01, kWorthRepair = 1.02;  // of the bytes alive together
-constexpr size_t kRepaired = 3;                            // orders, the first
+constexpr size_t kRepaired = 2;                            // orders, the first
 constexpr int64_t kLooks = 4'000'000;                      // at placed lives, of all repair together: some milliseconds
 constexpr int64_t kLooksWithin = 1'000'000;                // the same where a limit is given
 
