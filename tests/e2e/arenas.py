@@ -31,8 +31,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEVICES = ("cpu", "cuda")
 MOST_OFTEN, MOST, LISTED = 1.02, 1.16, 1.10
 OFTEN = {("strategies", "families"): 0.95, ("matrix",): 0.85}    # the matrix has arenas of 100 KB, where alignment counts
-# Two ways of a pipeline on four ranks, of a hundred buffers alive at one time, which repair does not get closer.
-KNOWN = {f"matrix two_way_four_grads {device} rank {rank}" for device in DEVICES for rank in range(4)}
+# Pipelines of two ways on four ranks, with a hundred buffers alive at one time, which the effort of repair does not get closer.
+KNOWN = {f"matrix {row} {device} rank {rank}" for row in ("two_way_four_grads", "two_way_groups_grads") for device in DEVICES for rank in range(4)}
 
 
 def strategies(bench):

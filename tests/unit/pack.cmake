@@ -1,1 +1,2 @@
 piper_test(pack_test LABELS unit SOURCES ${CMAKE_CURRENT_LIST_DIR}/pack_test.cc LINK piper_emit)
+piper_test(lives_test LABELS unit SOURCES ${CMAKE_CURRENT_LIST_DIR}/lives_test.cc LINK piper_emit)

@@ -8,6 +8,7 @@
 #include "schemas/base/byte_text.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
+#include "schemas/verify/live_at_peak.h"
 #include "tests/unit/plan_bundle_example.h"
 #include "tests/unit/temp_folder.h"
 #include "tools/piper_plan/commands.h"
@@ -264,6 +265,32 @@ TEST_CASE("explain tells the chain") {
               " no buffer is called \"PP1.B\"; these hold it: \"out PP1.B m0\", \"out PP1.B m1\""));
   options.buffer = "";
   CHECK(holds(text(tools::explain(plans, options)), "s.yaml:3:5"));
+}
+
+TEST_CASE("show and explain tell what is alive in the arena") {
+  TempFolder dir;
+  const auto bundle = plan::example::pipeline(2, 2);
+  const auto plans = write(dir, "p", bundle);
+  const auto live = verify::live_at_peak(bundle, bundle.ranks[0]);
+  const auto shown = text(tools::show(plans, {}));
+  INFO(shown);
+  CHECK(holds(shown, "arena/live"));
+  CHECK(holds(shown, tools::human_bytes(live.bytes) + "       3.000"));
+  tools::ExplainOptions options;
+  options.rank = 0;
+  const auto told = text(tools::explain(plans, options));
+  INFO(told);
+  CHECK(holds(told, "  arena: " + std::to_string(bundle.ranks[0].arena_bytes) + " bytes, 3.000 of the " +
+                        std::to_string(live.bytes) + " that are alive at rank 0 instruction " +
+                        std::to_string(live.instruction) + " (run PP0."));
+  for (const int32_t buffer : live.buffers) {
+    const auto& alive = bundle.ranks[0].buffers[static_cast<size_t>(buffer)];
+    CHECK(holds(told, "    \"" + alive.name + "\": " + std::to_string(alive.bytes) + " bytes\n"));
+  }
+  const auto patience = verify::patience_of(bundle, bundle.ranks[0]);
+  CHECK(holds(told, std::to_string(patience.bytes - live.bytes) + " bytes more alive\n"));
+  CHECK(holds(told, "    fragmentation and alignment: " + std::to_string(bundle.ranks[0].arena_bytes - patience.bytes) +
+                        " bytes\n"));
 }
 
 // PIPER_UPDATE_GENERATED=1 writes the file instead of comparing it.
