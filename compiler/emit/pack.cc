@@ -170,8 +170,8 @@ class Packer {
   int64_t looks_ = 0;
 };
 
-enum class By { kSize, kContention, kArea, kFirst };
-constexpr std::array kOrders = {By::kSize, By::kContention, By::kArea, By::kFirst};
+enum class By { kSize, kContention, kArea };
+constexpr std::array kOrders = {By::kSize, By::kContention, By::kArea};
 
 Order order_of(std::span<const Life> lives, By by) {
   Order order(lives.size());
@@ -180,7 +180,6 @@ Order order_of(std::span<const Life> lives, By by) {
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   };
   if (by == By::kSize) sort([&](uint32_t l) { return std::tuple(-lives[l].bytes, lives[l].first, l); });
-  if (by == By::kFirst) sort([&](uint32_t l) { return std::tuple(lives[l].first, -lives[l].bytes, l); });
   if (by == By::kArea)
     sort([&](uint32_t l) {
       return std::tuple(-static_cast<double>(lives[l].bytes) * (lives[l].end - lives[l].first), lives[l].first, l);
@@ -190,6 +189,41 @@ Order order_of(std::span<const Life> lives, By by) {
     sort([&](uint32_t l) { return std::tuple(-crowd[l], -lives[l].bytes, lives[l].first, l); });
   }
   return order;
+}
+
+// Lives as they begin, each in the smallest gap between those that are alive then.
+Packed best_fit_in_time(std::span<const Life> lives) {
+  struct Alive {
+    int64_t begin = 0, until = 0;
+    uint32_t end = 0;  // of the life
+  };
+  Order order(lives.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return lives[a].first < lives[b].first; });
+  Packed packed{std::vector<int64_t>(lives.size()), 0};
+  std::vector<Alive> alive;  // ascending
+  for (const uint32_t l : order) {
+    const Life& life = lives[l];
+    std::erase_if(alive, [&](const Alive& other) { return other.end <= life.first; });
+    int64_t free = 0, offset = -1, smallest = kNoLimit;
+    const auto gap = [&](int64_t until) {
+      if (until - free < life.bytes || until - free >= smallest) return;
+      smallest = until - free;
+      offset = free;
+    };
+    for (const Alive& other : alive) {
+      gap(other.begin);
+      free = other.until;
+    }
+    gap(packed.bytes);
+    if (offset < 0) offset = free;
+    const auto after =
+        std::partition_point(alive.begin(), alive.end(), [&](const Alive& other) { return other.begin < offset; });
+    alive.insert(after, {offset, offset + life.bytes, life.end});
+    packed.offsets[l] = offset;
+    packed.bytes = std::max(packed.bytes, offset + life.bytes);
+  }
+  return packed;
 }
 
 // Where in the first `stuck` places of an order what got stuck there goes in a round of repair: half-way to the front,
@@ -223,6 +257,7 @@ Packed search(std::span<const Life> lives, int64_t live, int64_t limit, int64_t 
     if (packer.place(orders[k], 0, best.bytes - 1) == orders[k].size()) best = packer.result();
     if (!best.offsets.empty() && best.bytes == live) return best;
   }
+  if (Packed in_time = best_fit_in_time(lives); in_time.bytes < best.bytes) best = std::move(in_time);
   if (best.bytes <= worth_repair) return best;
   const int64_t begun = packer.looks();
   for (size_t k = 0; k < kRepaired; ++k) {

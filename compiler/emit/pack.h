@@ -7,11 +7,12 @@
 //   size         the largest first, as XLA's heap simulator does (global decreasing size);
 //   contention   those that are alive where the most bytes are, then the largest, as TelaMalloc's search begins
 //                (Maas et al., "TelaMalloc", ASPLOS 2023);
-//   size x life  what takes the most of the plane of bytes and time first;
-//   beginning    what begins first.
-// The best is taken. Where it needs more than 1.02 of the bytes that are alive together, the first two orders are
-// repaired, until one needs at most 1.01: what cannot be placed below the best block so far moves to the front, by half
-// of the way or another part of it, and what came before its new place stays where it is.
+//   size x life  what takes the most of the plane of bytes and time first.
+// Beside them lives are placed as they begin, each in the smallest gap that it fits, as an allocator would that does
+// not know what comes: seldom the best, but where many of the same sizes follow each other. The best is taken. Where it
+// needs more than 1.02 of the bytes that are alive together, the first two orders are repaired, until one needs at most
+// 1.01: what cannot be placed below the best block so far moves to the front, by half of the way or another part of it,
+// and what came before its new place stays where it is.
 //
 // The effort of repairs is bounded by a count of lives looked at, not by a clock; there are no random numbers, and ties
 // go by index: every machine finds the same offsets. An order of n lives takes n log n, and placing them n x n / 64
