@@ -2,11 +2,10 @@
 // order its streams. Called once a role, behind its last instruction (role_emitter.h).
 //
 // One step after the other: what the accesses ask for (data_order.h); when each buffer needs its bytes (lives.h); where
-// those lie (place_arena.h, pack.h); then a walk that adds events, also where bytes go from one buffer to another, in
-// issue order. Two accesses that conflict (same buffer, or bytes handed from one buffer to
-// another; at least one writes) on different streams are ordered by an event, unless streams and earlier events order
-// them already (a vector clock per stream says so). Every event points forward in issue order, so none can close a
-// cycle. Linear in instructions x streams.
+// those lie (place_arena.h, pack.h); then a walk in issue order that adds events. Two accesses that conflict (same
+// buffer, or bytes handed from one buffer to another; at least one writes) on different streams are ordered by an event,
+// unless streams and earlier events order them already (stream_clocks.h). Every event points forward in issue order, so
+// none can close a cycle. Linear in instructions x streams, but for the search of offsets.
 #pragma once
 
 #include <cstdint>
