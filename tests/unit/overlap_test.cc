@@ -113,12 +113,26 @@ struct Traced {
 
 TEST_CASE("a run does not take the bytes of a message that is on its way") {
   Traced traced;
+  traced.plan.buffers.edit()[7].bytes = 100 * 64;  // beside which a message costs little
+  traced.run(7);
+  traced.run(0);
+  traced.send(0);
+  traced.run(1);
+  traced.run(7);
+  traced.place();
+  CHECK(traced.waits_of_compute() == 0);
+  CHECK(traced.plan.buffers[0].offset != traced.plan.buffers[1].offset);
+}
+
+TEST_CASE("but where the arena would grow by much, it takes them and waits") {
+  Traced traced;
   traced.run(0);
   traced.send(0);
   traced.run(1);
   traced.place();
-  CHECK(traced.waits_of_compute() == 0);
-  CHECK(traced.plan.buffers[0].offset != traced.plan.buffers[1].offset);
+  CHECK(traced.waits_of_compute() == 1);
+  CHECK(traced.plan.buffers[0].offset == traced.plan.buffers[1].offset);
+  CHECK(traced.plan.arena_bytes == 64);
 }
 
 TEST_CASE("several runs later the bytes of a message are taken, behind an event") {

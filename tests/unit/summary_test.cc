@@ -44,7 +44,7 @@ TEST_CASE("a bundle is told by its ranks, its memory and its idle time") {
   const std::string two = said(folder, kTwoStages);
   // Four microbatches of 3 units on each of two stages, of which the other is a forward and a backward away: 15 units.
   CHECK(two.find((folder / "plans") + ": 2 ranks, at most ") == 0);
-  CHECK(two.find(" KiB of memory (rank 1), idle 20 % of a step\n") != std::string::npos);
+  CHECK(two.find(" KiB of memory (rank 0), idle 20 % of a step\n") != std::string::npos);
   const std::string one = said(folder, "model: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\n");
   CHECK(one.find((folder / "plans") + ": 1 rank, at most ") == 0);
   CHECK(one.find(", idle 0 % of a step\n") != std::string::npos);
