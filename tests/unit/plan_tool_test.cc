@@ -275,7 +275,7 @@ TEST_CASE("show and explain tell what is alive in the arena") {
   const auto shown = text(tools::show(plans, {}));
   INFO(shown);
   CHECK(holds(shown, "arena/live"));
-  CHECK(holds(shown, tools::human_bytes(live.bytes) + "       3.000"));
+  CHECK(holds(shown, human_bytes(live.bytes) + "       3.000"));
   tools::ExplainOptions options;
   options.rank = 0;
   const auto told = text(tools::explain(plans, options));
