@@ -88,8 +88,7 @@ __device__ Computed<T> score(const Attention& a, Computed<T> product, int64_t sa
                              int64_t key) {
   const Computed<T> value = product * static_cast<Computed<T>>(a.scale);
   if (key - query > a.high || key - query < a.low) return static_cast<Computed<T>>(-INFINITY);
-  if (a.attends.count > 0)
-    return attends(a.attends, sample, query, key) ? value : static_cast<Computed<T>>(-INFINITY);
+  if (a.attends.count > 0) return attends(a.attends, sample, query, key) ? value : static_cast<Computed<T>>(-INFINITY);
   if (a.mask == nullptr) return value;
   const int64_t at = sample * a.mask_batch + head * a.mask_head + query * a.mask_query + key * a.mask_key;
   if (a.mask_is_bool) return static_cast<const bool*>(a.mask)[at] ? value : static_cast<Computed<T>>(-INFINITY);
