@@ -1,6 +1,7 @@
 #include "compiler/frontend/instantiate.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,12 @@ class Line {
     if (rise % run != 0) return false;
     number += rise / run * (at_ - few_);
     return number >= 0 || rise == 0;
+  }
+  // A number that has as much for each sample; nullopt where it has not.
+  std::optional<double> multiple(double of_few, double of_more) const {
+    const double each = of_few / static_cast<double>(few_);
+    if (each * static_cast<double>(few_) != of_few || each * static_cast<double>(many_) != of_more) return std::nullopt;
+    return each * static_cast<double>(at_);
   }
   bool move(std::vector<int64_t>& numbers, const std::vector<int64_t>& of_more) const {
     bool fits = numbers.size() == of_more.size();
@@ -128,33 +135,63 @@ class Instance {
     const ir::TensorType type = graph_.type(v), type_of_more = more_.type(other);
     const std::optional<ConstantTensor> few = constant_of(graph_, v), many = constant_of(more_, other);
     if (!few || !many) return !few && !many && type == type_of_more;
-    if (type == type_of_more) return same_elements(*few, *many);
-    // Numbers of samples, which begin alike.
+    if (type == type_of_more && same_elements(*few, *many)) return true;
     const auto key = std::pair(v.index, other.index);
-    if (const auto found = begins_.find(key); found != begins_.end()) {
+    if (const auto found = made_.find(key); found != made_.end()) {
       v = found->second;
       return true;
     }
-    ir::TensorType wanted = type;
-    if (type.shape.size() != 1 || !line_.move(wanted.shape, type_of_more.shape)) return false;
-    const auto bytes = static_cast<size_t>(wanted.bytes());
-    if (few->data()->size() > many->data()->size() || bytes > few->data()->size() ||
-        !std::equal(few->data()->begin(), few->data()->end(), many->data()->begin()))
-      return false;
+    std::optional<ConstantTensor> made = type == type_of_more ? count(*few, *many) : beginning(*few, *many);
+    if (!made) return false;
     ir::WeightSource source;
-    source.bytes = wanted.bytes();
-    source.data = std::make_shared<const std::vector<std::byte>>(
-        few->data()->begin(), few->data()->begin() + static_cast<std::ptrdiff_t>(bytes));
-    v = graph_.add_constant(graph_.value(v).name, wanted, std::move(source));
-    begins_.emplace(key, v);
+    source.bytes = made->type.bytes();
+    source.data = made->data();
+    v = graph_.add_constant(graph_.value(v).name, made->type, std::move(source));
+    made_.emplace(key, v);
     return true;
+  }
+
+  // One number, which counts something of the samples.
+  std::optional<ConstantTensor> count(const ConstantTensor& few, const ConstantTensor& many) const {
+    if (few.type.elements() != 1) return std::nullopt;
+    switch (few.type.dtype) {
+      case DType::kF32: return count_of<float>(few, many);
+      case DType::kF64: return count_of<double>(few, many);
+      case DType::kI64: return count_of<int64_t>(few, many);
+      default: return std::nullopt;
+    }
+  }
+  template <class T>
+  std::optional<ConstantTensor> count_of(const ConstantTensor& few, const ConstantTensor& many) const {
+    T of_few, of_many;
+    std::memcpy(&of_few, few.data()->data(), sizeof(T));
+    std::memcpy(&of_many, many.data()->data(), sizeof(T));
+    const std::optional<double> number = line_.multiple(static_cast<double>(of_few), static_cast<double>(of_many));
+    const T made = static_cast<T>(number.value_or(0));
+    if (!number || static_cast<double>(made) != *number) return std::nullopt;
+    std::vector<std::byte> bytes(sizeof(T));
+    std::memcpy(bytes.data(), &made, sizeof(T));
+    return ConstantTensor(few.type, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+  }
+
+  // Numbers of samples, which begin alike.
+  std::optional<ConstantTensor> beginning(const ConstantTensor& few, const ConstantTensor& many) const {
+    ir::TensorType wanted = few.type;
+    if (few.type.shape.size() != 1 || few.type.dtype != many.type.dtype || !line_.move(wanted.shape, many.type.shape))
+      return std::nullopt;
+    const auto bytes = static_cast<size_t>(wanted.bytes());
+    if (few.data()->size() > many.data()->size() || bytes > few.data()->size() ||
+        !std::equal(few.data()->begin(), few.data()->end(), many.data()->begin()))
+      return std::nullopt;
+    return ConstantTensor(wanted, std::make_shared<const std::vector<std::byte>>(
+                                      few.data()->begin(), few.data()->begin() + static_cast<std::ptrdiff_t>(bytes)));
   }
 
   ir::Graph graph_;
   const ir::Graph& more_;
   const Line line_;
   std::vector<ValueId> of_more_;  // [value] the same in the graph of more samples; constants have none
-  std::map<std::pair<uint32_t, uint32_t>, ValueId> begins_;
+  std::map<std::pair<uint32_t, uint32_t>, ValueId> made_;  // constants of this number of samples
 };
 
 }  // namespace

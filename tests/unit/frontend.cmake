@@ -4,3 +4,4 @@ piper_test(fixed_buffers_test SOURCES fixed_buffers_test.cc LINK piper_frontend 
 piper_test(aten_experts_test SOURCES aten_experts_test.cc LINK piper_frontend LABELS unit)
 piper_test(aten_calls_test SOURCES aten_calls_test.cc LINK piper_frontend LABELS unit)
 piper_test(slice_of_step_test SOURCES slice_of_step_test.cc LINK piper_frontend LABELS unit)
+piper_test(instantiate_test LABELS unit SOURCES instantiate_test.cc LINK piper_frontend)
