@@ -139,7 +139,7 @@ class Packer {
  public:
   explicit Packer(std::span<const Life> lives) : lives_(lives), offsets_(lives.size()) {}
 
-  // Places lives [from, ...) of an order; those before have offsets and are placed as they were. Stops in front of the
+  // Places lives [from, ...) of an order; those before have offsets and are placed as they were. Stops before the
   // first that would end above `limit`, whose place in the order it returns; the size of the order where all are
   // placed.
   size_t place(const Order& order, size_t from, int64_t limit) {

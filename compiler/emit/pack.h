@@ -9,7 +9,7 @@
 //                (Maas et al., "TelaMalloc", ASPLOS 2023);
 //   size x life  what takes the most of the plane of bytes and time first.
 // Beside them lives are placed as they begin, each in the smallest gap that it fits, as an allocator would that does
-// not know what comes: seldom the best, but where many of the same sizes follow each other. The best is taken. Where it
+// not know what comes: rarely the best, but where many of the same sizes follow each other. The best is taken. Where it
 // needs more than 1.02 of the bytes that are alive together, the first two orders are repaired, until one needs at most
 // 1.01: what cannot be placed below the best block so far moves to the front, by half of the way or another part of it,
 // and what came before its new place stays where it is.

@@ -34,10 +34,10 @@ class FreedBytes {
       after.insert(after.end(), closing.begin(), closing.end());
     }
     if (first == last) return;
-    // The bytes of the first range in front of `offset`, and of the last range behind `end`, stay free.
-    const Range before{first->begin, offset, first->owner}, behind{end, std::prev(last)->end, std::prev(last)->owner};
+    // The bytes of the first range before `offset`, and of the last range after `end`, stay free.
+    const Range before{first->begin, offset, first->owner}, rest{end, std::prev(last)->end, std::prev(last)->owner};
     auto at = ranges_.erase(first, last);
-    if (behind.begin < behind.end) at = ranges_.insert(at, behind);
+    if (rest.begin < rest.end) at = ranges_.insert(at, rest);
     if (before.begin < before.end) ranges_.insert(at, before);
   }
 

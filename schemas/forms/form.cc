@@ -225,7 +225,7 @@ Form quotient(const Form& x, int64_t divisor) {
   if (x == nullptr || x->is_real() || divisor == 0 || divisor == INT64_MIN) return nullptr;
   if (divisor < 0) return quotient(sum(0, {{-1, x}}), -divisor);
   if (divisor == 1) return x;
-  // Multiples of the divisor stand in front.
+  // Multiples of the divisor are divided exactly, apart from the rest.
   std::vector<Term> whole, rest;
   for (const Term& term : terms_of(x)) {
     if (term.factor % divisor == 0) whole.push_back({term.factor / divisor, term.form});

@@ -63,7 +63,7 @@ TEST_CASE("with a machine a bundle is told by the time of its step") {
   CHECK(line.find(" ms a step on two cores, ranks as processes\n") != std::string::npos);
 }
 
-TEST_CASE("a machine without the memory of the largest rank is told so") {
+TEST_CASE("the line says that the largest rank does not fit") {
   const TempFolder folder;
   diag::Diagnostics diags;
   CompileOptions options;
