@@ -174,17 +174,28 @@ class Instance {
     return ConstantTensor(few.type, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
   }
 
-  // Numbers of samples, which begin alike.
+  // Numbers of samples along one axis, which begin alike.
   std::optional<ConstantTensor> beginning(const ConstantTensor& few, const ConstantTensor& many) const {
+    const ir::Shape &shape = few.type.shape, &shape_of_more = many.type.shape;
     ir::TensorType wanted = few.type;
-    if (few.type.shape.size() != 1 || few.type.dtype != many.type.dtype || !line_.move(wanted.shape, many.type.shape))
+    if (few.type.dtype != many.type.dtype || !line_.move(wanted.shape, shape_of_more)) return std::nullopt;
+    const auto axis = static_cast<size_t>(
+        std::mismatch(shape.begin(), shape.end(), shape_of_more.begin(), shape_of_more.end()).first - shape.begin());
+    if (axis == shape.size() || !std::equal(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end(),
+                                            shape_of_more.begin() + static_cast<std::ptrdiff_t>(axis) + 1))
       return std::nullopt;
-    const auto bytes = static_cast<size_t>(wanted.bytes());
-    if (few.data()->size() > many.data()->size() || bytes > few.data()->size() ||
-        !std::equal(few.data()->begin(), few.data()->end(), many.data()->begin()))
-      return std::nullopt;
-    return ConstantTensor(wanted, std::make_shared<const std::vector<std::byte>>(
-                                      few.data()->begin(), few.data()->begin() + static_cast<std::ptrdiff_t>(bytes)));
+    const int64_t rows = ir::elements(shape, 0, axis);
+    const int64_t row = few.type.bytes() / std::max<int64_t>(rows, 1);
+    const int64_t row_of_more = many.type.bytes() / std::max<int64_t>(rows, 1);
+    const int64_t row_wanted = wanted.bytes() / std::max<int64_t>(rows, 1);
+    if (row > row_of_more || row_wanted > row) return std::nullopt;
+    std::vector<std::byte> bytes;
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto begin = few.data()->begin() + r * row;
+      if (!std::equal(begin, begin + row, many.data()->begin() + r * row_of_more)) return std::nullopt;
+      bytes.insert(bytes.end(), begin, begin + row_wanted);
+    }
+    return ConstantTensor(wanted, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
   }
 
   ir::Graph graph_;

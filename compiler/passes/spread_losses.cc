@@ -52,7 +52,9 @@ class Spread {
   void collect(ValueId v, std::vector<OpId> around, bool is_loss) {
     const ir::Value& value = graph_.value(v);
     const bool only_here = value.kind == ValueKind::kOpResult && uses_[v.index].size() == (is_loss ? 0 : 1);
-    if (only_here && value.type.elements() == 1) {
+    // What is made once a step, of a sum over it, is a term as it is: forwards read what count_finish made alone.
+    const bool in_forward = only_here && graph_.op(value.producer).phase == ir::Phase::kForward;
+    if (in_forward && value.type.elements() == 1) {
       const OpId id = value.producer;
       const ir::Op& op = graph_.op(id);
       if (op.kind == OpKind::kAdd && op.operands[0] != op.operands[1] && graph_.type(op.operands[0]).elements() == 1 &&

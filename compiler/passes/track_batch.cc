@@ -415,8 +415,11 @@ bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batc
   if (op.kind == OpKind::kMatmul) {
     const BatchFactor a = batch.of(op.operands[0]), b = batch.of(op.operands[1]);
     const auto rank = [&](size_t i) { return static_cast<int64_t>(graph.type(op.operands[i]).shape.size()); };
-    return a.kind == BatchKind::kAxis && b.kind == BatchKind::kAxis && a.axis == rank(0) - 1 && b.axis == rank(1) - 2 &&
-           a.outer == b.outer && a.inner == b.inner;
+    const bool by_rows = a.kind == BatchKind::kAxis && a.axis == rank(0) - 1;
+    const bool by_columns = b.kind == BatchKind::kAxis && b.axis == rank(1) - 2;
+    if (by_rows && by_columns) return a.outer == b.outer && a.inner == b.inner;
+    // The other operand has as many rows for each sample, of constants.
+    return (by_rows && b.kind == BatchKind::kNone) || (by_columns && a.kind == BatchKind::kNone);
   }
   if (op.kind == OpKind::kSum || op.kind == OpKind::kMean) {
     const BatchFactor x = batch.of(op.operands[0]);

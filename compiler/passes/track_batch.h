@@ -34,7 +34,7 @@ struct BatchMap {
   BatchFactor of(ir::ValueId v) const { return v.index < values.size() ? values[v.index] : BatchFactor{}; }
 };
 // The op's result is the sum, or the mean, of what it is on the pieces of a batch: it reduces the batch axis, or
-// contracts that of both operands.
+// contracts it with that of the other operand, or with constants of the samples.
 bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batch);
 // Numbers of a kTotal value at most: a device has their sum over all devices before its first forward.
 inline constexpr int64_t kMostTotals = 4096;

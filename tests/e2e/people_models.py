@@ -273,6 +273,19 @@ class TotalInBothStages(nn.Module):
         return error(self.b(torch.tanh(self.a(x)) * mean.sum()), y - mean).mean()
 
 
+class DataTermsOfBothStages(nn.Module):
+    """Terms of the loss of data: a mean over samples and a sum, which a parameter is added to."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.shift = nn.Linear(4, 4), nn.Linear(4, 3), nn.Parameter(torch.tensor(0.8))
+
+    def forward(self, x, y):
+        h = torch.tanh(self.a(x))
+        of_tokens = torch.logsumexp(x, -1)
+        return torch.logsumexp(of_tokens, 1).mean() + (of_tokens.sum(0)[0] + self.shift) + F.mse_loss(self.b(h), y)
+
+
 LONG = 264    # more places of a mask than the compiler writes out
 
 

@@ -184,6 +184,11 @@ CASES = {
     "nothing_where_no_mask": Case(lambda m, p, y, mask: torch.where(mask.sum() > 0, (error(p, y) * mask).sum() / mask.sum(), 0.0), spread=True),
     "dot_of_mask": Case(lambda m, p, y, mask: torch.dot(error(p, y), mask) / mask.sum()),
     "dot_of_masks": Case(lambda m, p, y, mask: torch.dot(error(p, y), mask) / torch.dot(mask, mask)),
+    **{f"{name}_of_constants": Case(lambda m, p, y, mask, f=f: error(p, y).mean() + 0.1 * f(p, p.shape[0]), kinds=kinds) for name, kinds, f in (
+        ("dot", ("pt2", "onnx"), lambda p, B: torch.dot(p.reshape(-1), (torch.ones(B, 3) * torch.arange(1, 4)).reshape(-1))),
+        ("dot_by_position", ("onnx", "pt2"), lambda p, B: torch.dot(torch.arange(B).float(), p.pow(2).sum(-1))),
+        ("product", ("pt2", "onnx"), lambda p, B: (torch.ones(2, B) @ p).pow(1).mean()),
+        ("product_by_position", ("onnx", "pt2"), lambda p, B: (p.t() @ torch.arange(2 * B).view(B, 2).float()).mean()))},
     "product_over_samples": Case(lambda m, p, y, mask: ((p - y).t() @ y).sum() / 10 + error(p, y).mean()),
     "total_as_target": Case(lambda m, p, y, mask: F.mse_loss(p, y.mean(0).expand_as(p))),
     # a total of totals is not known in one pass over the data
@@ -220,6 +225,8 @@ CASES = {
         ("mean_expanded", ("pt2", "onnx"), lambda e, B: e * torch.arange(B).float().mean().expand(3)))},
     # a mean of means, whose factors are no powers of two
     **{f"mean_of_means_of_{n}": Case(lambda m, p, y, mask, n=n: (p - y).repeat(1, n).view(-1, n, 3).pow(2).mean(-1).view(-1).mean()) for n in (2, 3, 6)},
+    # ... times a number: the factor and the count are no product in f32 that the quotient is, too
+    **{f"{factor}_of_a_mean": Case(lambda m, p, y, mask, f=factor: f * F.binary_cross_entropy_with_logits(p, (y > 0.5).float()), spread=factor == 0.3) for factor in (0.01, 0.3, 0.64)},
     # ... in steps of few samples, and where forward's own indices need some
     **{f"{batch}_samples_{name}": Case(loss, forms=(1, batch), batch=batch, kinds=("pt2", "onnx") if batch == 2 else ("onnx", "pt2")) for batch in (2, 3) for name, loss in (
         ("by_position", lambda m, p, y, mask: (error(p, y) * (1 + torch.arange(p.shape[0]))).sum()),
@@ -350,6 +357,7 @@ for name, kind, config in (("deberta", "Deberta", ENCODER | {"max_relative_posit
 CASES["xlnet"] = Case(None, model=functools.partial(Transformers, kind="XLNet", **XLNET, dropout=0.0), data=words, forms=(1, 2), refused={2: "P0331"})
 CASES["instance_statistics"] = Case(None, model=people_models.InstanceStatistics, data=rows, forms=(1,), refused=dict.fromkeys((1, REPLICAS, family("1f1b"), family("gpipe", 8)), "P0306"), spread=True)
 CASES["dropout_of_positions"] = Case(None, model=people_models.DropoutOfPositions, data=sequences, own_masks=True)
+CASES["data_terms_of_both_stages"] = Case(None, model=people_models.DataTermsOfBothStages, data=sequences, forms=(1, family("gpipe", 4), family("gpipe", 8), family("1f1b", 8)))
 CASES["total_in_both_stages"] = Case(None, model=people_models.TotalInBothStages, forms=(1, family("gpipe", 4), family("1f1b", 8)))
 for name, read in {"in_a_sum": lambda t: t + (0.5 * t + t), "as_a_view": lambda t: t + t.reshape(1).squeeze(0), "expanded": lambda t: t.expand(1)[0] + t,
                    "of_a_list": lambda t: (lambda terms: terms[0] + terms.sum() + terms[0])(torch.stack([t, 2 * t])), "three_times": lambda t: t + t + t}.items():

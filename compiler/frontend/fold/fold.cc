@@ -283,7 +283,7 @@ class Folder {
   void copy_op(ir::OpId id) {
     const ir::Op& op = from_.op(id);
     std::vector<ValueId> operands;
-    for (ValueId operand : read_operands(op)) operands.push_back(operand.valid() ? moved(operand) : operand);
+    for (ValueId operand : read_operands(op)) operands.push_back(operand.valid() ? moved(operand, &op) : operand);
     ir::Attrs attrs = op.attrs;
     if (ReplacedMask* mask = replaced_mask(op)) {
       operands.resize(3);
@@ -295,17 +295,34 @@ class Folder {
     copy_.append_like(id, op.kind, std::move(attrs), std::move(operands));
   }
 
-  // The value in the new graph; a constant is made at its first use.
-  ValueId moved(ValueId old) {
+  // The value in the new graph; a constant is made at its first use, which `reader` is.
+  ValueId moved(ValueId old, const ir::Op* reader = nullptr) {
     const ValueId v = resolve(old);
     if (!copy_.is_moved(v)) {
       const ir::Value& value = from_.value(v);
       if (is_constant(v) && value.kind == ir::ValueKind::kOpResult) make_constant(v);
+      else if (is_constant(v) && reader != nullptr && is_of_one_number(v)) copy_.place(v, repeated(v, *reader));
       else if (is_constant(v)) copy_.place(v, add(value.name, *known_[v.index]));
       else if (value.kind == ir::ValueKind::kConstant)
         copy_.place(v, to_.add_constant(value.name, value.type, from_.constants()[value.payload].source));
     }
     return copy_.moved(v);
+  }
+
+  // As of what operators make: an importer may have folded them, for one size of the batch and not for another.
+  bool is_of_one_number(ValueId v) const {
+    const ConstantTensor& t = *known_[v.index];
+    return !t.type.shape.empty() && t.type.elements() > 1 && splat(t).has_value();
+  }
+  ValueId repeated(ValueId v, const ir::Op& reader) {
+    const ValueId element = element_of(v);
+    ir::GraphBuilder b(to_, copy_.moved_scope(reader.scope), reader.prov);
+    return b.add1(OpKind::kExpand, {element}, ir::ExpandAttrs{known_[v.index]->type.shape});
+  }
+  ValueId element_of(ValueId v) {
+    const ConstantTensor& t = *known_[v.index];
+    auto first = std::make_shared<const std::vector<std::byte>>(one_element(t));
+    return add(from_.value(v).name + ".element", {{t.type.dtype, {}}, std::move(first)});
   }
 
   // What repeats numbers stays a view of them. Whether it does must not hang on extents: the same model bound
@@ -316,11 +333,9 @@ class Folder {
     const ir::Op& op = from_.op(producer);
     if (!t.type.shape.empty() && t.type.elements() > 0 && op.results.size() == 1) {
       if (t.type.elements() > 1 ? splat(t).has_value() : is_repeated(v)) {
-        auto first = std::make_shared<const std::vector<std::byte>>(one_element(t));
-        ValueId element = add(from_.value(v).name + ".element", {{t.type.dtype, {}}, std::move(first)});
         ir::ExpandAttrs attrs{t.type.shape};
         if (op.kind == OpKind::kExpand) attrs.samples = std::get<ir::ExpandAttrs>(op.attrs).samples;
-        copy_.append_like(producer, OpKind::kExpand, std::move(attrs), {element});
+        copy_.append_like(producer, OpKind::kExpand, std::move(attrs), {element_of(v)});
         return;
       }
       if (is_view(op.kind) && is_repeated(v)) {

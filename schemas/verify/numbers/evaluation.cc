@@ -343,11 +343,11 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
   made.program = run_.index;
   made.call = call_;
   if (out.dtype == DType::kF32 && in_rows) {
+    take_reciprocal(made, table_);  // first: so a quotient of constants is the product that piperc folds
     if (const auto constant = folded(made, table_)) {
       run_.made.push_back(*constant);
       return *constant;
     }
-    take_reciprocal(made, table_);
   }
   if (!take_apart(made, table_, run_.made)) return table_.unknown("a sum of too many values");
   run_.made.push_back(table_.result(std::move(made)));
