@@ -72,7 +72,7 @@ BufferRange RoleEmitter::summed_gradient(ir::AccumulatorId use) {
   return {buffer(summed_of(a.bucket)), b.gradients == ir::Kept::kPart ? 0 : own_part(b).begin};
 }
 
-// One workspace a stream: programs of two streams run at the same time.
+// One workspace a stream: programs of two streams run at the same time. divide_workspaces may take it apart.
 BufferRange RoleEmitter::workspace(int64_t bytes, int32_t stream_index) {
   if (bytes == 0) return {};
   const int32_t b = declare({BufferKind::kWorkspace, static_cast<uint32_t>(stream_index)},

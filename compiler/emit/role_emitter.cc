@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/emit/divide_workspaces.h"
 #include "compiler/emit/sort_declarations.h"
 #include "compiler/emit/step_programs.h"
 #include "schemas/base/check.h"
@@ -58,6 +59,7 @@ void RoleEmitter::launch(Launch instruction, std::string arguments_name, std::ve
   instruction.arguments = static_cast<int32_t>(plan_.arguments.size());
   instruction.workspace = workspace(p.workspace_bytes, stream_index);
   add(stream_index, instruction, {}, provenance);
+  trace_.instructions.back().workspace_bytes = p.workspace_bytes;
   for (size_t slot = 0; slot < p.slots.size(); ++slot)
     touch({arguments[slot].buffer, p.slots[slot].reads, p.slots[slot].writes});
   if (instruction.workspace.buffer >= 0) touch({instruction.workspace.buffer, true, true});
@@ -144,6 +146,7 @@ Result<RolePlan> RoleEmitter::emit() {
   }
   place_model();
   const int64_t alignment = plan::buffer_alignment(s_.request.target.device);
+  divide_workspaces(plan_, trace_);
   place_buffers(plan_, trace_, alignment);
   const SortedDeclarations sorted = sort_declarations(plan_);
   for (SampleOrigin& origin : out_.samples) origin.buffer = sorted.buffers[origin.buffer];

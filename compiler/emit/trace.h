@@ -19,7 +19,8 @@ struct Access {
 struct Trace {
   struct Traced {
     plan::Instruction instruction;
-    uint32_t first_access = 0;  // its accesses end where those of the next instruction begin
+    uint32_t first_access = 0;    // its accesses end where those of the next instruction begin
+    int64_t workspace_bytes = 0;  // that its program asks for
   };
   std::vector<Traced> instructions;
   std::vector<Access> accesses;
