@@ -85,10 +85,10 @@ def trained_by_torch(subject, dtype, moved=None):
             batch = {k: v[step * subject.batch:(step + 1) * subject.batch].clone() for k, v in subject.data.items()}
             loss = module(**{k: v.to(dtype) if v.is_floating_point() else v for k, v in batch.items()})
             loss.backward()
+            result.losses.append(loss.item())    # before the step, which changes a loss that is a parameter
             if step == 0:
                 result.gradients = {n: p.grad.to_dense().double().clone() for n, p in named.items() if p.grad is not None}
             optimizer.step()
-            result.losses.append(loss.item())
         result.weights = {name: p.detach().double() for name, p in named.items()}
         return result
     finally:
