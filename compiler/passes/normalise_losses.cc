@@ -183,9 +183,18 @@ class Normaliser {
         }
         break;
       case OpKind::kMatmul:
-        if (!adds_samples(graph_, op, batch_)) break;
-        for (ValueId operand : op.operands) PIPER_RETURN_IF_ERROR(want_clean(operand));
-        return v;
+        if (adds_samples(graph_, op, batch_)) {
+          for (ValueId operand : op.operands) PIPER_RETURN_IF_ERROR(want_clean(operand));
+          return v;
+        }
+        if (same_for_all(op.operands[0]) || same_for_all(op.operands[1])) {
+          const size_t factor = same_for_all(op.operands[0]) ? 0 : 1;
+          std::vector<ValueId> operands = op.operands;
+          PIPER_ASSIGN(operands[factor], totals_.wide(op, op.operands[factor]));
+          PIPER_ASSIGN(operands[1 - factor], share(op.operands[1 - factor], id));
+          return rebuilt(op, std::move(operands));
+        }
+        break;
       case OpKind::kCat: {
         if (std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId x) { return per_sample(x); })) break;
         std::vector<ValueId> parts;
@@ -210,6 +219,7 @@ class Normaliser {
         if (!is_floating(graph_.type(op.operands[0]).dtype)) break;
         [[fallthrough]];
       case OpKind::kNeg:
+      case OpKind::kDetach:
       case OpKind::kReshape:
       case OpKind::kPermute:
       case OpKind::kExpand:

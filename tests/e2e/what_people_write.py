@@ -191,6 +191,10 @@ CASES = {
         ("product_by_position", ("onnx", "pt2"), lambda p, B: (p.t() @ torch.arange(2 * B).view(B, 2).float()).mean()))},
     "product_over_samples": Case(lambda m, p, y, mask: ((p - y).t() @ y).sum() / 10 + error(p, y).mean()),
     "total_as_target": Case(lambda m, p, y, mask: F.mse_loss(p, y.mean(0).expand_as(p))),
+    # what is linear in losses
+    "loss_beside_itself_detached": Case(lambda m, p, y, mask: (lambda l: l + 0.5 * l.detach())(error(p, y).mean()), spread=True),
+    "losses_by_weights": Case(lambda m, p, y, mask: torch.dot(torch.tensor([0.5, 2.0]), torch.stack([error(p, y).mean(), (p - y).abs().sum()])), spread=True),
+    "weights_by_losses": Case(lambda m, p, y, mask: torch.stack([error(p, y).mean(), (p - y).abs().sum()]) @ m.w.softmax(0), more=with_parameter(2), spread=True),
     # a total of totals is not known in one pass over the data
     "standardised": Case(lambda m, p, y, mask: error(p, (y - y.mean(0)) / y.std(0)).mean(), refused=MIXES),
     "labels_by_a_total": Case(lambda m, p, y, mask: F.cross_entropy(p, (mask > mask.mean()).long()), refused={form: "P0332" for form in (2, 4, 8)}),
