@@ -2,7 +2,9 @@
 #include "compiler/ir/graph.h"
 
 #include <functional>
+#include <numeric>
 #include <queue>
+#include <utility>
 
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
@@ -151,21 +153,29 @@ void Graph::remove_ops(const std::vector<bool>& drop) {
 }
 
 void Graph::sort_ops() {
+  std::vector<size_t> order(ops_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  sort_ops(order);
+}
+
+void Graph::sort_ops(const std::vector<size_t>& wanted) {
+  PIPER_CHECK(wanted.size() == ops_.size(), wanted.size(), " places for ", ops_.size(), " ops");
+  using Place = std::pair<size_t, size_t>;  // wanted, index
   std::vector<size_t> waits_for(ops_.size(), 0);
   const Uses readers = uses();
   for (const Op& op : ops_)
     for (ValueId result : op.results)
       for (OpId reader : readers[result.index]) ++waits_for[reader.index];
-  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;  // smallest index first
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> ready;  // the smallest first
   for (size_t i = 0; i < ops_.size(); ++i)
-    if (waits_for[i] == 0) ready.push(i);
+    if (waits_for[i] == 0) ready.emplace(wanted[i], i);
   std::vector<Op> sorted;
   while (!ready.empty()) {
-    Op& op = ops_[ready.top()];
+    Op& op = ops_[ready.top().second];
     ready.pop();
     for (ValueId result : op.results) {
       for (OpId reader : readers[result.index])
-        if (--waits_for[reader.index] == 0) ready.push(reader.index);
+        if (--waits_for[reader.index] == 0) ready.emplace(wanted[reader.index], reader.index);
       values_[result.index].producer = OpId(sorted.size());
     }
     sorted.push_back(std::move(op));

@@ -205,6 +205,8 @@ class Graph {
   void remove_ops(const std::vector<bool>& drop);
   // Puts ops behind the producers of their operands, otherwise keeps their order. Op ids change.
   void sort_ops();
+  // ... as near as data allow to the wanted order: [op] a number, equal ones in the order in which they stand.
+  void sort_ops(const std::vector<size_t>& wanted);
   // Keeps the order of ops, and moves what an op reads, where it stands after the op, before it.
   void move_ops_before_readers();
   // Renumbers the values: those named as a value of `other` get its id, the others follow in their order. False, and

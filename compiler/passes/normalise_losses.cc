@@ -3,9 +3,12 @@
 #include "compiler/passes/normalise_losses.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "compiler/passes/cut_chunks.h"
 #include "compiler/passes/expand_losses.h"
@@ -36,6 +39,9 @@ class Normaliser {
     PIPER_CHECK(graph_.loss.valid(), "the graph has no loss");
     find_taints();
     const size_t given = graph_.num_ops();
+    places_.assign(graph_.num_values(), 0);
+    for (size_t i = 0; i < given; ++i)
+      for (ValueId result : graph_.op(OpId(i)).results) places_[result.index] = i;
     PIPER_ASSIGN(ValueId loss, cut_ ? share(graph_.loss, OpId()) : Result<ValueId>(graph_.loss));
     for (ir::Graph::Output& output : graph_.outputs)
       if (output.value == graph_.loss) output.value = loss;
@@ -48,6 +54,7 @@ class Normaliser {
       replace_loss(finish(b, b.reshape(graph_.loss, {})));
     }
     if (is_half(graph_.type(graph_.loss).dtype)) replace_loss(widened(graph_.loss));
+    put_in_place();
     drop_dead();
     return failure_.ok() ? Status() : std::move(failure_);
   }
@@ -117,11 +124,26 @@ class Normaliser {
 
   // ---------------------------------------------------------------- building
   ir::GraphBuilder builder(const ir::Op& op, Phase phase = Phase::kForward) {
+    in_place_of_.emplace_back(graph_.num_values(), place_of(op));
     ir::ScopeId scope = op.scope;
     ir::GraphBuilder b(graph_, scope, graph_.provenance().derived("normalise_losses", {op.prov}));
     b.set_chunk(op.chunk);
     b.set_phase(phase);
     return b;
+  }
+  size_t place_of(const ir::Op& op) const {
+    const size_t value = op.results[0].index;
+    if (value < places_.size()) return places_[value];
+    const auto after = std::partition_point(in_place_of_.begin(), in_place_of_.end(),
+                                            [&](const auto& made) { return made.first <= value; });
+    return after == in_place_of_.begin() ? 0 : std::prev(after)->second;
+  }
+  // What is made of an op stands where the op stood: gradients are added up in the reverse order of ops, and the model
+  // that is cut adds them as the one that is not.
+  void put_in_place() {
+    std::vector<size_t> wanted;
+    for (size_t i = 0; i < graph_.num_ops(); ++i) wanted.push_back(place_of(graph_.op(OpId(i))));
+    graph_.sort_ops(wanted);
   }
   ValueId finish(const ir::GraphBuilder& b, ValueId v) {
     if (!b.status().ok() && failure_.ok()) failure_ = Status(b.status().error());
@@ -408,7 +430,9 @@ class Normaliser {
   std::vector<bool> shares_;            // [op of the graph as given] reads of a total what it is on the piece
   std::map<uint32_t, ValueId> shared_;  // value -> share()
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, int64_t>, ValueId> counts_;
-  std::vector<bool> live_;  // [op]
+  std::vector<bool> live_;                              // [op]
+  std::vector<size_t> places_;                          // [value of the graph as given] index of the op that makes it
+  std::vector<std::pair<size_t, size_t>> in_place_of_;  // values from this number on are made in place of the op there
   Status failure_;
 };
 

@@ -231,6 +231,8 @@ CASES = {
     **{f"mean_of_means_of_{n}": Case(lambda m, p, y, mask, n=n: (p - y).repeat(1, n).view(-1, n, 3).pow(2).mean(-1).view(-1).mean()) for n in (2, 3, 6)},
     # ... times a number: the factor and the count are no product in f32 that the quotient is, too
     **{f"{factor}_of_a_mean": Case(lambda m, p, y, mask, f=factor: f * F.binary_cross_entropy_with_logits(p, (y > 0.5).float()), spread=factor == 0.3) for factor in (0.01, 0.3, 0.64)},
+    # gradients of one value from several terms are added up in the order in which forward reads it, cut or whole
+    "terms_of_one_error": Case(lambda m, p, y, mask: (lambda e: e.mean() + e.pow(2).mean() + e.sum() / p.shape[0])(error(p, y)), spread=True),
     # ... in steps of few samples, and where forward's own indices need some
     **{f"{batch}_samples_{name}": Case(loss, forms=(1, batch), batch=batch, kinds=("pt2", "onnx") if batch == 2 else ("onnx", "pt2")) for batch in (2, 3) for name, loss in (
         ("by_position", lambda m, p, y, mask: (error(p, y) * (1 + torch.arange(p.shape[0]))).sum()),

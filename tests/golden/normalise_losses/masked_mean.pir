@@ -1,10 +1,10 @@
 // A divisor made of sums over inputs alone is known before the forward, with the function applied to it.
 // RUN-PASSES: normalise_losses
 // PARAMS: local_batch=2, pieces=4
-// CHECK: %total = sum(%masked) {dims=[0, 1], keepdim=false} : f32[] chunk 1
 // CHECK: [[part]] = sum(%mask) {dims=[0, 1], keepdim=false} : f32[] phase count chunk 1
 // CHECK: [[all]] = step_sum(%[[part]]) : f32[] phase count chunk 1
 // CHECK: [[floor]] = clamp(%[[all]]) {min=1.0, max=inf} : f32[] phase count_finish chunk 1
+// CHECK: %total = sum(%masked) {dims=[0, 1], keepdim=false} : f32[] chunk 1
 // CHECK: [[loss]] = div(%total, %[[floor]]) : f32[] chunk 1
 // CHECK: loss %[[loss]]
 graph {

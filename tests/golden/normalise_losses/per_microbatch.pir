@@ -4,12 +4,12 @@
 // CHECK: [[four]] = constant : f32[] data [4.0]
 // CHECK: %share = mean(%y) {dims=[0], keepdim=false}
 // CHECK: %square = mul(%share, %share)
-// CHECK: [[total]] = step_sum(
-// CHECK: [[inverse]] = reciprocal(%[[total]])
-// CHECK: [[ce]] = mul(%[[sum]], %[[inverse]])
 // CHECK: [[part]] = div(%square, %[[four]]) : f32[7]
 // CHECK: [[term]] = sum(%[[part]])
 // CHECK: [[scaled]] = mul(%[[term]], %weight)
+// CHECK: [[total]] = step_sum(
+// CHECK: [[inverse]] = reciprocal(%[[total]])
+// CHECK: [[ce]] = mul(%[[sum]], %[[inverse]])
 // CHECK: [[loss]] = add(%[[ce]], %[[scaled]])
 // CHECK: loss %[[loss]]
 graph {
