@@ -68,7 +68,8 @@ def cell(text: str) -> str:
 
 
 def operators() -> list[str]:
-    kernels = {args.split(",")[0].strip('" ') for _, _, args, _ in sections(read("schemas/plan/kernels.def"), "PIPER_KERNEL")}
+    of_operators = sections(read("schemas/plan/kernels.def"), "PIPER_KERNEL")
+    kernels = {args.split(",")[0].strip('" ') for _, _, args, _ in of_operators}
     attrs = attributes()
     rows = sections(read("compiler/ir/ops.def"), "PIPER_OP")
     lines = ["", f"## The op set ({len(rows)})", "",
@@ -87,9 +88,9 @@ def operators() -> list[str]:
         lines.append(f"| `{name}` | {cell(attrs.get(struct, ''))} | {derivative} | "
                      f"{'yes' if name in kernels else '-'} | {cell(note)} |")
     names = {args.split(",")[1].strip(' "') for _, _, args, _ in rows}
-    extra = [(args.split(",")[0].strip('" '), note) for _, _, args, note in sections(read("schemas/plan/kernels.def"), "PIPER_KERNEL")
-             if args.split(",")[0].strip('" ') not in names]
-    lines += ["", "### Kernels made by lowering only", "", ", ".join(f"`{name}`" for name, _ in extra) + "."]
+    of_optimizers = sections(read("schemas/plan/optimizers.def"), "PIPER_OPTIMIZER")
+    extra = [name for name in (args.split(",")[0].strip('" ') for _, _, args, _ in of_operators + of_optimizers) if name not in names]
+    lines += ["", "### Kernels made by lowering only", "", ", ".join(f"`{name}`" for name in extra) + "."]
     return lines
 
 

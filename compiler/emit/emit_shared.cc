@@ -6,6 +6,7 @@
 #include "compiler/emit/role_emitter.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/chunk_names.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::emit {
 namespace {
@@ -18,11 +19,6 @@ std::string content_key(const ir::TensorType& type, const ir::WeightSource& sour
     key += source.file + "|" + std::to_string(source.offset) + "|" + std::to_string(source.bytes);
   }
   return key;
-}
-
-int32_t num_moments(const plan::Optimizer& optimizer) {
-  if (optimizer.kind == "sgd") return optimizer.momentum != 0 ? 1 : 0;
-  return 2;
 }
 
 constexpr size_t kNoVariant = static_cast<size_t>(-1);
@@ -62,7 +58,7 @@ EmitShared::EmitShared(const EmitRequest& r)
       module(*r.module),
       connections(module),
       buffers(module),
-      moments(num_moments(r.optimizer)),
+      moments(plan::find_optimizer(r.optimizer.kind)->num_moments(r.optimizer)),
       work_(module.variants.size() * module.chunks().size() * ir::kNumPhases) {
   for (const ir::DeviceGroup& group : module.distribution.groups) variant_of_.push_back(variant_for(module, group));
   provenance_of_.assign(module.provenance.size(), -1);

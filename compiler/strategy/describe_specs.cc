@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/strategy/families.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::strategy {
 namespace {
@@ -21,9 +22,9 @@ Json object(Json properties, std::vector<std::string> required = {}) {
   if (!required.empty()) result["required"] = required;
   return result;
 }
-Json exactly_one(const std::vector<const char*>& keys) {
+Json exactly_one(const std::vector<std::string_view>& keys) {
   Json list = Json::array();
-  for (const char* key : keys) list.push_back({{"required", Json::array({key})}});
+  for (const std::string_view key : keys) list.push_back({{"required", Json::array({key})}});
   return list;
 }
 
@@ -104,20 +105,24 @@ Json schedule() {
 
 Json optimizer() {
   Json beta = {{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}};
-  Json adam = object({{"lr", number(0)},
-                      {"betas", {{"type", "array"}, {"items", beta}, {"minItems", 2}, {"maxItems", 2}}},
-                      {"eps", number(0)},
-                      {"weight_decay", number(0)},
-                      {"no_decay", ref("globs")}},
-                     {"lr"});
-  Json sgd = object({{"lr", number(0)},
-                     {"momentum", number(0)},
-                     {"nesterov", text("boolean")},
-                     {"weight_decay", number(0)},
-                     {"no_decay", ref("globs")}},
-                    {"lr"});
-  Json entry = object({{"adamw", adam}, {"adam", adam}, {"sgd", sgd}});
-  entry["oneOf"] = exactly_one({"adamw", "adam", "sgd"});
+  const Json betas = {{"type", "array"}, {"items", beta}, {"minItems", 2}, {"maxItems", 2}};
+  Json kinds = Json::object();
+  std::vector<std::string_view> names;
+  for (const plan::OptimizerInfo& info : plan::kOptimizers) {
+    Json numbers = {{"lr", number(0)}};
+    if (info.has(plan::OptimizerInfo::kMomentum)) {
+      numbers["momentum"] = number(0);
+      numbers["nesterov"] = text("boolean");
+    }
+    if (info.has(plan::OptimizerInfo::kBetas)) numbers["betas"] = betas;
+    if (info.has(plan::OptimizerInfo::kEps)) numbers["eps"] = number(0);
+    numbers["weight_decay"] = number(0);
+    numbers["no_decay"] = ref("globs");
+    names.push_back(info.name);
+    kinds[std::string(info.name)] = object(numbers, {"lr"});
+  }
+  Json entry = object(kinds);
+  entry["oneOf"] = exactly_one(names);
   return entry;
 }
 

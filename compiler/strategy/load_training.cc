@@ -1,7 +1,11 @@
 // The sections about training: `optimizer`, `lr_schedule`, `run`, `eval`. Defaults are PyTorch's.
 #include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "compiler/strategy/load_sections.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::strategy {
 namespace {
@@ -75,23 +79,27 @@ void read_data(ReadContext& context, const Value& value, std::vector<plan::DataP
 void load_optimizer(ReadContext& context, const Value& value, Strategy& out) {
   MapReader reader(context, value, "'optimizer'");
   if (!reader.ok()) return;
-  if (reader.alternatives({"adamw", "adam", "sgd"}) == 0) {
+  std::vector<std::string_view> kinds;
+  for (const plan::OptimizerInfo& info : plan::kOptimizers) kinds.push_back(info.name);
+  if (reader.alternatives(kinds) == 0) {
     context.diags.error("P0206", value.span).help("for example {adamw: {lr: 3.0e-4}}")
-        << "'optimizer' needs 'adamw', 'adam' or 'sgd'";
+        << "'optimizer' needs " << one_of({kinds.begin(), kinds.end()});
   }
   OptimizerConfig config;
   config.span = value.span;
-  for (const char* kind : {"adamw", "adam", "sgd"}) {
+  for (const plan::OptimizerInfo& info : plan::kOptimizers) {
+    const std::string kind(info.name);
     const Value* fields = reader.get(kind);
     if (fields == nullptr) continue;
-    const bool is_sgd = kind == std::string_view("sgd");
     config.values.kind = kind;
-    config.weight_decay = kind == std::string_view("adamw") ? 0.01 : 0;
-    MapReader inner(context, *fields, "'" + std::string(kind) + "'");
+    config.values.beta1 = info.beta1;
+    config.values.beta2 = info.beta2;
+    config.weight_decay = info.weight_decay;
+    MapReader inner(context, *fields, "'" + kind + "'");
     read_bounded(context, inner.require("lr"), "'lr'", {}, config.values.lr);
     read_bounded(context, inner.get("weight_decay"), "'weight_decay'", {}, config.weight_decay);
     if (const Value* globs = inner.get("no_decay")) config.no_decay = read_strings(context, *globs, "'no_decay'");
-    if (is_sgd) {
+    if (info.has(plan::OptimizerInfo::kMomentum)) {
       read_bounded(context, inner.get("momentum"), "'momentum'", {}, config.values.momentum);
       if (const Value* nesterov = inner.get("nesterov")) {
         config.values.nesterov = read_bool(context, *nesterov, "'nesterov'").value_or(false);
@@ -99,10 +107,10 @@ void load_optimizer(ReadContext& context, const Value& value, Strategy& out) {
           context.diags.error("P0207", nesterov->span) << "'nesterov' needs a 'momentum' greater than 0";
         }
       }
-    } else {
-      if (const Value* betas = inner.get("betas")) read_betas(context, *betas, config.values);
-      read_bounded(context, inner.get("eps"), "'eps'", {}, config.values.eps);
     }
+    if (info.has(plan::OptimizerInfo::kBetas))
+      if (const Value* betas = inner.get("betas")) read_betas(context, *betas, config.values);
+    if (info.has(plan::OptimizerInfo::kEps)) read_bounded(context, inner.get("eps"), "'eps'", {}, config.values.eps);
     inner.finish();
   }
   reader.finish();

@@ -11,6 +11,7 @@
 #include "runtime/kernels/element_type.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/convert_elements.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::kernels {
 namespace {
@@ -73,6 +74,22 @@ PIPER_CLONES void adam(float* p, float* g, float* m, float* v, int64_t count, Ad
   }
 }
 
+struct Lion {
+  float beta1, beta1_rest, beta2, beta2_rest, rate, decay, scale;
+};
+
+// As its authors' PyTorch code: the sign of what the momentum would become with beta1; it becomes that with beta2.
+PIPER_CLONES void lion(float* p, float* g, float* m, int64_t count, Lion l) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float grad = g[i] * l.scale;
+    const float direction = m[i] * l.beta1 + grad * l.beta1_rest;
+    const float sign = static_cast<float>(direction > 0) - static_cast<float>(direction < 0);
+    p[i] = p[i] * l.decay - l.rate * sign;
+    m[i] = m[i] * l.beta2 + grad * l.beta2_rest;
+    g[i] = 0;
+  }
+}
+
 PIPER_CLONES void add(float* dst, const float* src, int64_t count) {
   for (int64_t i = 0; i < count; ++i) dst[i] += src[i];
 }
@@ -89,21 +106,35 @@ struct Elements {
 // What is the same for all elements of a step.
 struct Factors {
   const plan::Optimizer* optimizer = nullptr;
+  plan::UpdateRule rule = plan::UpdateRule::kSgd;
   Sgd sgd;
   Adam adam;
+  Lion lion;
 };
 
 // step counts from 1; lr is the scheduled rate.
 Factors factors_of(const TrainingNumbers& numbers, int64_t step, double lr, float scale) {
   PIPER_CHECK(step >= 1, "step ", step);
   const plan::Optimizer& o = *numbers.optimizer;
-  Factors factors{&o, {}, {}};
-  if (o.kind == "sgd") {
-    factors.sgd = {static_cast<float>(lr), static_cast<float>(o.momentum), static_cast<float>(numbers.weight_decay),
-                   scale, step == 1};
+  const plan::OptimizerInfo& info = *plan::find_optimizer(o.kind);
+  const bool decoupled = info.decay == plan::WeightDecay::kDecoupled;
+  const float decay = decoupled ? static_cast<float>(1 - lr * numbers.weight_decay) : 1.0f;
+  const float l2 = decoupled ? 0.0f : static_cast<float>(numbers.weight_decay);
+  Factors factors{&o, info.rule, {}, {}, {}};
+  if (info.rule == plan::UpdateRule::kSgd) {
+    factors.sgd = {static_cast<float>(lr), static_cast<float>(o.momentum), l2, scale, step == 1};
     return factors;
   }
-  const bool decoupled = o.kind == "adamw";
+  if (info.rule == plan::UpdateRule::kLion) {
+    factors.lion = {static_cast<float>(o.beta1),
+                    static_cast<float>(1 - o.beta1),
+                    static_cast<float>(o.beta2),
+                    static_cast<float>(1 - o.beta2),
+                    static_cast<float>(lr),
+                    decay,
+                    scale};
+    return factors;
+  }
   const double bias1 = 1 - std::pow(o.beta1, static_cast<double>(step));
   const double bias2 = 1 - std::pow(o.beta2, static_cast<double>(step));
   factors.adam = {static_cast<float>(1 - o.beta1),
@@ -112,15 +143,19 @@ Factors factors_of(const TrainingNumbers& numbers, int64_t step, double lr, floa
                   static_cast<float>(std::sqrt(bias2)),
                   static_cast<float>(o.eps),
                   static_cast<float>(lr / bias1),
-                  decoupled ? static_cast<float>(1 - lr * numbers.weight_decay) : 1.0f,
-                  decoupled ? 0.0f : static_cast<float>(numbers.weight_decay),
+                  decay,
+                  l2,
                   scale};
   return factors;
 }
 
 void apply(const Factors& factors, const Elements& e) {
   const plan::Optimizer& o = *factors.optimizer;
-  if (o.kind != "sgd") return adam(e.parameter, e.gradient, e.m, e.v, e.count, factors.adam);
+  switch (factors.rule) {
+    case plan::UpdateRule::kAdam: return adam(e.parameter, e.gradient, e.m, e.v, e.count, factors.adam);
+    case plan::UpdateRule::kLion: return lion(e.parameter, e.gradient, e.m, e.count, factors.lion);
+    case plan::UpdateRule::kSgd: break;
+  }
   if (o.momentum == 0) return sgd_plain(e.parameter, e.gradient, e.count, factors.sgd);
   if (o.nesterov) return sgd_nesterov(e.parameter, e.gradient, e.m, e.count, factors.sgd);
   return sgd_momentum(e.parameter, e.gradient, e.m, e.count, factors.sgd);
@@ -165,16 +200,16 @@ OptimizerCall::OptimizerCall(const Call& call) : numbers_(call.update_numbers())
     if (values.numel() != count_ || !values.is_contiguous()) refuse("output ", i, " is no range like the first");
     return static_cast<std::byte*>(values.mutable_data_ptr());
   };
-  const bool adam = call.name() != "sgd";
-  const size_t num_states = adam ? 4 : 3;
+  const plan::OptimizerInfo& info = *plan::find_optimizer(call.name());
+  const int num_moments = info.num_moments(*numbers_.optimizer);
+  const size_t num_states = kFirstMoment + static_cast<size_t>(info.moments);
   for (size_t i = 0; i < num_states; ++i) {
     if (call.out(i).defined()) want_same_dtype(call.out(0), call.out(i));
     state_[i] = range(i);
   }
   working_ = range(num_states);
   if (working_ != nullptr) working_type_ = element_type(call.out(num_states));
-  if ((state_[kFirstMoment] != nullptr) != (adam || numbers_.optimizer->momentum != 0) ||
-      (state_[kSecondMoment] != nullptr) != adam)
+  if ((state_[kFirstMoment] != nullptr) != (num_moments > 0) || (state_[kSecondMoment] != nullptr) != (num_moments > 1))
     refuse("its moments are not those of the optimizer");
   const auto value = [&](size_t i, at::ScalarType type) {
     want_dtype(call.in(i), type, "an input");

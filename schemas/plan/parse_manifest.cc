@@ -7,6 +7,7 @@
 #include "schemas/plan/chunk_digests.h"
 #include "schemas/plan/json_reader.h"
 #include "schemas/plan/names.h"
+#include "schemas/plan/optimizers.h"
 #include "schemas/plan/provenance_text.h"
 #include "schemas/plan/reader_codes.h"
 
@@ -186,7 +187,7 @@ class ManifestParser {
     reader_.open_object();
     size_t at = reader_.position();
     optimizer.kind = text("kind");
-    if (optimizer.kind != "sgd" && optimizer.kind != "adam" && optimizer.kind != "adamw")
+    if (find_optimizer(optimizer.kind) == nullptr)
       reader_.fail(kSyntax, at, "unknown optimizer " + in_quotes(optimizer.kind));
     optimizer.lr = real("lr");
     optimizer.momentum = real("momentum");

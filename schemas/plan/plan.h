@@ -295,7 +295,7 @@ struct OptimizerGroup {
   double weight_decay = 0;
 };
 struct Optimizer {
-  std::string kind = "sgd";  // "sgd", "adam", "adamw"
+  std::string kind = "sgd";  // of optimizers.def
   double lr = 0.01, momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   bool nesterov = false;
   std::vector<OptimizerGroup> groups;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/optimizers.h"
 #include "schemas/verify/flow.h"
 
 namespace piper::verify {
@@ -25,7 +26,7 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
   const auto& optimizer = bundle_.manifest.optimizer;
   if (call.kernel != optimizer.kind)
     return refuted("P0638", rank, "calls " + call.kernel + ", the optimizer is " + optimizer.kind);
-  const size_t num_moments = optimizer.kind != "sgd" ? 2 : optimizer.momentum != 0 ? 1 : 0;
+  const auto num_moments = static_cast<size_t>(find_optimizer(optimizer.kind)->num_moments(optimizer));
   const size_t most = static_cast<size_t>(find_kernel(call.kernel)->outputs);
   const bool copies = call.outputs.size() == most;  // a working copy is the last
   const size_t states = copies ? most - 1 : call.outputs.size();

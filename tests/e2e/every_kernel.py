@@ -18,7 +18,7 @@ import harness
 import shards_match_torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODELS = (("cnn", "one", "sgd"), ("counted", "one", "sgd"), ("llama", "one", "adamw"))
+MODELS = (("cnn", "one", "sgd"), ("counted", "one", "lion"), ("llama", "one", "adamw"))
 
 
 def compositions(bench):
@@ -48,7 +48,8 @@ def main():
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     bench = harness.Bench(args.bin, args.work, "pt2")
-    kernels = set(re.findall(r'^PIPER_KERNEL\("(\w+)"', (ROOT / "schemas/plan/kernels.def").read_text(), re.M))
+    tables = "".join((ROOT / "schemas/plan" / file).read_text() for file in ("kernels.def", "optimizers.def"))
+    kernels = set(re.findall(r'^PIPER_(?:KERNEL|OPTIMIZER)\("(\w+)"', tables, re.M))
     called, bundles = set(), 0
     for name, plans in (*compositions(bench), *models(bench)):
         found = {call["call"] for path in plans.glob("**/programs/*.json") for call in json.loads(path.read_text())["calls"]}

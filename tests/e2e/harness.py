@@ -20,11 +20,14 @@ import exports  # noqa: E402
 import piper_export  # noqa: E402
 import zoo  # noqa: E402
 from forked_runs import forked_runs  # noqa: E402
+from reference_optimizers import RULES  # noqa: E402
 
 logging.getLogger("torch.onnx").setLevel(logging.ERROR)
 BATCH = 8
 OPTIMIZERS = {"adamw": {"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1},
-              "sgd": {"lr": None, "momentum": 0.9}}
+              "adam": {"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1},
+              "sgd": {"lr": None, "momentum": 0.9},
+              "lion": {"lr": 3e-4, "betas": [0.9, 0.98], "weight_decay": 0.1}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +69,13 @@ COMPOSITIONS = {
 }
 
 
+def values_of(model: str, optimizer: str) -> dict:
+    values = dict(OPTIMIZERS[optimizer])
+    if values["lr"] is None:
+        values["lr"] = zoo.MODELS[model].sgd_lr
+    return values
+
+
 def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str:
     c = COMPOSITIONS[name]
     spec = zoo.MODELS[model]
@@ -91,10 +101,7 @@ def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str
         lines.append("directives:\n" + "\n".join(directives))
     if c.family:
         lines.append(f"schedule: {{family: {c.family}, microbatches: {c.microbatches}{ranks}}}")
-    values = dict(OPTIMIZERS[optimizer])
-    if values["lr"] is None:
-        values["lr"] = spec.sgd_lr
-    lines.append(f"optimizer: {{{optimizer}: {json.dumps(values)}}}")
+    lines.append(f"optimizer: {{{optimizer}: {json.dumps(values_of(model, optimizer))}}}")
     return "\n".join(lines) + "\n" + extra
 
 
@@ -211,10 +218,8 @@ def torch_training(model: str, optimizer: str, *, schedule=None, clip=None, arou
     """PyTorch's own loop on one process: losses, gradients of step 1, module after the last step."""
     torch.set_num_threads(1)
     module, data = zoo.build(model), zoo.draw(model, BATCH * zoo.MODELS[model].steps)
-    values = dict(OPTIMIZERS[optimizer])
-    if values["lr"] is None:
-        values["lr"] = zoo.MODELS[model].sgd_lr
-    rule = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[optimizer](module.parameters(), foreach=False, **values)
+    values = values_of(model, optimizer)
+    rule = RULES[optimizer](module.parameters(), foreach=False, **values)
     base_lr, losses, gradients = values["lr"], [], {}
     for step in range(zoo.MODELS[model].steps):
         if schedule:

@@ -7,6 +7,7 @@
 #include "runtime/kernels/dropout.h"
 #include "schemas/plan/convert_elements.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/optimizers.h"
 #include "tests/unit/kernels_testing.h"
 
 namespace piper::kernels::testing {
@@ -36,8 +37,9 @@ at::Tensor scalar_of(const void* value, at::ScalarType type) {
 void update(State& s, const plan::Optimizer& o, double decay, int64_t step, int64_t first, int64_t count,
             const float* scale = nullptr, const float* overflow = nullptr, const at::Tensor& working = {}) {
   Tensors states = {s.p, s.g};
-  if (o.kind != "sgd" || o.momentum != 0) states.push_back(s.m);
-  if (o.kind != "sgd") states.push_back(s.v);
+  const int num_moments = plan::find_optimizer(o.kind)->num_moments(o);
+  if (num_moments > 0) states.push_back(s.m);
+  if (num_moments > 1) states.push_back(s.v);
   for (at::Tensor& t : states) t = t.narrow(0, first, count);
   if (working.defined()) {
     states.resize(static_cast<size_t>(plan::find_kernel(o.kind)->outputs) - 1);
@@ -50,7 +52,7 @@ void update(State& s, const plan::Optimizer& o, double decay, int64_t step, int6
   REQUIRE(run_kernel(o.kind, states, values, {}, false, {.optimizer = &o, .weight_decay = decay}).ok());
   seen_allocations()[o.kind] += allocation_count() - before;
 }
-// torch.optim's single-tensor form, operation by operation.
+// torch.optim's single-tensor form, or its authors' code for PyTorch (lion), operation by operation.
 void torch_step(State& s, const plan::Optimizer& o, double decay, int64_t step) {
   at::Tensor g = s.g.clone();
   if (o.kind == "sgd") {
@@ -61,6 +63,11 @@ void torch_step(State& s, const plan::Optimizer& o, double decay, int64_t step) 
       g = o.nesterov ? g.add(s.m, o.momentum) : s.m;
     }
     s.p.add_(g, -o.lr);
+    return;
+  }
+  if (o.kind == "lion") {
+    s.p.mul_(1 - o.lr * decay).add_(s.m.mul(o.beta1).add_(g, 1 - o.beta1).sign_(), -o.lr);
+    s.m.mul_(o.beta2).add_(g, 1 - o.beta2);
     return;
   }
   if (o.kind == "adamw") s.p.mul_(1 - o.lr * decay);
@@ -126,7 +133,7 @@ TEST_CASE_METHOD(Fixture, "a dropout mask depends on seed, step, key, sample and
 TEST_CASE_METHOD(Fixture, "optimizers follow torch.optim and do not depend on how a range is cut") {
   std::vector<std::pair<plan::Optimizer, double>> settings;
   for (const double decay : {0.0, 0.01})
-    for (const char* kind : {"sgd", "sgd momentum", "sgd nesterov", "adam", "adamw"}) {
+    for (const char* kind : {"sgd", "sgd momentum", "sgd nesterov", "adam", "adamw", "lion"}) {
       plan::Optimizer o;
       o.kind = std::string(kind).substr(0, std::string(kind).find(' '));
       o.lr = o.kind == "sgd" ? 0.1 : 0.003;
@@ -168,7 +175,7 @@ TEST_CASE_METHOD(Fixture, "optimizers follow torch.optim and do not depend on ho
 
 TEST_CASE_METHOD(Fixture, "optimizers write working copies, compute halves in f32 and leave out steps that overflow") {
   const int64_t n = 2503;
-  for (const char* kind : {"sgd", "adam", "adamw"}) {
+  for (const char* kind : {"sgd", "adam", "adamw", "lion"}) {
     plan::Optimizer o;
     o.kind = kind;
     o.lr = 0.01;

@@ -478,7 +478,7 @@ TEST_CASE("damaged manifests") {
   CHECK(manifest_damage("\"document_end\":50256", "\"document_end\":-1").ends_with("document_end is no token"));
   CHECK(manifest_damage("\"batch\":8,", "\"batch\":8,\n\"model_flops\":0.0,").ends_with("model_flops is out of range"));
   CHECK(manifest_damage("\"batch\":8,", "\"batch\":8,\n\"proved\":0,").ends_with("proved is out of range"));
-  CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lion\"") == "P0605 m:17: unknown optimizer \"lion\"");
+  CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lamb\"") == "P0605 m:17: unknown optimizer \"lamb\"");
 }
 
 // No prefix and no changed byte crashes a parser.

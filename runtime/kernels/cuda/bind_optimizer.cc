@@ -1,7 +1,8 @@
-// The binders of sgd, adam and adamw; of the step's count and the loss scale, which follow an update.
+// The binder of the optimizers; of the step's count and the loss scale, which follow an update.
 #include "runtime/kernels/cuda/bound_call.h"
 #include "runtime/kernels/cuda/gradient_scalars.h"
 #include "runtime/kernels/cuda/optimizer.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::kernels::cuda {
 
@@ -12,8 +13,9 @@ MadeKernel bind_update(const BoundCall& call) {
   if (o.kind != call.name()) refuse("the optimizer is ", o.kind);
   if (!call.out(kParameter).defined || !call.out(kGradient).defined) refuse("parameter or gradient is absent");
   want_gradient(call.out(0));
-  const bool adam = call.name() != "sgd";
-  const size_t num_states = adam ? 4 : 3;
+  const plan::OptimizerInfo& info = *plan::find_optimizer(call.name());
+  const int num_moments = info.num_moments(o);
+  const size_t num_states = kFirstMoment + static_cast<size_t>(info.moments);
   const auto range = [&](size_t i) -> void* {
     const View& values = call.out(i);
     if (!values.defined) return nullptr;
@@ -29,18 +31,19 @@ MadeKernel bind_update(const BoundCall& call) {
   u.parameter = range(kParameter);
   u.gradient = range(kGradient);
   u.first_moment = range(kFirstMoment);
-  if (adam) u.second_moment = range(kSecondMoment);
+  if (info.moments > 1) u.second_moment = range(kSecondMoment);
   u.working = range(num_states);
   if (u.working != nullptr) u.working_type = call.out(num_states).dtype;
-  if ((u.first_moment != nullptr) != (adam || o.momentum != 0) || (u.second_moment != nullptr) != adam)
+  if ((u.first_moment != nullptr) != (num_moments > 0) || (u.second_moment != nullptr) != (num_moments > 1))
     refuse("its moments are not those of the optimizer");
-  u.rule = adam ? Rule::kAdam : o.momentum == 0 ? Rule::kSgd : o.nesterov ? Rule::kNesterov : Rule::kMomentum;
+  u.rule = info.rule;
+  u.nesterov = o.nesterov;
   u.momentum = o.momentum;
   u.beta1 = o.beta1;
   u.beta2 = o.beta2;
   u.eps = o.eps;
   u.weight_decay = numbers.weight_decay;
-  u.decoupled = o.kind == "adamw";
+  u.decoupled = info.decay == plan::WeightDecay::kDecoupled;
   u.learning_rate = scalar_of<const double>(call.in(0), DType::kF64, "input 0");
   u.step = scalar_of<const int64_t>(call.in(1), DType::kI64, "input 1");
   if (call.in(2).defined) u.factor = scalar_of<const float>(call.in(2), DType::kF32, "input 2");

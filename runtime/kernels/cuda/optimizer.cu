@@ -16,11 +16,12 @@ constexpr int kThreads = 256;
 // Enough for any GPU to be full; each block takes the factors once.
 constexpr int64_t kMostBlocks = 2048;
 
-// What is the same for all elements of a step. sgd: keep, momentum, l2, rate. adam: the others.
+// What is the same for all elements of a step. kSgd: keep, momentum, l2, rate; kLion: betas, rate, decay; kAdam: all
+// but keep, momentum and rate.
 struct Factors {
   float scale, l2;
   float rate, momentum, keep;
-  float beta1_rest, beta2, beta2_rest, bias2_root, eps, step_size, decay;
+  float beta1, beta1_rest, beta2, beta2_rest, bias2_root, eps, step_size, decay;
   bool leave_out;
 };
 
@@ -31,23 +32,23 @@ __device__ Factors factors_of(const Update& u) {
   f.scale = u.factor != nullptr ? *u.factor : 1.0f;
   const double lr = *u.learning_rate;
   const int64_t step = *u.step;
-  if (u.rule != Rule::kAdam) {
-    f.rate = static_cast<float>(lr);
-    f.l2 = static_cast<float>(u.weight_decay);
-    f.momentum = static_cast<float>(u.momentum);
-    f.keep = step == 1 ? 0.0f : f.momentum;
-    return f;
-  }
-  const double bias1 = 1 - std::pow(u.beta1, static_cast<double>(step));
-  const double bias2 = 1 - std::pow(u.beta2, static_cast<double>(step));
+  f.rate = static_cast<float>(lr);
+  f.decay = u.decoupled ? static_cast<float>(1 - lr * u.weight_decay) : 1.0f;
+  f.l2 = u.decoupled ? 0.0f : static_cast<float>(u.weight_decay);
+  f.beta1 = static_cast<float>(u.beta1);
   f.beta1_rest = static_cast<float>(1 - u.beta1);
   f.beta2 = static_cast<float>(u.beta2);
   f.beta2_rest = static_cast<float>(1 - u.beta2);
+  if (u.rule == plan::UpdateRule::kSgd) {
+    f.momentum = static_cast<float>(u.momentum);
+    f.keep = step == 1 ? 0.0f : f.momentum;
+  }
+  if (u.rule != plan::UpdateRule::kAdam) return f;
+  const double bias1 = 1 - std::pow(u.beta1, static_cast<double>(step));
+  const double bias2 = 1 - std::pow(u.beta2, static_cast<double>(step));
   f.bias2_root = static_cast<float>(std::sqrt(bias2));
   f.eps = static_cast<float>(u.eps);
   f.step_size = static_cast<float>(lr / bias1);
-  f.decay = u.decoupled ? static_cast<float>(1 - lr * u.weight_decay) : 1.0f;
-  f.l2 = u.decoupled ? 0.0f : static_cast<float>(u.weight_decay);
   return f;
 }
 
@@ -60,8 +61,8 @@ __device__ float penalised(const Factors& f, float gradient, float weight) {
   return f.l2 == 0 ? gradient * f.scale : gradient * f.scale + f.l2 * weight;
 }
 
-__device__ void apply(Rule rule, const Factors& f, Element& e) {
-  if (rule == Rule::kAdam) {
+__device__ void apply(const Update& u, const Factors& f, Element& e) {
+  if (u.rule == plan::UpdateRule::kAdam) {
     const float weight = e.p * f.decay;
     const float grad = penalised(f, e.g, weight);
     const float first = e.m + f.beta1_rest * (grad - e.m);
@@ -72,14 +73,22 @@ __device__ void apply(Rule rule, const Factors& f, Element& e) {
     e.p = weight - f.step_size * first / denominator;
     return;
   }
+  if (u.rule == plan::UpdateRule::kLion) {
+    const float grad = e.g * f.scale;
+    const float direction = e.m * f.beta1 + grad * f.beta1_rest;
+    const float sign = static_cast<float>(direction > 0) - static_cast<float>(direction < 0);
+    e.p = e.p * f.decay - f.rate * sign;
+    e.m = e.m * f.beta2 + grad * f.beta2_rest;
+    return;
+  }
   const float grad = penalised(f, e.g, e.p);
-  if (rule == Rule::kSgd) {
+  if (u.first_moment == nullptr) {
     e.p = e.p - f.rate * grad;
     return;
   }
   const float buffer = f.keep * e.m + grad;
   e.m = buffer;
-  e.p = e.p - f.rate * (rule == Rule::kNesterov ? grad + f.momentum * buffer : buffer);
+  e.p = e.p - f.rate * (u.nesterov ? grad + f.momentum * buffer : buffer);
 }
 
 // kCount neighbours from `first` on, as they are and as packs.
@@ -114,7 +123,7 @@ __device__ void update_elements(const Update& u, const Factors& f, int64_t first
   if (u.second_moment != nullptr) read<kCount, T>(u.second_moment, first, v);
   for (int i = 0; i < kCount; ++i) {
     Element e = {p[i], g[i], m[i], v[i]};
-    apply(u.rule, f, e);
+    apply(u, f, e);
     p[i] = e.p;
     m[i] = e.m;
     v[i] = e.v;

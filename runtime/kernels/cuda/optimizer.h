@@ -1,27 +1,26 @@
-// Launch of sgd, adam and adamw.
+// Launch of the optimizers.
 #pragma once
 
 #include <cstdint>
 
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/optimizers.h"
 
 typedef struct CUstream_st* cudaStream_t;
 
 namespace piper::kernels::cuda {
 
-enum class Rule : int32_t { kSgd, kMomentum, kNesterov, kAdam };
-
 // Ranges of `count` elements on the device, each dense.
 struct Update {
-  Rule rule = Rule::kSgd;
+  plan::UpdateRule rule = plan::UpdateRule::kSgd;
   DType type = DType::kF32, working_type = DType::kF32;
   // nullptr where the rule has none; the gradient is cleared.
   void *parameter = nullptr, *gradient = nullptr, *first_moment = nullptr, *second_moment = nullptr;
   void* working = nullptr;  // the parameter in working_type; nullptr: none
   int64_t count = 0;
-  // Of the manifest. decoupled: weight decay as AdamW has it.
+  // Of the manifest. decoupled: weight decay as AdamW has it. kSgd: without a first moment there is no momentum.
   double momentum = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
-  bool decoupled = false;
+  bool decoupled = false, nesterov = false;
   const double* learning_rate = nullptr;
   const int64_t* step = nullptr;    // from 1
   const float* factor = nullptr;    // on the gradient; nullptr: 1

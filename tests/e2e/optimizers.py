@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Every optimizer of schemas/plan/optimizers.def trains for 20 steps as its reference does on one process: whole, on stages and replicas, with
+its state divided in each of the three ways, and stopped and taken up again under another strategy.
+
+  optimizers.py --bin BIN --work DIR [--only NAME]
+
+Losses within 1e-5 of the reference's, relative; weights after the last step within 1e-4 of what training changed, as norms over all of them.
+The sign that Lion takes of a direction near 0 hangs on rounding, so of its weights one in a
+thousand may be off, by a few steps' rates.
+"""
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import sys
+
+import torch
+from safetensors.torch import load_file
+
+import harness
+import zoo
+from checks import check, faults
+
+MODEL, STEPS, HALF = "gpt", 20, 11
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "schemas/plan/optimizers.def"
+# Composition, and what its replicas divide.
+FORMS = {"whole": ("one", ""), "pp2_dp2": ("pp2_dp2", ""), "zero1": ("dp2", "shard_optimizer"), "zero2": ("dp2_mb2", "shard_grads"),
+         "zero3": ("dp2", "shard_params")}
+
+
+def strategy(form, optimizer):
+    composition, divided = FORMS[form]
+    more = f", {divided}: true" if divided else ""
+    return harness.strategy_text(MODEL, composition, optimizer).replace("bucket_size: 0.05", "bucket_size: 0.05" + more)
+
+
+def with_gradient(name, tensor):
+    """Without the keys' biases, whose gradient is 0 but for rounding."""
+    return torch.cat([tensor.chunk(3)[0], tensor.chunk(3)[2]]) if name.endswith("qkv.bias") else tensor.flatten()
+
+
+def weight_faults(optimizer, weights, reference, before, lr):
+    off = torch.cat([with_gradient(name, weights[name] - wanted) for name, wanted in reference.items()])
+    changed = torch.cat([with_gradient(name, wanted - before[name]) for name, wanted in reference.items()])
+    if optimizer == "lion":
+        share = (off.abs() > 1e-6).float().mean().item()
+        return [f"{share:.2%} of the weights are off, the most by {off.abs().max().item():.1e}"] if share > 1e-3 or off.abs().max() > 6 * lr else []
+    return [f"weights are off by {off.norm().item():.1e} of {changed.norm().item():.1e}"] if off.norm() > 1e-4 * changed.norm() else []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--only")
+    args = parser.parse_args()
+    names = re.findall(r'^PIPER_OPTIMIZER\("(\w+)"', TABLE.read_text(), re.M)
+    check("every optimizer has a reference", sorted(names) == sorted(harness.OPTIMIZERS), f"{names}, {sorted(harness.OPTIMIZERS)}")
+    bench = harness.Bench(args.bin, args.work)
+    before = {name: p.detach().clone() for name, p in zoo.build(MODEL).named_parameters()}
+    for optimizer in names:
+        if args.only not in (None, optimizer):
+            continue
+        losses, _, module = harness.torch_training(MODEL, optimizer)
+        reference = {name: p.detach() for name, p in module.named_parameters()}
+        lr = harness.values_of(MODEL, optimizer)["lr"]
+
+        def judge(what, own_losses, weights):
+            wrong = harness.loss_faults(own_losses, losses, 1e-5) + weight_faults(optimizer, weights, reference, before, lr)
+            check(f"{optimizer} {what}", not wrong, "; ".join(wrong[:3]))
+
+        plans = {}
+        for form in FORMS:
+            plans[form] = bench.compile(MODEL, strategy(form, optimizer), f"{form}-{optimizer}", "--checkpoints")
+            result = bench.run(plans[form], MODEL, 0, "local", STEPS)
+            judge(form, result.losses, result.weights)
+        folder = bench.work / f"{optimizer}.checkpoints"
+        shutil.rmtree(folder, ignore_errors=True)
+        log, saved = bench.work / "log.jsonl", bench.work / "weights.safetensors"
+        log.unlink(missing_ok=True)
+        run = [bench.bin / "piper-run", plans["zero3"], "--data", bench.work / f"{MODEL}.safetensors", "--threads", 1, "--log", log, "--checkpoint", folder]
+        bench.call([*run, "--steps", HALF])
+        bench.call([run[0], plans["pp2_dp2"], *run[2:], "--resume", "--steps", STEPS, "--save", saved])
+        rows = [json.loads(line) for line in log.read_text().splitlines()]
+        judge("stopped and taken up", [row["loss"] for row in rows if "loss" in row], load_file(saved))
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
