@@ -214,6 +214,21 @@ def _traced(model, inputs, shapes):
     return program, shapes
 
 
+_MOST_OF_A_BUFFER = 2**30    # bytes
+
+
+class _LargeOnMeta(torch.overrides.TorchFunctionMode):
+    """A tensor without values that no machine may have memory for is a weight: it is on the meta device before it is a parameter."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function is torch.empty and kwargs.get("device") is None and kwargs.get("out") is None:
+            shape = function(*args, **{**kwargs, "device": "meta"})
+            if shape.nbytes > _MOST_OF_A_BUFFER:
+                return shape
+        return function(*args, **kwargs)
+
+
 @contextlib.contextmanager
 def without_weights():
     """Modules that are made inside have parameters on torch's meta device: shapes without memory. Buffers have values."""
@@ -224,7 +239,8 @@ def without_weights():
 
     torch.nn.Module.register_parameter = register_shape
     try:
-        yield
+        with _LargeOnMeta():
+            yield
     finally:
         torch.nn.Module.register_parameter = register
 
