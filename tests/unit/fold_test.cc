@@ -248,4 +248,52 @@ TEST_CASE("a table is made where it is read, as any constant is") {
   CHECK_FALSE(same_elements(table, (*evaluate(OpKind::kCos, {}, {table}))[0]));
 }
 
+namespace {
+
+// places [count] + a range of `type`, folded.
+ir::Graph of_range(int64_t count, bool may_be_of_batch, DType type) {
+  ir::Graph graph;
+  ir::GraphBuilder b(graph, graph.intern_scope("m"), graph.provenance().model({"arange", "m", ""}));
+  const ir::ValueId x = graph.add_input("x", {type, {count}}, false);
+  ir::ValueId range = b.range(count, {7, -3, may_be_of_batch});
+  range = b.add1(OpKind::kMul, {range, b.constant_i64({}, {2})});
+  if (type != DType::kI64) range = b.add1(OpKind::kCast, {range}, ir::CastAttrs{type});
+  graph.outputs.push_back({"y", b.add1(OpKind::kAdd, {x, range})});
+  return fold(graph);
+}
+int64_t bytes_of_constants(const ir::Graph& graph) {
+  int64_t bytes = 0;
+  for (const ir::Constant& constant : graph.constants()) bytes += static_cast<int64_t>(constant.source.data->size());
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("the run counts what is long, unless its length may be the batch's") {
+  for (const DType type : {DType::kI64, DType::kF32}) {
+    const ir::Graph few = of_range(1000, false, type), many = of_range(100000, false, type);
+    CHECK(few.num_ops() == 1);
+    CHECK(bytes_of_constants(few) == 1000 * dtype_bytes(type));
+    CHECK(many.num_ops() > 1);
+    CHECK(bytes_of_constants(many) < 100);
+    CHECK(of_range(100000, true, type).num_ops() == 1);
+  }
+  // Longer than what is written out.
+  CHECK(bytes_of_constants(of_range(int64_t{1} << 29, true, DType::kI64)) < 100);
+}
+
+TEST_CASE("the numbers of a range, however they are held") {
+  for (const int64_t count : {5, 100000}) {
+    ir::Graph graph;
+    ir::GraphBuilder b(graph, graph.intern_scope("m"), graph.provenance().model({"arange", "m", ""}));
+    const ConstantTensor range = *constant_of(graph, b.range(count, {7, -3, false}));
+    CHECK(range.is_counted() == (count > 1000));
+    const I all = numbers<int64_t>(range);
+    REQUIRE(static_cast<int64_t>(all.size()) == count);
+    bool right = true;
+    for (int64_t i = 0; i < count; ++i) right = right && all[static_cast<size_t>(i)] == 7 - 3 * i;
+    CHECK(right);
+  }
+}
+
 }  // namespace piper::frontend
