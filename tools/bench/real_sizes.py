@@ -54,24 +54,24 @@ MODELS = {
 }
 
 
-def strategy(model, mesh, microbatches, replicate="", experts=False):
+def strategy(model, mesh, microbatches, replicate="", experts_from=None):
     """A strategy for the axes of `mesh`: stages by flops along pp where there is one; along the others replicas with what `replicate` says; experts
-    parted along ep."""
+    parted along ep, in the stages from that on."""
     pp, replicas = mesh.get("pp", 1), 1
     for axis, size in mesh.items():
         replicas *= size if axis != "pp" else 1
     text = f"piper: 1\nmesh: {{{', '.join(f'{axis}: {size}' for axis, size in mesh.items())}}}\nmodel:\n  batch: {microbatches * replicas}\n"
     if model.packed:
         text += "  inputs: {input_ids: tokens, labels: tokens, position_ids: positions}\nrun: {document_end: 0}\n"
-    annotations = [f"{{tag: PP, stages: {pp}, balance: flops}}"] * (pp > 1) + ['{tag: EP, modules: ["*.mlp.experts"]}'] * experts
+    annotations = [f"{{tag: PP, stages: {pp}, balance: flops}}"] * (pp > 1) + ['{tag: EP, modules: ["*.mlp.experts"]}'] * (experts_from is not None)
     directives = []
-    for stage in range(pp):
-        place = f"{{pp: {stage}}}" if pp > 1 else f'{{{next(iter(mesh))}: "*"}}'
-        stage = f"PP: {stage}" if pp > 1 else ""
+    for index in range(pp):
+        place = f"{{pp: {index}}}" if pp > 1 else f'{{{next(iter(mesh))}: "*"}}'
+        stage = f"PP: {index}" if pp > 1 else ""
         if replicas > 1:
             directives.append(f"{{op: replicate, filter: {{{stage}}}, devices: {place}{replicate}}}")
-        if experts:
-            groups = "{" + ", ".join(f"{axis}: {'each' if axis == 'dp' else place[5:-1]}" for axis in mesh if axis != "ep") + "}"
+        if experts_from is not None and index >= experts_from:
+            groups = "{" + ", ".join(f"{axis}: {'each' if axis == 'dp' else index}" for axis in mesh if axis != "ep") + "}"
             directives.append(f'{{op: shard, filter: {{{stage}{", " * bool(stage)}EP: "*"}}, devices: {groups}}}')
     if pp == 1 and microbatches > 1:
         directives.append(f"{{op: split, filter: {{}}, num_microbatches: {microbatches}}}")
@@ -88,8 +88,8 @@ STRATEGIES = {    # by name: ranks and what they are
     "pp8_zero1x4": lambda model: strategy(model, {"pp": 8, "dp": 4}, 16, ZERO1),
     "pp16_zero1x64": lambda model: strategy(model, {"pp": 16, "dp": 64}, 32, ZERO1),
     "zero3x128": lambda model: strategy(model, {"dp": 128}, 1, ZERO3),
-    "ep8_zero3x32": lambda model: strategy(model, {"dp": 4, "ep": 8}, 1, ZERO3, experts=True),
-    "pp16_ep8_zero1x64": lambda model: strategy(model, {"pp": 16, "dp": 8, "ep": 8}, 32, ZERO1, experts=True),
+    "ep8_zero3x32": lambda model: strategy(model, {"dp": 4, "ep": 8}, 1, ZERO3, experts_from=0),
+    "pp16_ep8_zero1x64": lambda model: strategy(model, {"pp": 16, "dp": 8, "ep": 8}, 32, ZERO1, experts_from=1),    # V3 begins with three dense layers
 }
 ROWS = {    # model and strategy: tokens
     ("llama_1b", "pp4"): (2048, 8192),
