@@ -31,6 +31,8 @@ class ConstantTensor {
   bool has_bytes() const;
   // Whether its bytes are there, or few enough to be made.
   bool is_of_bytes() const;
+  // Whether it may be a constant of the plan: the model's own, or no large mask that operators make.
+  bool is_stored() const;
   const Form& form() const { return form_; }  // null: bytes alone, or a table
   // Whether it is a large tensor of floats that an operator makes of small constants. Its bytes are made where somebody
   // reads them; the plan has none of them, the run computes the table.

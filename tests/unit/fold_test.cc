@@ -282,6 +282,27 @@ TEST_CASE("the run counts what is long, unless its length may be the batch's") {
   CHECK(bytes_of_constants(of_range(int64_t{1} << 29, true, DType::kI64)) < 100);
 }
 
+TEST_CASE("the run makes a large mask that no attention takes, whatever the batch") {
+  const auto made = [](int64_t places, int64_t batch) {
+    const std::string p = std::to_string(places);
+    std::string numbers = "0";
+    for (int64_t i = 1; i < places; ++i) numbers += ", " + std::to_string(i);
+    auto graph = ir::parse_graph(
+        "graph {\n  %x = input \"x\" : bool[" + std::to_string(batch) + ", " + p + ", " + p +
+            "]\n  %row = constant : i64[" + p + ", 1] data [" + numbers + "]\n  %column = constant : i64[" + p +
+            "] data [" + numbers + "]\n  %lower = le(%column, %row)\n  %wide = expand(%lower) {shape=[" +
+            std::to_string(batch) + ", " + p + ", " + p + "]}\n  %y = logical_and(%x, %wide)\n  output \"y\" = %y\n}",
+        "t.pir");
+    if (!graph.ok()) FAIL(graph.error().message);
+    return fold(*graph);
+  };
+  for (const int64_t batch : {1, 2, 3}) {
+    CHECK(bytes_of_constants(made(300, batch)) == 300 * 300);
+    CHECK(bytes_of_constants(made(1100, batch)) == 2 * 1100 * 8);
+    CHECK(made(1100, batch).num_ops() == 3);
+  }
+}
+
 TEST_CASE("the numbers of a range, however they are held") {
   for (const int64_t count : {5, 100000}) {
     ir::Graph graph;

@@ -13,6 +13,8 @@ namespace {
 
 // What is larger is not written out.
 constexpr int64_t kMostBytes = int64_t{1} << 28;
+// What operators make and is larger is not stored in a plan: the run makes it.
+constexpr int64_t kMostStoredBytes = int64_t{1} << 20;
 // A result of more elements is a form, if it has one, or a table: masks of sequences, not the arithmetic of shapes.
 constexpr int64_t kMostElements = int64_t{1} << 16;
 
@@ -65,6 +67,10 @@ bool ConstantTensor::is_of_bytes() const {
   if (recipe_ == nullptr || type.bytes() > kMostBytes) return false;
   return std::all_of(recipe_->operands.begin(), recipe_->operands.end(),
                      [](const ConstantTensor& operand) { return operand.is_of_bytes(); });
+}
+
+bool ConstantTensor::is_stored() const {
+  return data_ != nullptr || (is_of_bytes() && type.bytes() <= kMostStoredBytes);
 }
 
 std::optional<ConstantTensor> repeated_part(const ConstantTensor& tensor) {

@@ -101,9 +101,9 @@ class Folder {
     if (!known_[v.index] || known_[v.index]->is_table()) return false;
     if (splat(*known_[v.index])) return true;
     if (known_[v.index]->is_counted()) return false;
-    if (known_[v.index]->is_of_bytes()) return true;
+    if (known_[v.index]->is_stored()) return true;
     const std::optional<ConstantTensor> part = repeated_part(*known_[v.index]);
-    return part && part->is_of_bytes();
+    return part && part->is_stored();
   }
   bool all_equal(ValueId v, double wanted) const {
     if (!v.valid() || !known(v)) return false;
@@ -343,7 +343,7 @@ class Folder {
         return;
       }
     }
-    if (const std::optional<ConstantTensor> part = repeated_part(t); part && part->is_of_bytes()) {
+    if (const std::optional<ConstantTensor> part = repeated_part(t); part && part->is_stored()) {
       ir::ExpandAttrs attrs{t.type.shape};
       copy_.append_like(producer, OpKind::kExpand, std::move(attrs), {add(from_.value(v).name + ".part", *part)});
       return;
