@@ -46,6 +46,16 @@ TEST_CASE("attention whose values are narrower or wider is one operator, of the 
   }
 }
 
+TEST_CASE("a range that indexes is not written out: 4 GiB") {
+  constexpr int64_t kRows = int64_t{1} << 29;
+  Model m;
+  const Item x = m.input("x", DType::kF32, {kRows, 3}), range = m.call("aten.arange.default", {Item::of_int(kRows)});
+  const Item y = m.call("aten.index.Tensor", {x, Item::of_list({range})});
+  REQUIRE(m.status.ok());
+  CHECK(m.graph.type(y.tensor) == ir::TensorType{DType::kF32, {kRows, 3}});
+  CHECK_FALSE(m.has(OpKind::kIndexSelect));
+}
+
 // A double rounds integers beyond 2^53, and 2^63 is no int64 at all.
 TEST_CASE("large integers are kept exactly") {
   for (const int64_t n : {kMost, kLeast, (int64_t{1} << 53) + 1, int64_t{7}}) {
