@@ -282,6 +282,24 @@ TEST_CASE("the run counts what is long, unless its length may be the batch's") {
   CHECK(bytes_of_constants(of_range(int64_t{1} << 29, true, DType::kI64)) < 100);
 }
 
+TEST_CASE("a few elements of what is large are made without the others") {
+  const ConstantTensor row = i64({1, 40000}, [] {
+    I numbers;
+    for (int64_t i = 0; i < 40000; ++i) numbers.push_back(7 - 2 * i);
+    return numbers;
+  }());
+  const ConstantTensor wide = (*evaluate(OpKind::kExpand, ir::ExpandAttrs{{30000, 40000}}, {row}))[0];  // 9.6 GB
+  const ConstantTensor half = (*evaluate(OpKind::kDiv, {}, {wide, i64({}, {4})}))[0];
+  const ConstantTensor some = (*evaluate(OpKind::kSlice, ir::SliceAttrs{1, 0, 4, 1}, {half}))[0];
+  const ConstantTensor few = (*evaluate(OpKind::kSlice, ir::SliceAttrs{0, 0, 1, 1}, {some}))[0];
+  CHECK(numbers<int64_t>(few) == I{1, 1, 0, 0});
+  const ConstantTensor last = (*evaluate(OpKind::kSlice, ir::SliceAttrs{1, 39998, 40000, 1}, {half}))[0];
+  CHECK(result<int64_t>(OpKind::kSlice, ir::SliceAttrs{0, 0, 1, 1}, {last}) == I{-19998, -19998});
+  const ConstantTensor small = (*evaluate(OpKind::kLt, {}, {half, i64({}, {0})}))[0];
+  const ConstantTensor signs = (*evaluate(OpKind::kSlice, ir::SliceAttrs{1, 2, 6, 1}, {small}))[0];
+  CHECK(result<uint8_t>(OpKind::kSlice, ir::SliceAttrs{0, 5, 6, 1}, {signs}) == B{0, 0, 1, 1});
+}
+
 TEST_CASE("the run makes a large mask that no attention takes, whatever the batch") {
   const auto made = [](int64_t places, int64_t batch) {
     const std::string p = std::to_string(places);

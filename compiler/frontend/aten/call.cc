@@ -12,7 +12,7 @@ namespace {
 // Results beyond this are not evaluated here: looking ahead must not blow up memory.
 constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 46;
-constexpr int64_t kMaxRange = int64_t{1} << 30;
+constexpr int64_t kMaxRange = int64_t{1} << 33;
 
 int category(DType t) {
   if (t == DType::kBool) return 0;

@@ -45,7 +45,7 @@ Item arange(Call& c) {
   const DType t = c.dtype_or("dtype", real ? DType::kF32 : DType::kI64);
   const double steps_wanted = std::ceil((end.number() - start.number()) / step.number());
   // Each number fits in 64 bits.
-  if (!(std::abs(steps_wanted) < 1e9) || !(std::abs(start.number()) < 1e15) || !(std::abs(step.number()) < 1e9))
+  if (!(std::abs(steps_wanted) < 8e9) || !(std::abs(start.number()) < 1e15) || !(std::abs(step.number()) < 1e9))
     return c.fail("a range of this size");
   const int64_t count = std::max<int64_t>(0, static_cast<int64_t>(steps_wanted));
   const bool varies = start.varies || end.varies || step.varies;

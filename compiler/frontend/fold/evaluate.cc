@@ -47,6 +47,22 @@ ir::ConstantData written_out(const ir::WeightSource::Range& range, const ir::Ten
   return numbers.done().data();
 }
 
+// Of a form that reads nothing.
+ConstantTensor written_out(const Form& form, const ir::TensorType& type) {
+  eval::Buffer numbers(type);
+  eval::with_type(type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* const data = numbers.data<T>();
+    std::vector<int64_t> place(type.shape.size(), 0);
+    for (int64_t i = 0; i < type.elements(); ++i) {
+      data[i] =
+          form->is_real() ? static_cast<T>(form::value_at(form, place)) : static_cast<T>(form::integer_at(form, place));
+      for (size_t d = place.size(); d-- > 0 && ++place[d] == type.shape[d];) place[d] = 0;
+    }
+  });
+  return numbers.done();
+}
+
 }  // namespace
 
 const ir::ConstantData& ConstantTensor::data() const {
@@ -194,6 +210,13 @@ std::optional<std::vector<ConstantTensor>> evaluate(ir::OpKind kind, const ir::A
       return std::vector<ConstantTensor>{{type, std::move(form), std::move(recipe)}};
     }
   }
+  // A few elements of a large form are made without the others.
+  const bool of_large = std::any_of(operands.begin(), operands.end(), [](const ConstantTensor& operand) {
+    return operand.form() != nullptr && !operand.has_bytes();
+  });
+  if (of_large && results->size() == 1 && (*results)[0].elements() <= kMostElements)
+    if (const Form form = form_of(kind, attrs, operands, (*results)[0]); form != nullptr && !form->reads)
+      return std::vector<ConstantTensor>{written_out(form, (*results)[0])};
   for (const ir::TensorType& type : *results)
     if (type.bytes() > kMostBytes) return std::nullopt;
   for (const ConstantTensor& operand : operands)
