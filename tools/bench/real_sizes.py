@@ -3,9 +3,10 @@
 
   real_sizes.py --bin build/release/bin --work DIR [--only "llama_8b/*"] [--layers 4] [--reuse] [--with BIN]
 
-A row is model/strategy/tokens; --only names rows by a pattern. Prints for each seconds of the export, seconds and most memory of piperc, bytes of
-the bundle, seconds of piper-plan verify, what is proved, and the largest value of a plan that has the tokens twice in its shape (a mask, or
-scores); with --with the same of another build beside it. What ends otherwise is told by its first line, and the next row is tried.
+A row is model/strategy/tokens; --only names rows by a pattern. Prints for each seconds of the export, seconds, processor seconds and most memory of
+piperc, bytes of the bundle, seconds of piper-plan verify, what is proved, and the elements of the largest value of a plan that has the tokens
+twice in its shape (a mask, or scores; not told where a width of the model is the number of tokens); with --with the same of another build beside
+it. What ends otherwise is told by its first line, and the next row is tried.
 --reuse takes what an earlier call has exported into DIR. --layers cuts models down, for trying a row out.
 """
 import argparse
@@ -120,10 +121,14 @@ class PackedLoss(CausalLoss):
         return self.net(input_ids=input_ids, labels=labels, position_ids=position_ids).loss
 
 
-def export(model, tokens, layers, path):
+def config_of(model, tokens, layers):
     import transformers
     shape = {**model.shape, "max_position_embeddings": tokens, "use_cache": False, **({"num_hidden_layers": layers} if layers else {})}
-    config = getattr(transformers, model.family + "Config")(**shape)
+    return getattr(transformers, model.family + "Config")(**shape)
+
+
+def export(model, config, tokens, path):
+    import transformers
     with piper_export.without_weights():
         net = getattr(transformers, model.family + "ForCausalLM")(config)
     ids = torch.zeros(3, tokens, dtype=torch.int64)
@@ -133,7 +138,7 @@ def export(model, tokens, layers, path):
 
 # The most memory of a process counts what the one had that started it: a small one starts it, and tells it on its last line.
 STARTER = ("import os, subprocess, sys; process = subprocess.Popen(sys.argv[1:]); _, status, usage = os.wait4(process.pid, 0); "
-           "print(usage.ru_maxrss, flush=True); sys.exit(os.waitstatus_to_exitcode(status))")
+           "print(usage.ru_maxrss, usage.ru_utime + usage.ru_stime, flush=True); sys.exit(os.waitstatus_to_exitcode(status))")
 
 
 class Failed(Exception):
@@ -141,36 +146,44 @@ class Failed(Exception):
 
 
 def called(*command):
-    """Seconds, most memory in bytes, output."""
+    """Seconds, processor seconds, most memory in bytes, output."""
     begin = time.perf_counter()
     process = subprocess.run([sys.executable, "-S", "-c", STARTER, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     seconds = time.perf_counter() - begin
-    *text, memory = process.stdout.splitlines()
+    *text, last = process.stdout.splitlines()
+    memory, busy = last.split()
     if process.returncode != 0:
         said = [line for line in text if "error" in line] or text or ["nothing"]
         raise Failed(f"{pathlib.Path(command[0]).name} after {seconds:.2f} s, status {process.returncode}: {said[0]}")
-    return seconds, int(memory) * 1024, "\n".join(text)
+    return seconds, float(busy), int(memory) * 1024, "\n".join(text)
 
 
-def masks(plans, tokens):
+def squares(plans, tokens, widths):
     """Most elements of a value with the tokens twice in its shape."""
+    if tokens in widths:
+        return "a width"
     shapes = re.findall(r"\[([\d,]+)\]", "".join(path.read_text() for path in (plans / "programs").rglob("*") if path.is_file()))
     found = [[int(extent) for extent in shape.split(",")] for shape in set(shapes)]
-    return max((torch.Size(shape).numel() for shape in found if shape.count(tokens) > 1), default=0)
+    return max((torch.Size(shape).numel() for shape in found if shape.count(tokens) > 1), default="none")
 
 
-def compiled(folder, model, written, plans, tokens):
+def widths_of(config):
+    numbers = {value for name, value in config.to_dict().items() if isinstance(value, int) and name != "max_position_embeddings"}
+    return numbers | {config.num_attention_heads * (getattr(config, "head_dim", None) or 1)}
+
+
+def compiled(folder, model, written, plans, tokens, widths):
     """The cells of a row."""
     subprocess.run(["rm", "-rf", plans], check=True)
-    seconds, memory, _ = called(folder / "piperc", model, "--strategy", written, "-o", plans, "--weights", "none")
+    seconds, busy, memory, _ = called(folder / "piperc", model, "--strategy", written, "-o", plans, "--weights", "none")
     size = sum(path.stat().st_size for path in plans.rglob("*") if path.is_file())
-    cells = f"{seconds:7.2f} s {memory / 2**20:5.0f} MB {size / 1e6:6.1f} MB"
+    cells = f"{seconds:7.2f} s {busy:6.2f} s {memory / 2**20:5.0f} MB {size / 1e6:6.1f} MB"
     try:
-        proof, _, verdict = called(folder / "piper-plan", "verify", plans)
+        proof, _, _, verdict = called(folder / "piper-plan", "verify", plans)
     except Failed as failure:
         return f"{cells}  {failure}"
     word = re.search(r"equality with the model: (proved in part|proved|not proved)", verdict).group(1)
-    return f"{cells} {proof:7.2f} s  {word}  {masks(plans, tokens) or 'none'}"
+    return f"{cells} {proof:7.2f} s  {word}  {squares(plans, tokens, widths)}"
 
 
 def main():
@@ -185,7 +198,7 @@ def main():
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     args.work.mkdir(parents=True, exist_ok=True)
-    print(f"{'row':40}   export    piperc   memory    bundle    verify  equality  largest mask")
+    print(f"{'row':40}   export    piperc, processor  memory    bundle    verify  equality  tokens x tokens")
     for (name, how), lengths in ROWS.items():
         for tokens in lengths:
             row = f"{name}/{how}/{tokens}"
@@ -193,13 +206,13 @@ def main():
                 continue
             path, written = args.work / f"{name}_{tokens}_{args.layers}.pt2", args.work / f"{name}_{how}.yaml"
             written.write_text(STRATEGIES[how](MODELS[name]))
-            begin = time.perf_counter()
+            begin, config = time.perf_counter(), config_of(MODELS[name], tokens, args.layers)
             if not (args.reuse and path.exists()):
-                export(MODELS[name], tokens, args.layers, path)
+                export(MODELS[name], config, tokens, path)
             took = time.perf_counter() - begin
             for folder in filter(None, (args.bin, args.other)):
                 try:
-                    cells = compiled(folder, path, written, args.work / "plans", tokens)
+                    cells = compiled(folder, path, written, args.work / "plans", tokens, widths_of(config))
                 except Failed as failure:
                     cells = str(failure)
                 print(f"{row:40} {took:6.1f} s {cells}", flush=True)
