@@ -222,11 +222,8 @@ class _LargeOnMeta(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if function is torch.empty and kwargs.get("device") is None and kwargs.get("out") is None:
-            shape = function(*args, **{**kwargs, "device": "meta"})
-            if shape.nbytes > _MOST_OF_A_BUFFER:
-                return shape
-        return function(*args, **kwargs)
+        on_meta = function(*args, **{**kwargs, "device": "meta"}) if function is torch.empty and kwargs.get("device") is None else None
+        return on_meta if on_meta is not None and on_meta.nbytes > _MOST_OF_A_BUFFER else function(*args, **kwargs)
 
 
 @contextlib.contextmanager
