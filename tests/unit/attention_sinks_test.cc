@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/frontend/patterns/recognise.h"
+#include "compiler/ir/shapes.h"
 #include "tests/unit/aten_model.h"
 
 using namespace piper;
