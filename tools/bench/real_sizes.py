@@ -99,8 +99,8 @@ ROWS = {    # model and strategy: tokens
     ("llama_8b", "zero3x128"): (8192,),
     ("llama_70b", "pp8_zero1x4"): (8192, 131072),
     ("llama_405b", "pp16_zero1x64"): (8192, 131072),
-    ("qwen3_30b_a3b", "ep8_zero3x32"): (4096, 32768),
-    ("gpt_oss_120b", "ep8_zero3x32"): (4096, 131072),
+    ("qwen3_30b_a3b", "ep8_zero3x32"): (8192, 32768),
+    ("gpt_oss_120b", "ep8_zero3x32"): (8192, 131072),
     ("deepseek_v3", "pp16_ep8_zero1x64"): (4096, 131072),
 }
 
