@@ -214,6 +214,18 @@ def _traced(model, inputs, shapes):
     return program, shapes
 
 
+_MOST_OF_A_BUFFER = 2**30    # bytes
+
+
+class _LargeOnMeta(torch.overrides.TorchFunctionMode):
+    """A tensor without values that no machine may have memory for is a weight: it is on the meta device before it is a parameter."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        on_meta = function(*args, **{**kwargs, "device": "meta"}) if function is torch.empty and kwargs.get("device") is None else None
+        return on_meta if on_meta is not None and on_meta.nbytes > _MOST_OF_A_BUFFER else function(*args, **kwargs)
+
+
 @contextlib.contextmanager
 def without_weights():
     """Modules that are made inside have parameters on torch's meta device: shapes without memory. Buffers have values."""
@@ -224,7 +236,8 @@ def without_weights():
 
     torch.nn.Module.register_parameter = register_shape
     try:
-        yield
+        with _LargeOnMeta():
+            yield
     finally:
         torch.nn.Module.register_parameter = register
 

@@ -31,10 +31,14 @@ class ConstantTensor {
   bool has_bytes() const;
   // Whether its bytes are there, or few enough to be made.
   bool is_of_bytes() const;
+  // Whether it may be a constant of the plan: the model's own, or no large mask that operators make.
+  bool is_stored() const;
   const Form& form() const { return form_; }  // null: bytes alone, or a table
   // Whether it is a large tensor of floats that an operator makes of small constants. Its bytes are made where somebody
   // reads them; the plan has none of them, the run computes the table.
   bool is_table() const;
+  // Whether it is a large tensor of integers that are counted, or made of such: the run counts them, the plan has none.
+  bool is_counted() const;
 
   ir::TensorType type;
 
@@ -66,7 +70,7 @@ bool same_elements(const ConstantTensor& a, const ConstantTensor& b);
 // a form is not written out.
 std::optional<std::vector<ConstantTensor>> evaluate(ir::OpKind kind, const ir::Attrs& attrs,
                                                     const std::vector<ConstantTensor>& operands);
-// The bytes of a constant value of the graph where they are in memory (a WeightSource with `data`).
+// A constant value of the graph, where its bytes are in memory (a WeightSource with `data`) or are counted (`range`).
 std::optional<ConstantTensor> constant_of(const ir::Graph& graph, ir::ValueId value);
 
 // Folds, recognises masks, removes dead ops (nothing that leads to an output, an effect or a kept

@@ -66,10 +66,17 @@ struct Value {
 
 // Where the initial bytes of a parameter, buffer or constant stand.
 struct WeightSource {
-  std::string file;    // path as given on this machine; "" = `data` holds them
+  // Element i is start + i * step, in i64: there may be as many as a step has rows. The fold leaves none.
+  struct Range {
+    int64_t start = 0, step = 1;
+    bool may_be_of_batch = true;  // whether its extent may hang on the number of samples
+  };
+
+  std::string file;    // path as given on this machine; "" = `data` or `range` holds them
   int64_t offset = 0;  // bytes, into `file`
   int64_t bytes = 0;
   ConstantData data;                 // where file is ""
+  std::optional<Range> range;        // where file is "" and there are no data; one axis
   std::vector<int64_t> permutation;  // un-done by the importer: stored = permute(parameter); empty = none
 };
 
@@ -250,6 +257,7 @@ class GraphBuilder {
   std::vector<ValueId> add(OpKind kind, std::vector<ValueId> operands, Attrs attrs = NoAttrs{}, std::string name = "");
   ValueId scalar(double value, DType dtype);  // a constant of shape []
   ValueId constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data);
+  ValueId range(int64_t count, WeightSource::Range range);  // i64 [count]
   // Short forms that return x itself where nothing changes.
   ValueId reshape(ValueId x, std::vector<int64_t> shape);
   ValueId permute(ValueId x, std::vector<int64_t> dims);

@@ -101,6 +101,13 @@ ValueId GraphBuilder::constant_i64(std::vector<int64_t> shape, const std::vector
   return graph_.add_constant("constant", std::move(type), in_memory(std::move(bytes)));
 }
 
+ValueId GraphBuilder::range(int64_t count, WeightSource::Range range) {
+  WeightSource source;
+  source.bytes = count * static_cast<int64_t>(sizeof(int64_t));
+  source.range = range;
+  return graph_.add_constant("constant", {DType::kI64, {count}}, std::move(source));
+}
+
 ValueId GraphBuilder::reshape(ValueId x, std::vector<int64_t> shape) {
   if (type(x).shape == shape) return x;
   return add1(OpKind::kReshape, {x}, ReshapeAttrs{std::move(shape)});

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "compiler/passes/assign_regions.h"
 #include "compiler/passes/model_flops.h"
@@ -25,7 +26,7 @@ struct Block {
 };
 
 // Number of stages that greedy filling up to `limit` needs.
-int32_t stages_needed(const std::vector<Block>& blocks, double limit) {
+int32_t stages_needed(std::span<const Block> blocks, double limit) {
   int32_t stages = 1;
   double sum = 0;
   for (const Block& block : blocks) {
@@ -38,23 +39,32 @@ int32_t stages_needed(const std::vector<Block>& blocks, double limit) {
   return stages;
 }
 
-// Block index at which each stage begins. Filled from the back: what is left over makes the first
-// stage the lightest (it keeps the most activations), and a small block such as a norm goes with the
-// block that follows it.
-std::vector<size_t> cut(const std::vector<Block>& blocks, int32_t num_stages, double limit) {
+// The least cost of the dearest of so many stages.
+double least_limit(std::span<const Block> blocks, int32_t num_stages) {
+  double low = 0, high = 0;
+  for (const Block& block : blocks) low = std::max(low, block.cost), high += block.cost;
+  for (int step = 0; step < 60 && low < high; ++step) {
+    const double middle = low + (high - low) / 2;
+    (stages_needed(blocks, middle) <= num_stages ? high : low) = middle;
+  }
+  return high;
+}
+
+// Block index at which each stage begins. Filled from the back: what is left over makes the first stages the lightest
+// (they keep the most activations), and a small block such as a norm goes with the block that follows it. Each stage
+// has the limit of those that are left to fill: the first ones share what is left, and none of them is empty but for
+// it.
+std::vector<size_t> cut(std::span<const Block> blocks, int32_t num_stages) {
+  // Two percent of room let small blocks stand where fewer values cross.
+  constexpr double kRoom = 1.02;
   std::vector<size_t> begins;
-  double sum = 0;
-  size_t blocks_here = 0;
-  for (size_t b = blocks.size(); b-- > 0;) {
-    const size_t stages_left = static_cast<size_t>(num_stages) - begins.size() - 1;
-    const bool must = b + 1 <= stages_left;  // every earlier stage needs a block
-    if (stages_left > 0 && blocks_here > 0 && (must || sum + blocks[b].cost > limit)) {
-      begins.push_back(b + 1);
-      sum = 0;
-      blocks_here = 0;
-    }
-    sum += blocks[b].cost;
-    ++blocks_here;
+  size_t end = blocks.size();
+  for (int32_t stage = num_stages; stage > 1; --stage) {
+    const double limit = kRoom * least_limit(blocks.first(end), stage);
+    const auto earlier = static_cast<size_t>(stage - 1);  // each needs a block
+    double sum = blocks[--end].cost;
+    while (end > earlier && sum + blocks[end - 1].cost <= limit) sum += blocks[--end].cost;
+    begins.push_back(end);
   }
   begins.push_back(0);
   std::reverse(begins.begin(), begins.end());
@@ -64,19 +74,15 @@ std::vector<size_t> cut(const std::vector<Block>& blocks, int32_t num_stages, do
 }  // namespace
 
 double estimate_flops(const ir::Graph& graph, const ir::Op& op) {
-  const double out = op.results.empty() ? 0 : static_cast<double>(graph.type(op.results[0]).elements());
+  if (const double product = product_flops(graph, op); product > 0) return product;
   switch (op.kind) {
-    case ir::OpKind::kMatmul:
-    case ir::OpKind::kLinear:
-    case ir::OpKind::kConvolution:
-    case ir::OpKind::kSdpa: return product_flops(graph, op);
     case ir::OpKind::kReshape:
     case ir::OpKind::kPermute:
     case ir::OpKind::kExpand:
     case ir::OpKind::kSlice:
     case ir::OpKind::kDetach: return 0;
     // Everything else moves its data once. A `default` is right here: the number is an estimate.
-    default: return out;
+    default: return op.results.empty() ? 0 : static_cast<double>(graph.type(op.results[0]).elements());
   }
 }
 
@@ -95,14 +101,7 @@ std::vector<int32_t> balance_stages(const ir::Graph& graph, const std::vector<Op
     blocks.back().cost += estimate_flops(graph, graph.op(ir::OpId(i)));
   }
   if (blocks.size() < static_cast<size_t>(num_stages)) return {};
-  double low = 0, high = 0;
-  for (const Block& block : blocks) low = std::max(low, block.cost), high += block.cost;
-  for (int step = 0; step < 60 && low < high; ++step) {
-    const double middle = low + (high - low) / 2;
-    (stages_needed(blocks, middle) <= num_stages ? high : low) = middle;
-  }
-  // Two percent of room let small blocks stand where fewer values cross.
-  const std::vector<size_t> begins = cut(blocks, num_stages, high * 1.02);
+  const std::vector<size_t> begins = cut(blocks, num_stages);
   std::vector<int32_t> stage_of(graph.num_ops(), 0);
   stage_cost.assign(static_cast<size_t>(num_stages), 0);
   for (size_t s = 0; s < begins.size(); ++s) {

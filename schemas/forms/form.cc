@@ -383,4 +383,34 @@ double value_at(const Form& x, const std::vector<int64_t>& place) {
   return 0;
 }
 
+int64_t integer_at(const Form& x, const std::vector<int64_t>& place) {
+  const auto operand = [&](size_t i) { return integer_at(x->operands[i], place); };
+  switch (x->kind) {
+    case Kind::kAxis: return place.at(static_cast<size_t>(x->number));
+    case Kind::kSum: {
+      // The sum is in int64; what it is added up from need not be.
+      auto value = static_cast<uint64_t>(x->number);
+      for (const Term& term : x->terms)
+        value += static_cast<uint64_t>(term.factor) * static_cast<uint64_t>(integer_at(term.form, place));
+      return static_cast<int64_t>(value);
+    }
+    case Kind::kNotNegative: return operand(0) >= 0 ? 1 : 0;
+    case Kind::kIsZero: return operand(0) == 0 ? 1 : 0;
+    case Kind::kNot: return 1 - operand(0);
+    case Kind::kAll:
+      return std::all_of(x->operands.begin(), x->operands.end(),
+                         [&](const Form& part) { return integer_at(part, place) != 0; })
+                 ? 1
+                 : 0;
+    case Kind::kSelect: return operand(0) != 0 ? operand(1) : operand(2);
+    case Kind::kQuotient: {
+      const int64_t dividend = operand(0), floor = dividend / x->number;
+      return floor - (dividend % x->number < 0 ? 1 : 0);
+    }
+    case Kind::kReal:
+    case Kind::kRead: PIPER_CHECK(false, "a form that is no integer of its places");
+  }
+  return 0;
+}
+
 }  // namespace piper::form

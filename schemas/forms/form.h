@@ -83,6 +83,8 @@ bool equal(const Form& a, const Form& b);
 bool depends_on(const Form& x, size_t axis);
 // Its value at one place; of floats too. It reads nothing.
 double value_at(const Form& x, const std::vector<int64_t>& place);
+// The same, of one of integers, exactly.
+int64_t integer_at(const Form& x, const std::vector<int64_t>& place);
 
 }  // namespace form
 }  // namespace piper

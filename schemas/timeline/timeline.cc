@@ -1,6 +1,9 @@
 #include "schemas/timeline/timeline.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_map>
 
 #include "schemas/plan/chunk_names.h"
 #include "schemas/timeline/kernel_work.h"
@@ -29,7 +32,10 @@ class UnitCosts : public Pricing {
     const auto& plan = bundle_.ranks[p];
     const auto* run = std::get_if<Run>(&plan.instructions[i].action);
     if (run == nullptr) return {0, 0, {}, false};
-    const auto cost = cost_of(plan.arguments[static_cast<size_t>(run->arguments)].name, costs_, stages_);
+    const std::string& name = plan.arguments[static_cast<size_t>(run->arguments)].name;
+    const auto [known, is_new] = cost_by_name_.try_emplace(name);
+    if (is_new) known->second = cost_of(name, costs_, stages_);
+    const std::optional<double> cost = known->second;
     return {cost.value_or(0), 0, {}, cost.has_value()};
   }
   Task transfer(std::span<const TransferEnd>) const override { return {}; }
@@ -38,6 +44,7 @@ class UnitCosts : public Pricing {
   const Bundle& bundle_;
   Costs costs_;
   Stages stages_;
+  mutable std::unordered_map<std::string, std::optional<double>> cost_by_name_;  // replicas run the same
 };
 
 class MeasuredTimes : public Pricing {

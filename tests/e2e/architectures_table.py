@@ -125,6 +125,11 @@ transformers_model("Mixtures of experts", "Mixtral", "MixtralConfig", "MixtralFo
 transformers_model("Mixtures of experts", "Qwen3-MoE", "Qwen3MoeConfig", "Qwen3MoeForCausalLM", causal, num_key_value_heads=2, head_dim=8, num_experts=4,
                    num_experts_per_tok=2, moe_intermediate_size=16, **TEXT)
 transformers_model("Mixtures of experts", "OLMoE", "OlmoeConfig", "OlmoeForCausalLM", causal, num_key_value_heads=2, num_experts=4, num_experts_per_tok=2, **TEXT)
+transformers_model("Mixtures of experts", "GPT-OSS", "GptOssConfig", "GptOssForCausalLM", causal, num_key_value_heads=2, head_dim=8, num_local_experts=4,
+                   num_experts_per_tok=2, sliding_window=4, **TEXT)
+transformers_model("Mixtures of experts", "DeepSeek-V3", "DeepseekV3Config", "DeepseekV3ForCausalLM", causal, q_lora_rank=16, kv_lora_rank=8,
+                   qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=4, n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1,
+                   first_k_dense_replace=1, moe_intermediate_size=16, **TEXT)
 
 ENCODER = {**TEXT, "type_vocab_size": 2}
 for name in ("Bert", "Roberta", "Electra", "Ernie", "MegatronBert", "RoFormer", "ConvBert", "Nystromformer"):

@@ -137,6 +137,9 @@ CALLS = {
     "one_head_of_keys": lambda x, p: F.scaled_dot_product_attention(x.view(-1, 4, 2, 2), x.view(-1, 1, 8, 2), (x * p).view(-1, 1, 8, 2)).flatten(1),
     "narrow_values": lambda x, p: F.scaled_dot_product_attention((x * p).view(-1, 2, 2, 4), x.view(-1, 2, 2, 4), x.view(-1, 2, 2, 4)[..., 1:]).flatten(1)
                      + F.scaled_dot_product_attention(x.view(-1, 4, 4), x.view(-1, 4, 4), (x * p).view(-1, 4, 4)[..., :3], is_causal=True).flatten(1),
+    "wide_values": lambda x, p: F.scaled_dot_product_attention((x * p).view(-1, 2, 2, 4)[..., 1:], (x * p).view(-1, 2, 2, 4)[..., :3], x.view(-1, 2, 2, 4)).flatten(1),
+    "long_ranges": lambda x, p: (x[:, :1] * torch.sin(torch.arange(7, 210007, 3) * 1e-3) + p[:1] * torch.arange(70000)[None]).mean(1, keepdim=True) * 1e-4 + x * p,
+    "large_masks": lambda x, p: (torch.tril(torch.ones(1100, 1100)).bool() & (x[:, :1, None] > 0)).float().mean((1, 2))[:, None] * p + x * p,
     "conv_transpose": lambda x, p: F.conv_transpose2d(images(x), p.view(4, 1, 2, 2), stride=2, groups=2, padding=1, output_padding=1, dilation=2),
     "conv_transpose1d": lambda x, p: F.conv_transpose1d(x.view(-1, 4, 4), p.view(4, 2, 2), bias=p[:2], stride=3),
     "extremes": lambda x, p: torch.minimum(x, p) + x.amax(-1, keepdim=True),

@@ -43,6 +43,19 @@ class Counted(torch.nn.Module):
         return torch.nn.functional.mse_loss(self.norm(x), target)
 
 
+class LargerThanMemory(torch.nn.Module):
+    """A weight of 4 TiB, made as transformers makes those of experts, and a buffer that is filled after it is made."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(4, 2**38))
+        self.shift = torch.nn.Buffer(torch.empty(3))
+        self.shift.fill_(2.0)
+
+    def forward(self, x, target):
+        return torch.nn.functional.mse_loss(x[:, 0] * self.weight[:3, 0] + self.shift, target[:, 0])
+
+
 class Check:
     def __init__(self, bench):
         self.bench, self.faults = bench, []
@@ -139,6 +152,14 @@ class Check:
             except piper_export.ExportError as error:
                 self.expect(message in str(error), f"{error} is not '{message}'")
 
+    def larger_than_memory(self):
+        with piper_export.without_weights():
+            model = LargerThanMemory()
+        self.expect(model.shift.tolist() == [2.0] * 3, f"the buffer holds {model.shift}")
+        path = self.bench.work / "larger.pt2"
+        piper_export.export(model, {"x": torch.randn(8, 4, 3), "target": torch.randn(8, 4, 3)}, path, weights=False)
+        self.compile(path, SINGLE, "larger")
+
     def experts(self):
         """The architecture of the paper's models, made without memory for its weights."""
         file = pathlib.Path(__file__).resolve().parents[2] / "tools" / "bench" / "paper" / "models.py"
@@ -168,6 +189,7 @@ def main():
     check.same_plans("bert")
     plans, data = check.drawn("gpt", exported)
     check.refusals(exported, plans, data)
+    check.larger_than_memory()
     check.experts()
     for fault in check.faults:
         print(fault)

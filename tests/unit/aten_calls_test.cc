@@ -29,15 +29,31 @@ int64_t number(const Model& m, ir::ValueId v) {
 
 }  // namespace
 
-TEST_CASE("attention whose values are narrower is written out") {
+TEST_CASE("attention whose values are narrower or wider is one operator, of the wider width and the keys' scale") {
+  for (const auto& [of_keys, of_values] : {std::pair<int64_t, int64_t>{9, 3}, {9, 16}}) {
+    Model m;
+    const Item q = m.input("q", DType::kF32, {2, 4, 5, of_keys}), v = m.input("v", DType::kF32, {2, 2, 5, of_values});
+    const Item k = m.input("k", DType::kF32, {2, 2, 5, of_keys});
+    const Item y = m.call("aten.scaled_dot_product_attention.default", {q, k, v},
+                          {{"is_causal", Item::of_bool(true)}, {"enable_gqa", Item::of_bool(true)}});
+    REQUIRE(m.status.ok());
+    CHECK(m.graph.type(y.tensor) == ir::TensorType{DType::kF32, {2, 4, 5, of_values}});
+    REQUIRE(m.has(OpKind::kSdpa));
+    for (size_t i = 0; i < m.graph.num_ops(); ++i) {
+      const ir::Op& op = m.graph.op(ir::OpId(i));
+      if (op.kind == OpKind::kSdpa) CHECK(std::get<ir::SdpaAttrs>(op.attrs).scale == 1.0 / 3);
+    }
+  }
+}
+
+TEST_CASE("a range that indexes is not written out: 4 GiB") {
+  constexpr int64_t kRows = int64_t{1} << 29;
   Model m;
-  const Item q = m.input("q", DType::kF32, {2, 4, 5, 6}), v = m.input("v", DType::kF32, {2, 2, 5, 3});
-  const Item k = m.input("k", DType::kF32, {2, 2, 5, 6});
-  const Item y = m.call("aten.scaled_dot_product_attention.default", {q, k, v},
-                        {{"is_causal", Item::of_bool(true)}, {"enable_gqa", Item::of_bool(true)}});
+  const Item x = m.input("x", DType::kF32, {kRows, 3}), range = m.call("aten.arange.default", {Item::of_int(kRows)});
+  const Item y = m.call("aten.index.Tensor", {x, Item::of_list({range})});
   REQUIRE(m.status.ok());
-  CHECK_FALSE(m.has(OpKind::kSdpa));
-  CHECK(m.graph.type(y.tensor) == ir::TensorType{DType::kF32, {2, 4, 5, 3}});
+  CHECK(m.graph.type(y.tensor) == ir::TensorType{DType::kF32, {kRows, 3}});
+  CHECK_FALSE(m.has(OpKind::kIndexSelect));
 }
 
 // A double rounds integers beyond 2^53, and 2^63 is no int64 at all.

@@ -1,6 +1,7 @@
 // ATen calls around grouped products: what the importer makes of one call after another.
 #include <catch2/catch.hpp>
 
+#include "compiler/frontend/experts/recognise_sorted.h"
 #include "tests/unit/aten_model.h"
 
 using namespace piper;
@@ -59,4 +60,24 @@ TEST_CASE("a write without accumulation is supported at the places of a sort, ea
   CHECK(m.has(ir::OpKind::kScatter));
   m.call("aten.index_put.default", {empty, Item::of_list({ids}), places});
   CHECK_FALSE(m.status.ok());
+}
+
+TEST_CASE("rows of a step are sorted by their experts without writing a number for each: 4 GiB") {
+  constexpr int64_t kRows = int64_t{1} << 29;
+  Model m;
+  const std::vector<Item> sorted = m.call("aten.sort.default", {m.input("ids", DType::kI64, {kRows})}).list;
+  const Item numbers = m.call("aten._to_copy.default", {sorted[0]}, {{"dtype", Item::of_text("torch.float32")}});
+  const Item counts = m.call("aten.histc.default", {numbers, Item::of_int(4), Item::of_int(0), Item::of_int(3)});
+  const Item ends = m.call("aten.cumsum.default", {counts, Item::of_int(0)}, {{"dtype", Item::of_text("torch.int32")}});
+  const Item y = m.call("aten._grouped_mm.default",
+                        {m.input("x", DType::kF32, {kRows, 3}), m.input("w", DType::kF32, {4, 3, 5}), ends});
+  const Item empty = m.call("aten.empty_like.default", {sorted[1]});
+  const Item inverse = m.call("aten.index_put.default", {empty, Item::of_list({sorted[1]}),
+                                                         m.call("aten.arange.default", {Item::of_int(kRows)})});
+  const Item back = m.call("aten.index.Tensor", {y, Item::of_list({inverse})});
+  REQUIRE(m.status.ok());
+  m.graph.outputs.push_back({"y", back.tensor});
+  m.graph = frontend::experts::recognise_sorted(std::move(m.graph));
+  CHECK(m.has(ir::OpKind::kExpertOrder));
+  CHECK_FALSE(m.has(ir::OpKind::kScatter));
 }

@@ -207,6 +207,22 @@ TEST_CASE("stages are balanced by cost and their numbers are remarked") {
   const auto stage = balance_stages(model.graph, op_roles(model.graph), 2, cost);
   REQUIRE(cost.size() == 2);
   CHECK(std::max(cost[0], cost[1]) < 1.5 * std::min(cost[0], cost[1]));
+  // Ten equal blocks in four stages: no stage is left with less than the others leave.
+  const Model ten(10);
+  balance_stages(ten.graph, op_roles(ten.graph), 4, cost);
+  REQUIRE(cost.size() == 4);
+  CHECK(std::max(cost[2], cost[3]) < 2 * std::min(cost[0], cost[1]));
+}
+
+TEST_CASE("rows of experts cost their products") {
+  ir::Graph graph;
+  ir::GraphBuilder b(graph, ir::ScopeId(), graph.provenance().unknown("test"));
+  const ValueId x = graph.add_input("x", {DType::kF32, {6, 8}}, true),
+                counts = graph.add_input("counts", {DType::kI64, {1, 4}}, true);
+  const ValueId w = graph.add_parameter({"w"}, {DType::kF32, {4, 8, 5}}, true, {});
+  b.add1(OpKind::kGroupedMatmul, {x, w, counts}, ir::GroupedMatmulAttrs{});
+  REQUIRE(b.status().ok());
+  CHECK(estimate_flops(graph, graph.op(ir::OpId(0))) == 2 * 6 * 5 * 8);
 }
 
 TEST_CASE("modules alone: the first tag takes everything, the rest joins its neighbours") {

@@ -248,4 +248,91 @@ TEST_CASE("a table is made where it is read, as any constant is") {
   CHECK_FALSE(same_elements(table, (*evaluate(OpKind::kCos, {}, {table}))[0]));
 }
 
+namespace {
+
+// places [count] + a range of `type`, folded.
+ir::Graph of_range(int64_t count, bool may_be_of_batch, DType type) {
+  ir::Graph graph;
+  ir::GraphBuilder b(graph, graph.intern_scope("m"), graph.provenance().model({"arange", "m", ""}));
+  const ir::ValueId x = graph.add_input("x", {type, {count}}, false);
+  ir::ValueId range = b.range(count, {7, -3, may_be_of_batch});
+  range = b.add1(OpKind::kMul, {range, b.constant_i64({}, {2})});
+  if (type != DType::kI64) range = b.add1(OpKind::kCast, {range}, ir::CastAttrs{type});
+  graph.outputs.push_back({"y", b.add1(OpKind::kAdd, {x, range})});
+  return fold(graph);
+}
+int64_t bytes_of_constants(const ir::Graph& graph) {
+  int64_t bytes = 0;
+  for (const ir::Constant& constant : graph.constants()) bytes += static_cast<int64_t>(constant.source.data->size());
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("the run counts what is long, unless its length may be the batch's") {
+  for (const DType type : {DType::kI64, DType::kF32}) {
+    const ir::Graph few = of_range(1000, false, type), many = of_range(100000, false, type);
+    CHECK(few.num_ops() == 1);
+    CHECK(bytes_of_constants(few) == 1000 * dtype_bytes(type));
+    CHECK(many.num_ops() > 1);
+    CHECK(bytes_of_constants(many) < 100);
+    CHECK(of_range(100000, true, type).num_ops() == 1);
+  }
+  // Longer than what is written out.
+  CHECK(bytes_of_constants(of_range(int64_t{1} << 29, true, DType::kI64)) < 100);
+}
+
+TEST_CASE("a few elements of what is large are made without the others") {
+  const ConstantTensor row = i64({1, 40000}, [] {
+    I numbers;
+    for (int64_t i = 0; i < 40000; ++i) numbers.push_back(7 - 2 * i);
+    return numbers;
+  }());
+  const ConstantTensor wide = (*evaluate(OpKind::kExpand, ir::ExpandAttrs{{30000, 40000}}, {row}))[0];  // 9.6 GB
+  const ConstantTensor half = (*evaluate(OpKind::kDiv, {}, {wide, i64({}, {4})}))[0];
+  const ConstantTensor some = (*evaluate(OpKind::kSlice, ir::SliceAttrs{1, 0, 4, 1}, {half}))[0];
+  const ConstantTensor few = (*evaluate(OpKind::kSlice, ir::SliceAttrs{0, 0, 1, 1}, {some}))[0];
+  CHECK(numbers<int64_t>(few) == I{1, 1, 0, 0});
+  const ConstantTensor last = (*evaluate(OpKind::kSlice, ir::SliceAttrs{1, 39998, 40000, 1}, {half}))[0];
+  CHECK(result<int64_t>(OpKind::kSlice, ir::SliceAttrs{0, 0, 1, 1}, {last}) == I{-19998, -19998});
+  const ConstantTensor small = (*evaluate(OpKind::kLt, {}, {half, i64({}, {0})}))[0];
+  const ConstantTensor signs = (*evaluate(OpKind::kSlice, ir::SliceAttrs{1, 2, 6, 1}, {small}))[0];
+  CHECK(result<uint8_t>(OpKind::kSlice, ir::SliceAttrs{0, 5, 6, 1}, {signs}) == B{0, 0, 1, 1});
+}
+
+TEST_CASE("the run makes a large mask that no attention takes, whatever the batch") {
+  const auto made = [](int64_t places, int64_t batch) {
+    const std::string p = std::to_string(places);
+    std::string numbers = "0";
+    for (int64_t i = 1; i < places; ++i) numbers += ", " + std::to_string(i);
+    auto graph = ir::parse_graph(
+        "graph {\n  %x = input \"x\" : bool[" + std::to_string(batch) + ", " + p + ", " + p +
+            "]\n  %row = constant : i64[" + p + ", 1] data [" + numbers + "]\n  %column = constant : i64[" + p +
+            "] data [" + numbers + "]\n  %lower = le(%column, %row)\n  %wide = expand(%lower) {shape=[" +
+            std::to_string(batch) + ", " + p + ", " + p + "]}\n  %y = logical_and(%x, %wide)\n  output \"y\" = %y\n}",
+        "t.pir");
+    if (!graph.ok()) FAIL(graph.error().message);
+    return fold(*graph);
+  };
+  for (const int64_t batch : {1, 2, 3}) {
+    CHECK(bytes_of_constants(made(300, batch)) == 300 * 300);
+    CHECK(bytes_of_constants(made(1100, batch)) == 2 * 1100 * 8);
+    CHECK(made(1100, batch).num_ops() == 3);
+  }
+}
+
+TEST_CASE("the numbers of a range, however they are held") {
+  for (const int64_t count : {5, 100000}) {
+    ir::Graph graph;
+    ir::GraphBuilder b(graph, graph.intern_scope("m"), graph.provenance().model({"arange", "m", ""}));
+    const ConstantTensor range = *constant_of(graph, b.range(count, {7, -3, false}));
+    CHECK(range.is_counted() == (count > 1000));
+    const I all = numbers<int64_t>(range);
+    REQUIRE(static_cast<int64_t>(all.size()) == count);
+    bool right = true;
+    for (int64_t i = 0; i < count; ++i) right = right && all[static_cast<size_t>(i)] == 7 - 3 * i;
+    CHECK(right);
+  }
+}
+
 }  // namespace piper::frontend

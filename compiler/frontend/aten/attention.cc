@@ -1,4 +1,5 @@
 // scaled_dot_product_attention.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -36,8 +37,7 @@ bool is_trained(const ir::Graph& graph, ValueId mask) {
 }
 
 // Attention written out: softmax(q k^T scale + mask), dropped, times v. For what the fused operator has
-// no derivative of (dropout on the probabilities, a mask that is trained), and for values of another width
-// than the keys, which its kernels do not take.
+// no derivative of: dropout on the probabilities, a mask that is trained.
 ValueId written_out(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool causal, double scale, double p) {
   const int64_t heads = c.extent(q, 1), rows = c.extent(q, 2), columns = c.extent(k, 2);
   k = with_heads(c, k, heads);
@@ -56,6 +56,25 @@ ValueId written_out(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool
   }
   const ValueId weights = mask.valid() ? safe_softmax(c, scores, 3) : c.op(OpKind::kSoftmax, {scores}, ir::DimAttrs{3});
   return c.op(OpKind::kMatmul, {p > 0 ? dropped(c, weights, p) : weights, v});
+}
+
+// With zeros up to a width: they add 0 to scores, and what they make of a result is cut off.
+ValueId widened(Call& c, ValueId x, int64_t width) {
+  std::vector<int64_t> shape = c.shape(x);
+  shape[3] = width - shape[3];
+  return shape[3] == 0 ? x : c.cat({x, c.filled(shape, 0, c.dtype(x))}, 3);
+}
+
+// The fused operator takes queries, keys and values of one width; latent attention has narrower values.
+ValueId fused(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool causal, double scale) {
+  const int64_t width = c.extent(v, 3), widest = std::max(width, c.extent(q, 3));
+  std::vector<ValueId> operands{widened(c, q, widest), widened(c, k, widest), widened(c, v, widest)};
+  if (mask.valid()) operands.push_back(mask);
+  ir::SdpaAttrs attrs;
+  attrs.is_causal = causal;
+  attrs.scale = scale;
+  const ValueId y = c.op(OpKind::kSdpa, std::move(operands), attrs);
+  return width == widest ? y : c.slice(y, 3, 0, width);
 }
 
 }  // namespace
@@ -82,18 +101,9 @@ Item attention(Call& c) {
   const double scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(c.extent(q, 3)));
   const double p = c.real("dropout_p");
   if (p < 0 || p >= 1) return c.refuse("P0325", "attention dropout with probability " + std::to_string(p));
-  ValueId y;
-  const bool one_width = c.extent(v, 3) == c.extent(q, 3);
-  if (p > 0 || !one_width || (mask.valid() && is_trained(c.graph(), mask))) {
-    y = written_out(c, q, k, v, mask, c.flag("is_causal"), scale, p);
-  } else {
-    std::vector<ValueId> operands{q, k, v};
-    if (mask.valid()) operands.push_back(mask);
-    ir::SdpaAttrs attrs;
-    attrs.is_causal = c.flag("is_causal");
-    attrs.scale = scale;
-    y = c.op(OpKind::kSdpa, std::move(operands), attrs);
-  }
+  const bool written = p > 0 || (mask.valid() && is_trained(c.graph(), mask));
+  ValueId y = written ? written_out(c, q, k, v, mask, c.flag("is_causal"), scale, p)
+                      : fused(c, q, k, v, mask, c.flag("is_causal"), scale);
   for (int64_t extra = 4; extra > r; --extra) y = c.squeeze(y, extra - 3);
   return Item::of_tensor(y);
 }

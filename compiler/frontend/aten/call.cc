@@ -12,7 +12,7 @@ namespace {
 // Results beyond this are not evaluated here: looking ahead must not blow up memory.
 constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 46;
-constexpr int64_t kMaxRange = int64_t{1} << 28;
+constexpr int64_t kMaxRange = int64_t{1} << 33;
 
 int category(DType t) {
   if (t == DType::kBool) return 0;
@@ -385,14 +385,12 @@ ValueId Call::filled(std::vector<int64_t> shape, double value, DType dtype) {
   return expand(scalar(value, dtype), std::move(shape));
 }
 
-ValueId Call::range(int64_t start, int64_t count, int64_t step, DType dtype) {
+ValueId Call::range(int64_t start, int64_t count, int64_t step, DType dtype, bool may_be_of_batch) {
   if (count < 0 || count > kMaxRange) {
     fail("a range of " + std::to_string(count) + " elements");
     count = 0;
   }
-  std::vector<int64_t> data(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) data[static_cast<size_t>(i)] = start + i * step;
-  return cast(builder_.constant_i64({count}, data), dtype);
+  return cast(builder_.range(count, {start, step, may_be_of_batch}), dtype);
 }
 
 ValueId Call::as(const Item& item, DType dtype) {

@@ -113,7 +113,8 @@ class Call {
   ValueId scalar_i64(int64_t value);          // exact, where a double would round
   ValueId constant(ConstantTensor tensor);
   ValueId filled(std::vector<int64_t> shape, double value, DType dtype);
-  ValueId range(int64_t start, int64_t count, int64_t step, DType dtype);
+  // start, start + step, ..; `may_be_of_batch`: see WeightSource::Range.
+  ValueId range(int64_t start, int64_t count, int64_t step, DType dtype, bool may_be_of_batch = true);
   // Element-wise on two operands of any dtypes: promoted as PyTorch does.
   ValueId binary(OpKind kind, const Item& a, const Item& b);
   ValueId binary(OpKind kind, ValueId a, ValueId b) { return binary(kind, Item::of_tensor(a), Item::of_tensor(b)); }

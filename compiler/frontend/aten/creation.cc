@@ -44,11 +44,13 @@ Item arange(Call& c) {
       start.kind == Item::Kind::kFloat || end.kind == Item::Kind::kFloat || step.kind == Item::Kind::kFloat;
   const DType t = c.dtype_or("dtype", real ? DType::kF32 : DType::kI64);
   const double steps_wanted = std::ceil((end.number() - start.number()) / step.number());
-  if (!(std::abs(steps_wanted) < 1e9) || !(std::abs(start.number()) < 1e15) || !(std::abs(step.number()) < 1e9))
+  // Each number fits in 64 bits.
+  if (!(std::abs(steps_wanted) < 8e9) || !(std::abs(start.number()) < 1e15) || !(std::abs(step.number()) < 1e9))
     return c.fail("a range of this size");
   const int64_t count = std::max<int64_t>(0, static_cast<int64_t>(steps_wanted));
-  if (!real) return made(c.range(start.integer, count, step.integer, t));
-  const ValueId steps = c.cast(c.range(0, count, 1, DType::kI64), DType::kF32);
+  const bool varies = start.varies || end.varies || step.varies;
+  if (!real) return made(c.range(start.integer, count, step.integer, t, varies));
+  const ValueId steps = c.cast(c.range(0, count, 1, DType::kI64, varies), DType::kF32);
   const ValueId scaled = c.binary(OpKind::kMul, steps, step.number());
   return made(c.cast(c.binary(OpKind::kAdd, scaled, start.number()), t));
 }

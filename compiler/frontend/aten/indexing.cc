@@ -10,6 +10,12 @@ namespace {
 // The axis along which an index tensor with known elements counts 0, 1, .. extent - 1, every other
 // axis having extent 1 or repeating it; -1 where it does not.
 int64_t counting_axis(Call& c, ValueId index, int64_t extent) {
+  if (const auto constant = c.known(index); constant && constant->form() != nullptr) {
+    for (size_t axis = 0; axis < constant->type.shape.size(); ++axis)
+      if (constant->type.shape[axis] == extent && form::equal(constant->form(), form::axis(axis, extent)))
+        return static_cast<int64_t>(axis);
+    return -1;
+  }
   std::vector<int64_t> known;
   if (!c.known_ints(index, known)) return -1;
   const std::vector<int64_t> shape = c.shape(index);
@@ -51,6 +57,8 @@ bool as_view(Call& c, ValueId x, int64_t first, const std::vector<ValueId>& indi
 
 // Negative indices count from the end.
 ValueId wrapped(Call& c, ValueId index, int64_t extent) {
+  if (const auto constant = c.known(index); constant && constant->form() != nullptr && constant->form()->least >= 0)
+    return index;
   std::vector<int64_t> known;
   if (c.known_ints(index, known)) {
     if (std::all_of(known.begin(), known.end(), [](int64_t i) { return i >= 0; })) return index;

@@ -75,18 +75,22 @@ class SortedExpertRecogniser {
       v = op->operands[0];
     return v;
   }
-  // The elements of an i64 constant; empty for anything else.
-  std::vector<int64_t> integers(ValueId v) const {
+  // The number that an i64 constant of one element is.
+  std::optional<int64_t> integer(ValueId v) const {
     const std::optional<ConstantTensor> c = constant_of(from_, v);
-    if (!c || c->type.dtype != DType::kI64) return {};
-    std::vector<int64_t> out(static_cast<size_t>(c->type.elements()));
-    std::memcpy(out.data(), c->data()->data(), out.size() * sizeof(int64_t));
+    if (!c || c->type.dtype != DType::kI64 || c->type.elements() != 1) return std::nullopt;
+    int64_t out = 0;
+    std::memcpy(&out, c->data()->data(), sizeof(out));
     return out;
   }
-  static bool counts_up(const std::vector<int64_t>& numbers, int64_t count) {
-    if (static_cast<int64_t>(numbers.size()) != count) return false;
-    for (size_t i = 0; i < numbers.size(); ++i)
-      if (numbers[i] != static_cast<int64_t>(i)) return false;
+  // Whether v is the constant 0, 1, .., count - 1. There may be as many as a step has rows.
+  bool counts_up(ValueId v, int64_t count) const {
+    const std::optional<ConstantTensor> c = constant_of(from_, v);
+    if (!c || c->type.dtype != DType::kI64 || c->type.elements() != count) return false;
+    if (c->form() != nullptr) return form::equal(c->form(), form::axis(0, count));
+    const std::byte* const bytes = c->data()->data();
+    for (int64_t i = 0; i < count; ++i)
+      if (std::memcmp(bytes + i * static_cast<int64_t>(sizeof(i)), &i, sizeof(i)) != 0) return false;
     return true;
   }
 
@@ -117,7 +121,7 @@ class SortedExpertRecogniser {
     if (sum == nullptr || std::get<ir::ReduceAttrs>(sum->attrs).dims != std::vector<int64_t>{0}) return nullptr;
     const Op* same = made_by(root(sum->operands[0]), OpKind::kEq);
     if (same == nullptr || from_.type(same->results[0]).shape.size() != 2) return nullptr;
-    if (!counts_up(integers(same->operands[1]), experts)) return nullptr;
+    if (!counts_up(same->operands[1], experts)) return nullptr;
     for (Sort& sort : sorts_)
       if (is_ids(sort, same->operands[0]) && from_.type(same->operands[0]).elements() == sort.rows) return &sort;
     return nullptr;
@@ -160,7 +164,7 @@ class SortedExpertRecogniser {
       if (!sort.position.valid() || op.operands[1] != sort.order ||
           from_.type(op.results[0]).shape != std::vector<int64_t>{sort.rows})
         continue;
-      if (!counts_up(integers(op.operands[2]), sort.rows)) continue;
+      if (!counts_up(op.operands[2], sort.rows)) continue;
       inverse_of_[op.results[0].index] = &sort;
       copy_->place(op.results[0], sort.position);
       return true;
@@ -179,12 +183,12 @@ class SortedExpertRecogniser {
       y = take(b, copy_->moved(x), found->second->position, found->second->new_order, 1);
     } else {
       const Op* divided = made_by(index, OpKind::kDiv);
-      const std::vector<int64_t> divisor = divided != nullptr ? integers(divided->operands[1]) : std::vector<int64_t>{};
+      const std::optional<int64_t> divisor = divided != nullptr ? integer(divided->operands[1]) : std::nullopt;
       for (const Sort& sort : sorts_) {
         if (!sort.position.valid() || y.valid()) continue;
         if (index == sort.order && extent == sort.rows) y = take(b, copy_->moved(x), sort.new_order, sort.position, 1);
-        if (divisor.size() == 1 && divided->operands[0] == sort.order && extent * divisor[0] == sort.rows)
-          y = take(b, copy_->moved(x), sort.new_order, sort.position, divisor[0]);
+        if (divisor && divided->operands[0] == sort.order && extent * *divisor == sort.rows)
+          y = take(b, copy_->moved(x), sort.new_order, sort.position, *divisor);
         const Op* negative = made_by(index, OpKind::kNeg);
         if (negative != nullptr && negative->operands[0] == sort.values && extent == sort.experts)
           y = b.add1(OpKind::kGroupedExpand, {copy_->moved(x), sort.counts}, ir::RowsAttrs{sort.rows});

@@ -29,15 +29,16 @@ struct Attending {
 // Of a mask with such elements.
 Attending where_it_attends(const Form& element) {
   if (element == nullptr || !element->is_real()) return {element};
-  const bool selects = element->kind == FormNode::Kind::kSelect;
-  const auto always = [](const Form& x) { return x->kind == FormNode::Kind::kReal && x->real == 0; };
-  const auto never = [](const Form& x) { return x->kind == FormNode::Kind::kReal && never_attends(x->real); };
-  if (always(element)) return {form::number(1)};
-  if (!selects) return {};
-  const Form &p = element->operands[0], &then = element->operands[1], &otherwise = element->operands[2];
-  if (always(then) && never(otherwise)) return {p, std::isfinite(otherwise->real)};
-  if (always(otherwise) && never(then)) return {form::negation(p), std::isfinite(then->real)};
-  return {};
+  if (element->kind == FormNode::Kind::kReal) {
+    if (element->real == 0) return {form::number(1)};
+    if (never_attends(element->real)) return {form::number(0), std::isfinite(element->real)};
+    return {};
+  }
+  const Form& p = element->operands[0];
+  const Attending then = where_it_attends(element->operands[1]), otherwise = where_it_attends(element->operands[2]);
+  if (then.where == nullptr || otherwise.where == nullptr) return {};
+  return {form::any({form::all({p, then.where}), form::all({form::negation(p), otherwise.where})}),
+          then.finitely || otherwise.finitely};
 }
 
 class MaskWalk {
@@ -92,6 +93,7 @@ class MaskWalk {
 
   Form form_of_result(const ir::Op& op, const ir::TensorType& type, const Places& at) {
     if (op.phase != ir::Phase::kForward || op.results.size() != 1) return nullptr;
+    if (op.kind == OpKind::kCat) return form_of_parts(op, at);
     const ir::AxisRule rule = ir::axis_rule(op.kind);
     if (rule != ir::AxisRule::kElement && rule != ir::AxisRule::kBroadcast) return nullptr;
     std::vector<Form> operands;
@@ -105,6 +107,19 @@ class MaskWalk {
       if (operands.back() == nullptr) return nullptr;
     }
     return form_of_elements(op.kind, op.attrs, operands, known_.graph.type(op.operands[0]).dtype, type.dtype);
+  }
+
+  // Of parts behind each other. Vectors end where their part does, so parts that read them have no form.
+  Form form_of_parts(const ir::Op& cat, const Places& at) {
+    const auto dim = static_cast<size_t>(std::get<ir::DimAttrs>(cat.attrs).dim);
+    std::vector<int64_t> extents;
+    for (const ValueId part : cat.operands) extents.push_back(shape(part)[dim]);
+    return behind_each_other(extents, at[dim], [&](size_t i, const Form& place) -> Form {
+      Places of_part = at;
+      of_part[dim] = place;
+      const Form part = form_of_value(cat.operands[i], of_part);
+      return part == nullptr || part->reads ? nullptr : part;
+    });
   }
 
   const ir::Op* view_of(ValueId v) const {

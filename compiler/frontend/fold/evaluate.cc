@@ -13,10 +13,10 @@ namespace {
 
 // What is larger is not written out.
 constexpr int64_t kMostBytes = int64_t{1} << 28;
-// A result of more elements is a form, if it has one: masks of sequences, not the arithmetic of shapes.
+// What operators make and is larger is not stored in a plan: the run makes it.
+constexpr int64_t kMostStoredBytes = int64_t{1} << 20;
+// A result of more elements is a form, if it has one, or a table: masks of sequences, not the arithmetic of shapes.
 constexpr int64_t kMostElements = int64_t{1} << 16;
-// Floats of more bytes are a table.
-constexpr int64_t kMostFloatBytes = int64_t{1} << 20;
 
 eval::Evaluated run(const eval::Call& c) {
   switch (c.kind) {
@@ -35,11 +35,39 @@ struct ConstantTensor::Recipe {
   ir::Attrs attrs;
   std::vector<ConstantTensor> operands;
   ir::TensorType result;
+  std::optional<ir::WeightSource::Range> range;  // instead of an operator
   mutable ir::ConstantData made;
 };
+namespace {
+
+ir::ConstantData written_out(const ir::WeightSource::Range& range, const ir::TensorType& type) {
+  eval::Buffer numbers(type);
+  auto* const data = numbers.data<int64_t>();
+  for (int64_t i = 0; i < type.elements(); ++i) data[i] = range.start + i * range.step;
+  return numbers.done().data();
+}
+
+// Of a form that reads nothing.
+ConstantTensor written_out(const Form& form, const ir::TensorType& type) {
+  eval::Buffer numbers(type);
+  eval::with_type(type.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* const data = numbers.data<T>();
+    std::vector<int64_t> place(type.shape.size(), 0);
+    for (int64_t i = 0; i < type.elements(); ++i) {
+      data[i] =
+          form->is_real() ? static_cast<T>(form::value_at(form, place)) : static_cast<T>(form::integer_at(form, place));
+      for (size_t d = place.size(); d-- > 0 && ++place[d] == type.shape[d];) place[d] = 0;
+    }
+  });
+  return numbers.done();
+}
+
+}  // namespace
 
 const ir::ConstantData& ConstantTensor::data() const {
   if (data_ != nullptr || recipe_ == nullptr) return data_;
+  if (recipe_->made == nullptr && recipe_->range) recipe_->made = written_out(*recipe_->range, recipe_->result);
   if (recipe_->made == nullptr) {
     const std::vector<ir::TensorType> results{recipe_->result};
     const auto made = run({recipe_->kind, recipe_->attrs, recipe_->operands, results});
@@ -55,6 +83,10 @@ bool ConstantTensor::is_of_bytes() const {
   if (recipe_ == nullptr || type.bytes() > kMostBytes) return false;
   return std::all_of(recipe_->operands.begin(), recipe_->operands.end(),
                      [](const ConstantTensor& operand) { return operand.is_of_bytes(); });
+}
+
+bool ConstantTensor::is_stored() const {
+  return data_ != nullptr || (is_of_bytes() && type.bytes() <= kMostStoredBytes);
 }
 
 std::optional<ConstantTensor> repeated_part(const ConstantTensor& tensor) {
@@ -81,7 +113,7 @@ std::optional<ConstantTensor> ConstantTensor::first_of(const ConstantTensor& ten
     return rule == ir::AxisRule::kElement || rule == ir::AxisRule::kBroadcast;
   };
   const Recipe* const recipe = tensor.has_bytes() ? nullptr : tensor.recipe_.get();
-  if (recipe != nullptr && (is_element_wise(recipe->kind) || recipe->kind == ir::OpKind::kExpand)) {
+  if (recipe != nullptr && !recipe->range && (is_element_wise(recipe->kind) || recipe->kind == ir::OpKind::kExpand)) {
     std::vector<ConstantTensor> operands;
     for (const ConstantTensor& operand : recipe->operands) {
       const size_t lead = tensor.type.shape.size() - operand.type.shape.size();
@@ -122,15 +154,24 @@ bool same_elements(const ConstantTensor& a, const ConstantTensor& b) {
 // Whether its extents may be those of the batch: nothing may hang on them.
 bool ConstantTensor::may_have_samples() const {
   if (recipe_ == nullptr) return false;
+  if (recipe_->range) return recipe_->range->may_be_of_batch;
   return recipe_->kind == ir::OpKind::kExpand || recipe_->kind == ir::OpKind::kFill ||
          std::any_of(recipe_->operands.begin(), recipe_->operands.end(),
                      [](const ConstantTensor& operand) { return operand.may_have_samples(); });
 }
 
+bool ConstantTensor::is_counted() const {
+  if (data_ != nullptr || form_ == nullptr || recipe_ == nullptr) return false;
+  if (recipe_->range) return !recipe_->range->may_be_of_batch;
+  return type.dtype == DType::kI64 && !may_have_samples() &&
+         std::any_of(recipe_->operands.begin(), recipe_->operands.end(),
+                     [](const ConstantTensor& operand) { return operand.is_counted(); });
+}
+
 // Whether an operator makes a large tensor of floats of small ones, element by element or by copies.
 bool ConstantTensor::makes_table(ir::OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands,
                                  const ir::TensorType& result) {
-  if (!is_floating(result.dtype) || result.bytes() <= kMostFloatBytes || result.bytes() > kMostBytes) return false;
+  if (!is_floating(result.dtype) || result.bytes() > kMostBytes) return false;
   if (result.shape.size() > 2 ? result.shape[0] != 1
                               : kind == ir::OpKind::kExpand || kind == ir::OpKind::kFill ||
                                     std::any_of(operands.begin(), operands.end(),
@@ -139,7 +180,7 @@ bool ConstantTensor::makes_table(ir::OpKind kind, const ir::Attrs& attrs, const 
   int64_t given = 0;
   for (const ConstantTensor& operand : operands) {
     if (!operand.is_of_bytes()) return false;
-    if (!operand.is_table()) given += operand.type.bytes();
+    if (!operand.is_table() && !operand.is_counted()) given += operand.type.bytes();
   }
   if (given > result.bytes() / 4) return false;
   if (is_view_or_copy(kind) || kind == ir::OpKind::kCat) return true;
@@ -165,10 +206,17 @@ std::optional<std::vector<ConstantTensor>> evaluate(ir::OpKind kind, const ir::A
     Form form = form_of(kind, attrs, operands, type);
     if (form != nullptr || ConstantTensor::makes_table(kind, attrs, operands, type)) {
       auto recipe =
-          std::make_shared<const ConstantTensor::Recipe>(ConstantTensor::Recipe{kind, attrs, operands, type, nullptr});
+          std::make_shared<const ConstantTensor::Recipe>(ConstantTensor::Recipe{kind, attrs, operands, type, {}, {}});
       return std::vector<ConstantTensor>{{type, std::move(form), std::move(recipe)}};
     }
   }
+  // A few elements of a large form are made without the others.
+  const bool of_large = std::any_of(operands.begin(), operands.end(), [](const ConstantTensor& operand) {
+    return operand.form() != nullptr && !operand.has_bytes();
+  });
+  if (of_large && results->size() == 1 && (*results)[0].elements() <= kMostElements)
+    if (const Form form = form_of(kind, attrs, operands, (*results)[0]); form != nullptr && !form->reads)
+      return std::vector<ConstantTensor>{written_out(form, (*results)[0])};
   for (const ir::TensorType& type : *results)
     if (type.bytes() > kMostBytes) return std::nullopt;
   for (const ConstantTensor& operand : operands)
@@ -180,6 +228,14 @@ std::optional<ConstantTensor> constant_of(const ir::Graph& graph, ir::ValueId va
   const ir::Value& v = graph.value(value);
   if (v.kind != ir::ValueKind::kConstant) return std::nullopt;
   const ir::WeightSource& source = graph.constants()[v.payload].source;
+  if (source.range) {
+    Form form = form::sum(source.range->start, {{source.range->step, form::axis(0, v.type.shape[0])}});
+    if (form == nullptr || v.type.elements() <= kMostElements)
+      return ConstantTensor{v.type, written_out(*source.range, v.type)};
+    auto recipe = std::make_shared<const ConstantTensor::Recipe>(
+        ConstantTensor::Recipe{ir::OpKind::kFill, {}, {}, v.type, source.range, {}});
+    return ConstantTensor{v.type, std::move(form), std::move(recipe)};
+  }
   if (!source.data || !source.permutation.empty()) return std::nullopt;
   if (static_cast<int64_t>(source.data->size()) != v.type.bytes()) return std::nullopt;
   return ConstantTensor{v.type, source.data};

@@ -99,9 +99,11 @@ class Folder {
   // Whether the value becomes a constant where it is read; what is too large for one is computed by the run.
   bool is_constant(ValueId v) const {
     if (!known_[v.index] || known_[v.index]->is_table()) return false;
-    if (known_[v.index]->is_of_bytes() || splat(*known_[v.index])) return true;
+    if (splat(*known_[v.index])) return true;
+    if (known_[v.index]->is_counted()) return false;
+    if (known_[v.index]->is_stored()) return true;
     const std::optional<ConstantTensor> part = repeated_part(*known_[v.index]);
-    return part && part->is_of_bytes();
+    return part && part->is_stored();
   }
   bool all_equal(ValueId v, double wanted) const {
     if (!v.valid() || !known(v)) return false;
@@ -282,6 +284,7 @@ class Folder {
 
   void copy_op(ir::OpId id) {
     const ir::Op& op = from_.op(id);
+    reader_ = &op;
     std::vector<ValueId> operands;
     for (ValueId operand : read_operands(op)) operands.push_back(operand.valid() ? moved(operand, &op) : operand);
     ir::Attrs attrs = op.attrs;
@@ -303,10 +306,22 @@ class Folder {
       if (is_constant(v) && value.kind == ir::ValueKind::kOpResult) make_constant(v);
       else if (is_constant(v) && reader != nullptr && is_of_one_number(v)) copy_.place(v, repeated(v, *reader));
       else if (is_constant(v)) copy_.place(v, add(value.name, *known_[v.index]));
-      else if (value.kind == ir::ValueKind::kConstant)
-        copy_.place(v, to_.add_constant(value.name, value.type, from_.constants()[value.payload].source));
+      else if (value.kind == ir::ValueKind::kConstant) copy_.place(v, constant(value));
     }
     return copy_.moved(v);
+  }
+  ValueId constant(const ir::Value& value) {
+    const ir::WeightSource& source = from_.constants()[value.payload].source;
+    return source.range ? counted(value.type.shape[0], *source.range)
+                        : to_.add_constant(value.name, value.type, source);
+  }
+  // Counted by the run, for the operator that is copied.
+  ValueId counted(int64_t count, const ir::WeightSource::Range& range) {
+    PIPER_CHECK(reader_ != nullptr, "a large range that no operator reads");
+    ir::GraphBuilder b(to_, copy_.moved_scope(reader_->scope), reader_->prov);
+    const ValueId steps = b.add1(OpKind::kExpand, {b.constant_i64({}, {range.step})}, ir::ExpandAttrs{{count}});
+    const ValueId sums = b.add1(OpKind::kCumsum, {steps}, ir::DimAttrs{0});
+    return b.add1(OpKind::kAdd, {sums, b.constant_i64({}, {range.start - range.step})});
   }
 
   // As of what operators make: an importer may have folded them, for one size of the batch and not for another.
@@ -343,7 +358,7 @@ class Folder {
         return;
       }
     }
-    if (const std::optional<ConstantTensor> part = repeated_part(t); part && part->is_of_bytes()) {
+    if (const std::optional<ConstantTensor> part = repeated_part(t); part && part->is_stored()) {
       ir::ExpandAttrs attrs{t.type.shape};
       copy_.append_like(producer, OpKind::kExpand, std::move(attrs), {add(from_.value(v).name + ".part", *part)});
       return;
@@ -391,6 +406,7 @@ class Folder {
   std::vector<std::optional<ConstantTensor>> known_;  // [value] bytes, where constant
   std::vector<ValueId> same_as_;                      // [value] the value it equals
   ir::CopyGraph copy_;
+  const ir::Op* reader_ = nullptr;  // what is being copied
   // By mask, is_causal, queries and keys; nullopt: the mask stays.
   std::map<std::tuple<uint32_t, bool, int64_t, int64_t>, std::optional<ReplacedMask>> masks_;
   std::vector<bool> live_;                              // [op]

@@ -104,7 +104,18 @@ Form cast(const Form& x, DType from, DType to) {
   return x->is_predicate() ? form::select(x, as_float(1), as_float(0)) : nullptr;
 }
 
-// Of parts that continue one function along the axis; null where they do not.
+// Of parts of any functions.
+Form apart(size_t dim, const std::vector<Form>& parts, const std::vector<ConstantTensor>& operands, const Shape& to) {
+  std::vector<int64_t> extents;
+  for (const ConstantTensor& operand : operands) extents.push_back(operand.type.shape[dim]);
+  std::vector<Form> at = axes_of(to);
+  const Form along = at[dim];
+  return behind_each_other(extents, along, [&](size_t i, const Form& place) {
+    at[dim] = place;
+    return form::substituted(parts[i], at);
+  });
+}
+// Of parts that mostly continue one function along the axis.
 Form cat(size_t dim, const std::vector<Form>& parts, const std::vector<ConstantTensor>& operands, const Shape& to) {
   std::vector<Form> at = axes_of(to);
   Form whole;
@@ -120,7 +131,8 @@ Form cat(size_t dim, const std::vector<Form>& parts, const std::vector<ConstantT
       // One place before it says as little as a point does of a line.
       at = axes_of(to);
       at[dim] = form::number(0);
-      if (!one_place || !form::equal(form::substituted(whole, at), form::substituted(part, at))) return nullptr;
+      if (!one_place || !form::equal(form::substituted(whole, at), form::substituted(part, at)))
+        return apart(dim, parts, operands, to);
     }
     one_place = first == 0 && extent == 1;
     whole = part;
@@ -208,6 +220,25 @@ Form form_of(OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTens
     return made != nullptr && holds(made, to) ? made : nullptr;
   }
   return form_of_elements(kind, attrs, x, operands[0].type.dtype, to);
+}
+
+Form behind_each_other(const std::vector<int64_t>& extents, const Form& place,
+                       const std::function<Form(size_t part, const Form& place)>& form_of_part) {
+  Form whole;
+  int64_t end = 0;
+  for (const int64_t extent : extents) end += extent;
+  for (size_t i = extents.size(); i-- > 0;) {
+    const int64_t first = end - extents[i];
+    if (extents[i] > 0) {
+      const Form part = form_of_part(i, extents[i] == 1 ? form::number(0) : form::sum(-first, {{1, place}}));
+      if (part == nullptr) return nullptr;
+      whole =
+          whole == nullptr ? part : form::select(form::not_negative(form::sum(end - 1, {{-1, place}})), part, whole);
+      if (whole == nullptr) return nullptr;
+    }
+    end = first;
+  }
+  return whole;
 }
 
 bool is_view_or_copy(OpKind kind) {

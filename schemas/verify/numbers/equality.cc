@@ -173,9 +173,10 @@ class Comparison {
     const Number* unknown = unknown_in(wanted);
     const bool covered = unknown == nullptr;  // the model's own
     if (covered) unknown = unknown_in(found);
-    // Pieces take a total from the step before, the model makes it on the way: the same numbers in another order.
-    const bool by_totals = reference_.whole && (has_total(wanted) || has_total(found));
-    if (covered && unknown != nullptr && unknown->unfit && !ambiguous_ && !by_totals && unknown->program >= 0) {
+    // Pieces take a total from the step before, the model makes it on the way: the same numbers in another order. Asked
+    // where something differs, as it walks all that the sum is made of.
+    const auto by_totals = [&] { return reference_.whole && (has_total(wanted) || has_total(found)); };
+    if (covered && unknown != nullptr && unknown->unfit && !ambiguous_ && unknown->program >= 0 && !by_totals()) {
       const Program& program = bundle_.programs[static_cast<size_t>(unknown->program)];
       const std::string where = unknown->call < 0 ? "reads what came by" : tell_call(program, unknown->call) + ":";
       return refuted("on the way to " + in_quotes(name) + ", program " + in_quotes(program.name) + " " + where + " " +
@@ -199,7 +200,7 @@ class Comparison {
       leave_open("pieces of one sample, or ranks of one expert, whose views do not always show which axis it is", name);
       return {};
     }
-    if (by_totals) {
+    if (by_totals()) {
       leave_open("a sum over the step as a factor or a divisor", name);
       return {};
     }
