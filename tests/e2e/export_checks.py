@@ -44,13 +44,13 @@ def made(make):
     return make()
 
 
-def torch_losses(make):
+def torch_losses(make, batch=harness.BATCH):
     model = made(make).train()
-    data, losses = data_of(model, STEPS * harness.BATCH), []
+    data, losses = data_of(model, STEPS * batch), []
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss = model(**{k: v[step * harness.BATCH:(step + 1) * harness.BATCH] for k, v in data.items()})
+        loss = model(**{k: v[step * batch:(step + 1) * batch] for k, v in data.items()})
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -74,11 +74,14 @@ class Trial:
         self.bin, self.work = pathlib.Path(bin_dir), pathlib.Path(work)
         self.work.mkdir(parents=True, exist_ok=True)
         (self.work / "s.yaml").write_text(f"piper: 1\nmodel: {{batch: {harness.BATCH}}}\noptimizer: {{sgd: {{lr: {RATE}}}}}\n")
+        (self.work / "one.yaml").write_text(f"piper: 1\nmodel: {{batch: 1}}\noptimizer: {{sgd: {{lr: {RATE}}}}}\n")
+        self.said = ""
 
-    def trained(self, path, data):
-        """Losses, or what piperc says where it refuses."""
+    def trained(self, path, data, strategy="s.yaml"):
+        """Losses, or what piperc says where it refuses. What it says otherwise is in `said`."""
         plans, log = self.work / "plans", self.work / "log.jsonl"
-        done = subprocess.run([self.bin / "piperc", path, "--strategy", self.work / "s.yaml", "-o", plans], capture_output=True, text=True)
+        done = subprocess.run([self.bin / "piperc", path, "--strategy", self.work / strategy, "-o", plans], capture_output=True, text=True)
+        self.said = done.stderr
         if done.returncode:
             return done.stderr if done.returncode == 1 else f"piperc ends with {done.returncode}: {done.stderr}"
         save_file(data, self.work / "data.safetensors")
@@ -166,6 +169,38 @@ class Trial:
             said = exported(net, path, **options)
             check(f"not checked where {why}", path.exists() and re.search(words, said) and said.count("\n") <= 1, said)
 
+    def one_sample(self):
+        """Steps of one sample: without a warning where forward does the same with one, and never in silence elsewhere."""
+        def plain(s, x, y):
+            return F.mse_loss(s.b(hidden(s, x).reshape(x.shape[0] * 2, 2).view(x.shape[0], -1)), y)
+
+        def another_branch(s, x, y):
+            return F.mse_loss(s.b(hidden(s, x) if x.shape[0] > 1 else x), y)
+
+        def another_constant(s, x, y):
+            return F.mse_loss(s.b(hidden(s, x)), y) * (2.0 if x.shape[0] > 1 else 3.0)
+
+        def another_rank(s, x, y):
+            return F.mse_loss(s.b(hidden(s, x)).squeeze(0), y.squeeze(0))
+
+        for container in ("pt2", "onnx"):
+            for forward in (plain, another_branch, another_constant, another_rank):
+                def net(forward=forward):
+                    return Net(forward)
+
+                path = self.work / f"{forward.__name__}.{container}"
+                told = exported(net, path)
+                got = self.trained(path, data_of(made(net), STEPS), "one.yaml")
+                warned = "may have been specialised" in self.said
+                what = f"one sample a step: {forward.__name__} ({container})"
+                wrong = got if isinstance(got, str) else harness.loss_faults(got, torch_losses(net, 1), 1e-5)
+                if forward is another_rank:
+                    check(what, path.exists() and "P0306" in self.said, f"{told}{self.said}{wrong}")
+                elif forward is plain:
+                    check(what, not warned and not wrong, f"{told}{self.said}{wrong}")
+                else:
+                    check(what, warned and not isinstance(got, str), f"{told}{self.said}{wrong}")
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -181,6 +216,7 @@ def main():
     if not args.only:
         trial.state_is_kept()
         trial.not_checked()
+        trial.one_sample()
     print(f"{len(faults)} faults")
     sys.exit(1 if faults else 0)
 
