@@ -165,6 +165,21 @@ TEST_CASE("extents of a .pt2 archive") {
   }
 }
 
+// Torch's own archive says nothing of one sample, whatever range it has; the exporter's word is taken as it is written.
+TEST_CASE("what a .pt2 archive says of one sample") {
+  CHECK_FALSE(open(model_path("tiny_mlp.pt2"))->does_the_same_with_one_sample());
+  const std::vector<std::pair<std::string, bool>> texts = {
+      {"same", true}, {"same\n", true}, {"", false}, {"other", false}, {"same other", false}};
+  for (const auto& said : texts) {
+    INFO(said.first);
+    const Edited told("tiny_mlp.pt2", [&](std::vector<ZipItem>& items) {
+      const std::string dims = item(items, "extra/piper.dims").name;
+      items.push_back({dims.substr(0, dims.rfind('/')) + "/piper.one_sample", said.first});
+    });
+    CHECK(open(told.path())->does_the_same_with_one_sample() == said.second);
+  }
+}
+
 TEST_CASE("sympy's expressions") {
   const std::map<std::string, std::string> names{{"s72", "B"}};
   const auto text = [&](const char* e) { return frontend::pt2::extent_expression(e, names); };
