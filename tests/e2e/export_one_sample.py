@@ -119,6 +119,18 @@ def another_copy(s, x, y):
     return ends(s, h + g, y)
 
 
+def doubles_one(s):
+    """Its second layer does something else with one sample."""
+    class Doubling(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * (1.0 if x.shape[0] > 1 else 2.0)
+    s.m = Doubling(4, 4)
+
+
+def with_second_layer(s, x, y):
+    return ends(s, s.m(hidden(s, x)), y)
+
+
 def another_rank(s, x, y):
     return F.mse_loss(s.b(hidden(s, x)).squeeze(0), y.squeeze(0))
 
@@ -178,6 +190,20 @@ class OneSample(Trial):
                 self.trained(path, data_of(made(net), STEPS * harness.BATCH))
                 check(f"{name} is not warned of with several samples ({container})", "P0223" not in self.said, self.said)
 
+    def pieces(self):
+        """Pieces of one sample compute like those of several, but for what computes with the extent of the piece."""
+        path, told = self.work / "pieces.pt2", {}
+        for prepare in (None, doubles_one):
+            exported(lambda prepare=prepare: Net(with_second_layer, prepare), path)
+            for key in ("", 'per_microbatch: ["m"]\n'):
+                (self.work / "pieces.yaml").write_text("piper: 1\nmodel: {batch: 2}\ndirectives: [{op: split, num_microbatches: 2}]\n"
+                                                       f"{key}optimizer: {{sgd: {{lr: 0.3}}}}\n")
+                self.trained(path, data_of(made(lambda: Net(plain)), STEPS * 2), "pieces.yaml")
+                told[prepare, bool(key)] = self.said
+        for (prepare, by_piece), said in told.items():
+            check(f"pieces of one sample{', by their own extent,' if by_piece else ''} {'that do something else' if prepare else ''}",
+                  ("P0223" in said) == (prepare is not None and by_piece) and "error" not in said, said)
+
     def copied_alone(self):
         """piper_export.py without the file beside it checks nothing, and says nothing of one sample."""
         beside, piper_export.piper_export_one_sample = piper_export.piper_export_one_sample, None
@@ -198,6 +224,7 @@ def main():
     for container in ("pt2", "onnx"):
         trial.checked(container)
         trial.unchecked(container)
+    trial.pieces()
     trial.copied_alone()
     print(f"{len(faults)} faults")
     sys.exit(1 if faults else 0)
