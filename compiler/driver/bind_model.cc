@@ -392,6 +392,11 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
   }
   PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
   warn_of_few_samples(c, local, variant.like_batch == local, diags);
+  for (const auto& [name, extent] : c.strategy.model.dims)
+    if (extent == 1)
+      diags.warning("P0302", c.strategy.model.span)
+          << "model.dims: " << name << " = 1, which a tracer takes no extent for; " << c.model->base_name()
+          << " may have been specialised for more";
   PIPER_RETURN_IF_ERROR(check_input_names(c.strategy.model, variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_no_f64(variant.chunked.graph, diags));
   if (const ir::Value& loss = variant.chunked.graph.value(variant.chunked.graph.loss);

@@ -135,11 +135,16 @@ def another_rank(s, x, y):
     return F.mse_loss(s.b(hidden(s, x)).squeeze(0), y.squeeze(0))
 
 
-def by_hand(net, path, dim):
-    """As docs/models.md says it, with another declaration of the batch."""
+def by_width(s, x, y):
+    mean = x.mean(1, keepdim=True).expand(x.shape[0], 4)
+    return ends(s, hidden(s, mean), y) * (2.0 if x.shape[1] > 1 else 3.0)
+
+
+def by_hand(net, path, dim, **more):
+    """As docs/models.md says it, with another declaration of the batch; `more`: of further axes, by the input's name."""
     model = made(net).train()
     inputs = data_of(model, harness.BATCH)
-    shapes = {name: {0: dim} for name in inputs}
+    shapes = {name: {0: dim, **more.get(name, {})} for name in inputs}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if path.suffix == ".onnx":
@@ -190,6 +195,18 @@ class OneSample(Trial):
                 self.trained(path, data_of(made(net), STEPS * harness.BATCH))
                 check(f"{name} is not warned of with several samples ({container})", "P0223" not in self.said, self.said)
 
+    def other_axes(self):
+        """An extent of 1 that is not the batch's: refused in what the exporter wrote, warned of elsewhere."""
+        (self.work / "width.yaml").write_text("piper: 1\nmodel: {batch: 4, dims: {W: 1}}\noptimizer: {sgd: {lr: 0.3}}\n")
+        for container in ("pt2", "onnx"):
+            path = self.work / f"width.{container}"
+            told = exported(lambda: Net(by_width), path, dynamic={"x": {1: "W"}})
+            self.trained(path, data_of(Net(plain), 1), "width.yaml")
+            check(f"an extent of 1 is refused ({container})", "error[P0302]" in self.said, f"{told}{self.said}")
+        by_hand(lambda: Net(by_width), path, Dim("batch", min=1), x={1: Dim("W", min=1)})
+        self.trained(path, {"x": torch.randn(12, 1), "y": torch.randn(12, 3)}, "width.yaml")
+        check("an extent of 1 by hand is warned of", "warning[P0302]" in self.said and "error" not in self.said, self.said)
+
     def pieces(self):
         """Pieces of one sample compute like those of several, but for what computes with the extent of the piece."""
         path, told = self.work / "pieces.pt2", {}
@@ -201,7 +218,7 @@ class OneSample(Trial):
                 self.trained(path, data_of(made(lambda: Net(plain)), STEPS * 2), "pieces.yaml")
                 told[prepare, bool(key)] = self.said
         for (prepare, by_piece), said in told.items():
-            check(f"pieces of one sample{', by their own extent,' if by_piece else ''} {'that do something else' if prepare else ''}",
+            check(f"warned of as said: pieces of one sample{', by their own extent,' if by_piece else ''} {'that do something else' if prepare else 'that do the same'}",
                   ("P0223" in said) == (prepare is not None and by_piece) and "error" not in said, said)
 
     def copied_alone(self):
@@ -224,6 +241,7 @@ def main():
     for container in ("pt2", "onnx"):
         trial.checked(container)
         trial.unchecked(container)
+    trial.other_axes()
     trial.pieces()
     trial.copied_alone()
     print(f"{len(faults)} faults")

@@ -149,6 +149,12 @@ TEST_CASE("extents of a .pt2 archive") {
   const auto model = open(model_path("tiny_gpt_dropout.pt2"));
   CHECK(model->inputs()[0].symbols == std::vector<std::string>{"B", "S"});
   for (const int64_t s : {2, 7}) CHECK(bound(*model, 3, {{"S", s}}).inputs()[0].batched);
+  diag::Diagnostics of_onnx;
+  BindRequest one;
+  one.local_batch = 4;
+  one.dims["S"] = 1;
+  REQUIRE_FALSE(open(model_path("tiny_gpt_dropout.onnx"))->bind(one, of_onnx).ok());
+  CHECK(of_onnx.all()[0].code == "P0302");
   const Edited limited("tiny_gpt_dropout.pt2", [](std::vector<ZipItem>& items) {
     replace(item(items, "models/model.json").bytes, "\"max_val\": null", "\"max_val\": 12");
   });
