@@ -69,7 +69,7 @@ def make_test_pairs(work):
 
 def test_pairs(work):
     """make_test_pairs, in a process of its own, where its list is older than what says what is in it."""
-    made, makers = work / "pairs.json", [*E2E.glob("*.py"), *(ROOT / "strategies").glob("*.yaml"), ROOT / "tools" / "piper_export.py", pathlib.Path(__file__)]
+    made, makers = work / "pairs.json", [*E2E.glob("*.py"), *(ROOT / "strategies").glob("*.yaml"), *(ROOT / "tools").glob("piper_export*.py"), pathlib.Path(__file__)]
     if not made.exists() or made.stat().st_mtime <= max(maker.stat().st_mtime for maker in makers):
         python = os.environ.get("PIPER_PYTHON") or subprocess.run([ROOT / "tools" / "find_python.sh"], stdout=subprocess.PIPE, text=True).stdout.strip()
         if not python:

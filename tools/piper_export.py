@@ -8,14 +8,15 @@
     # make_model() returns (model, example_inputs) or (model, example_inputs, options of export)
     python piper_export.py module.py:make_model -o model.pt2 --no-weights     # shapes alone: a model of any size
 
-One file, though long: users copy it to where their models are. piper_export_onnx.py beside it writes the ONNX.
+One file, though long: users copy it to where their models are. Beside it piper_export_onnx.py writes the ONNX, and
+piper_export_one_sample.py says whether forward does with one sample what it does with several.
 
 torch.onnx.export's defaults are made for inference: its optimizer merges and folds weights, and
 frozen parameters, regions without gradient, tags and names of tied weights are lost. This file
 exports with the right settings and writes what ONNX has no place for into the file's metadata:
 piper.tags, piper.frozen, piper.no_grad, piper.results, piper.tied. A `.pt2` archive (torch.export.save) has a place
-for these; piper.dims adds the names of symbolic axes. It needs torch >= 2.13; ONNX files also need
-onnx and onnxscript.
+for these; piper.dims adds the names of symbolic axes. Both have piper.one_sample where forward does with one sample what it does
+with several. It needs torch >= 2.13; ONNX files also need onnx and onnxscript.
 
 The forward must return the scalar loss, or an object with a `loss` (transformers), or pass
 `loss=function(outputs, inputs)`. Every example input needs a batch of at least 2 on axis 0.
@@ -26,6 +27,7 @@ The model is afterwards as it was.
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import functools
 import importlib.util
@@ -42,9 +44,10 @@ import warnings
 import torch
 
 try:
+    import piper_export_one_sample
     import piper_export_onnx
 except ModuleNotFoundError:    # copied alone
-    piper_export_onnx = None
+    piper_export_one_sample = piper_export_onnx = None
 
 _NO_GRAD = "piper_no_grad"
 
@@ -75,19 +78,18 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     shapes = _dynamic_shapes(inputs, set(static_inputs), dynamic or {}, batch_axis_name)
     causes: list[str] = []
     with _as_trained(model, loss):
-        _refuse_hooks(model, allow_hooks, causes)
+        refuse_hooks = functools.partial(_refuse_hooks, model, allow_hooks, causes)
+        refuse_hooks()
         _refuse_shared_memory(model)
         as_traced = functools.partial(_tracing, model, allow_custom_functions, allow_hooks, causes)
         if not weights:
-            path = _export_shapes(model, inputs, path, shapes, as_traced)
-            return _not_checked("it is written without weights", path)
+            return _not_checked("it is written without weights", _export_shapes(model, inputs, path, shapes, as_traced, refuse_hooks))
         state = _State(model, values=check)
         try:
             with as_traced():
                 with _told("torch.export cannot trace the model"):
-                    program, shapes = _traced(model, inputs, shapes)
+                    program, shapes, notes = _traced(model, inputs, shapes, refuse_hooks)
                     exported = program
-                _refuse_hooks(model, allow_hooks, causes)
                 if path.suffix != ".pt2":
                     with _told("torch.onnx.export cannot write the model as ONNX"):
                         onnx_program = piper_export_onnx.onnx_of(program, inputs, shapes, opset)
@@ -98,9 +100,9 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
         finally:
             state.restore_all()
     if path.suffix == ".pt2":
-        _save_pt2(program, path, shapes)
+        _save_pt2(program, path, shapes, notes)
     else:
-        piper_export_onnx.save(model, onnx_program, path, external_data, _NO_GRAD, _short_trace)
+        piper_export_onnx.save(model, onnx_program, path, external_data, _NO_GRAD, _short_trace, notes)
     return path if reason is None else _not_checked(reason, path)
 
 
@@ -192,26 +194,39 @@ def _without_new_buffers():
                     module._buffers[name] = None
 
 
-def _traced(model, inputs, shapes):
-    """The program, and the shapes that it is for: fewer where forward's own indices need a larger batch."""
+def _traced(model, inputs, shapes, refuse_hooks):
+    """The program, the shapes that it is for (fewer where forward's own indices need a larger batch) and notes for its file."""
+    before, notes = _State(model, values=False), {}
+    program, shapes = _traced_for_several(model, inputs, shapes)
+    refuse_hooks()
+    before.restore_all()    # forward may count its calls
+    if piper_export_one_sample is not None:
+        notes = piper_export_one_sample.notes(program, inputs, shapes, functools.partial(_trace, model), _NO_GRAD)
+    before.restore_all()
+    return program, shapes, notes
+
+
+def _traced_for_several(model, inputs, shapes):
     extents = [inputs[name].shape[axis] for name, axes in shapes.items() for axis in axes]
     for least in range(3, min(extents, default=2) + 2):
         try:
-            with torch.fx.traceback.preserve_node_meta():
-                program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
-            break
+            return _trace(model, inputs, shapes), shapes
         except torch._dynamo.exc.UserError as error:
             if "Constraints violated" not in str(error) or least > min(extents):
                 raise
         dims = {dim.__name__: torch.export.Dim(dim.__name__, min=least) for axes in shapes.values() for dim in axes.values()}
         shapes = {name: {axis: dims[dim.__name__] for axis, dim in axes.items()} for name, axes in shapes.items()}
+
+
+def _trace(model, inputs, shapes=None):
+    with torch.fx.traceback.preserve_node_meta():
+        program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
     for module in program.graph_module.modules():
-        for node in getattr(getattr(module, "graph", None), "nodes", ()):
-            if node.target is torch.ops.aten.detach_.default:    # what reads the tensor from here on reads this node
-                node.target = torch.ops.aten.detach.default
         if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.detach_.default):
+                node.target = torch.ops.aten.detach.default    # what reads the tensor from here on reads this node
             module.recompile()
-    return program, shapes
+    return program
 
 
 _MOST_OF_A_BUFFER = 2**30    # bytes
@@ -248,7 +263,7 @@ def _shape_of(parameter):
     return torch.nn.Parameter(torch.empty_like(parameter, device="meta"), requires_grad=parameter.requires_grad)
 
 
-def _export_shapes(model, inputs, path, shapes, as_trained):
+def _export_shapes(model, inputs, path, shapes, as_traced, refuse_hooks):
     """Exports with every tensor on the meta device, and puts the values of buffers back."""
     if path.suffix != ".pt2":
         raise ExportError("a model without weights is written as .pt2: name the file so")
@@ -258,26 +273,25 @@ def _export_shapes(model, inputs, path, shapes, as_trained):
                           "make the model under piper_export.without_weights(), which keeps buffers")
     buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers(remove_duplicate=False)}
     on_meta: dict[int, torch.Tensor] = {}
-    moved = []
+    state = _State(model, values=False)
     try:
         for module in model.modules():
             for table, make in ((module._parameters, _shape_of), (module._buffers, lambda b: torch.empty_like(b, device="meta"))):
                 for name, tensor in table.items():
                     if tensor is not None:
-                        moved.append((table, name, tensor))
                         table[name] = on_meta.setdefault(id(tensor), make(tensor))
         ties: dict[int, list[str]] = {}
         for name, parameter in model.named_parameters(remove_duplicate=False):
             ties.setdefault(id(parameter), []).append(name)
-        with as_trained(), _told("torch.export cannot trace the model"):
-            program, shapes = _traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes)
+        with as_traced(), _told("torch.export cannot trace the model"):
+            program, shapes, notes = _traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes,
+                                             refuse_hooks)
     finally:
-        for table, name, tensor in moved:
-            table[name] = tensor
+        state.restore_all()
     for table in (program.state_dict, program.constants):
         table.update({name: buffers[name] for name in table if name in buffers})
     tied = "".join(" ".join(names) + "\n" for names in ties.values() if len(names) > 1)
-    _save_pt2(program, path, shapes, {"piper.tied": tied})
+    _save_pt2(program, path, shapes, {"piper.tied": tied, **notes})
     return path
 
 
@@ -285,8 +299,7 @@ def _named_inputs(model, example_inputs) -> dict[str, torch.Tensor]:
     if isinstance(example_inputs, torch.Tensor):
         example_inputs = (example_inputs,)
     if not isinstance(example_inputs, dict):
-        names = list(inspect.signature(model.forward).parameters)
-        example_inputs = dict(zip(names, example_inputs, strict=False))
+        example_inputs = dict(zip(inspect.signature(model.forward).parameters, example_inputs, strict=False))
     named = {}
     for name, value in example_inputs.items():
         if not isinstance(value, torch.Tensor):
@@ -511,8 +524,8 @@ class _State:
 
     def __init__(self, model, values=True):
         self.model = model
-        self.modules = [(module, dict(vars(module)), {t: dict(vars(module)[t]) for t in ("_parameters", "_buffers", "_modules")})
-                        for module in model.modules()]
+        self.modules = [(module, dict(vars(module)), {name: dict(table) for name, table in vars(module).items()
+                                                      if type(table) in (dict, collections.OrderedDict)}) for module in model.modules()]
         tensors = [*model.parameters(), *model.buffers()]
         tensors += [v for _, attributes, _ in self.modules for v in attributes.values() if isinstance(v, torch.Tensor)]
         self.tensors = [(t, t.detach().clone(), t.is_leaf, t.grad if t.is_leaf else None, t.requires_grad)
@@ -527,9 +540,10 @@ class _State:
             if attributes:
                 vars(module).clear()
                 vars(module).update(values)
-            for name, table in tables.items():
-                values[name].clear()
-                values[name].update(table)
+            for name, table in tables.items():    # hooks are in such tables, too
+                if attributes or name in ("_parameters", "_buffers", "_modules"):
+                    values[name].clear()
+                    values[name].update(table)
         for tensor, value, is_leaf, gradient, requires_grad in self.tensors:
             if is_leaf:
                 tensor = tensor if tensor.is_leaf else tensor.detach_()
@@ -776,7 +790,7 @@ def _check_outputs(program):
         raise ExportError(f"forward must return one scalar loss, but the export returns {found}; pass loss=function(outputs, inputs)")
 
 
-def _save_pt2(program, path, shapes, extra_files=None):
+def _save_pt2(program, path, shapes, notes):
     _check_outputs(program)
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     names = []
@@ -791,7 +805,7 @@ def _save_pt2(program, path, shapes, extra_files=None):
                 node.meta["stack_trace"] = _short_trace(node.meta["stack_trace"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.export.save(program, str(path), extra_files={"piper.dims": "".join(dict.fromkeys(names)), **(extra_files or {})})
+        torch.export.save(program, str(path), extra_files={"piper.dims": "".join(dict.fromkeys(names)), **notes})
 
 
 def _short_trace(trace):

@@ -118,10 +118,10 @@ def _translations():
     return table
 
 
-def save(model, onnx_program, path, external_data, no_grad, short_trace):
-    """`no_grad`: the mark of nodes without gradient; `short_trace`: what a stack trace is written as."""
+def save(model, onnx_program, path, external_data, no_grad, short_trace, notes):
+    """`no_grad`: the mark of nodes without gradient; `short_trace`: what a stack trace is written as; `notes`: further ones."""
     weight_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
-    for key, text in _notes(model, onnx_program, no_grad).items():
+    for key, text in {**_notes(model, onnx_program, no_grad), **notes}.items():
         if text:
             onnx_program.model.metadata_props[key] = text
     _check_parameters(model, onnx_program)

@@ -328,6 +328,22 @@ Status check_kept_modules(const Compilation& c, const ir::Graph& graph, diag::Di
   return Status();
 }
 
+// Forward may do something else with as few samples as a piece has, where the piece is not computed like a larger one.
+void warn_of_few_samples(const Compilation& c, int64_t local, bool as_it_is, diag::Diagnostics& diags) {
+  const int64_t least = c.model->declared_min_batch();
+  if (!as_it_is && c.strategy.per_microbatch.empty()) return;
+  if (as_it_is && local < least && least > 2) {
+    diags.warning("P0223", c.strategy.model.batch_span)
+        << "pieces of " << local << " sample(s) are below the exporter's declared minimum of " << least
+        << "; the model may have been specialised";
+  } else if (local == 1 && c.model->fixed_batch() < 0 && !c.model->does_the_same_with_one_sample()) {
+    auto warning = diags.warning("P0223", c.strategy.model.batch_span);
+    warning << "pieces have one sample, and " << c.model->base_name() << " was traced with several; the model may have "
+            << "been specialised, as where forward asks for the number of samples";
+    warning.help("tools/piper_export.py traces with one sample, too, and says in the file where that is the same");
+  }
+}
+
 }  // namespace
 
 Status choose_step(Compilation& c, diag::Diagnostics& diags) {
@@ -375,10 +391,12 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
     return error;
   }
   PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
-  if (local < c.model->declared_min_batch() && variant.like_batch == local)
-    diags.warning("P0223", c.strategy.model.batch_span)
-        << "pieces of " << local << " sample(s) are below the exporter's declared minimum of "
-        << c.model->declared_min_batch() << "; the model may have been specialised";
+  warn_of_few_samples(c, local, variant.like_batch == local, diags);
+  for (const auto& [name, extent] : c.strategy.model.dims)
+    if (extent == 1)
+      diags.warning("P0302", c.strategy.model.span)
+          << "model.dims: " << name << " = 1, which a tracer takes no extent for; " << c.model->base_name()
+          << " may have been specialised for more";
   PIPER_RETURN_IF_ERROR(check_input_names(c.strategy.model, variant.chunked.graph, diags));
   PIPER_RETURN_IF_ERROR(check_no_f64(variant.chunked.graph, diags));
   if (const ir::Value& loss = variant.chunked.graph.value(variant.chunked.graph.loss);

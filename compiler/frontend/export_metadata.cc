@@ -115,6 +115,7 @@ ExportMetadata read_export_metadata(const onnx::OnnxFile& file) {
   }
   if (const std::string_view* text = note(file, "piper.tied"))
     for (const std::string& line : lines_of(*text)) out.tied.push_back(words_of(line));
+  if (const std::string_view* text = note(file, "piper.one_sample")) out.same_with_one_sample = *text == "same";
   return out;
 }
 

@@ -1,6 +1,6 @@
 // What torch's exporter and tools/piper_export.py write into a model file beside its operators:
 // the signature of the exported program, range constraints, and piper's own notes (tags, frozen
-// parameters, regions without gradient, names of tied weights). Used when a model file is opened.
+// parameters, regions without gradient, names of tied weights, what one sample does). Used when a model file is opened.
 // It judges nothing; damage.h does.
 #pragma once
 
@@ -37,6 +37,7 @@ struct ExportMetadata {
   // FX node of several results -> names and places of those that are read; nullopt: a file of another exporter.
   std::optional<std::map<std::string, std::vector<std::pair<std::string, size_t>>>> results;
   std::vector<std::vector<std::string>> tied;  // groups of names of one parameter, the canonical one first
+  bool same_with_one_sample = false;           // forward was traced with one sample, too, and does the same
 };
 
 ExportMetadata read_export_metadata(const onnx::OnnxFile& file);

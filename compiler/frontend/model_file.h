@@ -51,6 +51,9 @@ class ModelFile {
   virtual const std::vector<std::string>& outputs() const = 0;
   virtual int64_t fixed_batch() const = 0;         // -1 where the batch is symbolic
   virtual int64_t declared_min_batch() const = 0;  // 1 where nothing is declared
+  // Whether tools/piper_export.py has seen that forward does with one sample what it does with several. A range of the
+  // file does not say so: torch.export decides `len(x) > 1` without a guard.
+  virtual bool does_the_same_with_one_sample() const = 0;
   // Tags that the model itself carries (torch.fx.traceback.annotate, kept by tools/piper_export.py), by
   // the node name of an op's ModelOrigin. A strategy's `annotate` goes before them.
   virtual std::map<std::string, ir::TagSet> node_tags() const { return {}; }

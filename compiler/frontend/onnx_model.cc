@@ -62,8 +62,10 @@ Status OnnxModel::read_inputs(diag::Diagnostics& diags) {
       input.shape.push_back(d.value);
       input.symbols.push_back(d.value < 0 ? d.symbol : "");
     }
-    if (metadata_.declared_min_batch > 2 && !input.symbols.empty() && !input.symbols[0].empty())
-      values_.ranges[input.symbols[0]].least = metadata_.declared_min_batch;
+    // The least of all ranges: the file does not say whose they are. One sample is warned of, not refused.
+    for (size_t axis = 0; axis < input.symbols.size(); ++axis)
+      if (!input.symbols[axis].empty() && metadata_.declared_min_batch >= (axis == 0 ? 3 : 2))
+        values_.ranges[input.symbols[axis]].least = metadata_.declared_min_batch;
     values_.inputs.push_back(std::move(input));
   }
   for (const onnx::OnnxValueInfo& v : file_.outputs) outputs_.push_back(v.name);

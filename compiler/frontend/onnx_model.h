@@ -29,6 +29,7 @@ class OnnxModel final : public ModelFile {
   const std::vector<std::string>& outputs() const override { return outputs_; }
   int64_t fixed_batch() const override { return values_.fixed_batch; }
   int64_t declared_min_batch() const override { return metadata_.declared_min_batch; }
+  bool does_the_same_with_one_sample() const override { return metadata_.same_with_one_sample; }
   std::map<std::string, ir::TagSet> node_tags() const override;
   std::vector<std::string> unsaid_numbers() const override;
   // Errors: P0302 an extent without a value, P0303 a batch that the file cannot have, and those of the route.

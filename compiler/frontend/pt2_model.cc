@@ -90,6 +90,11 @@ std::map<std::string, std::string> tied_names(const pt2::ZipArchive& archive, co
   return out;
 }
 
+// `extra/piper.one_sample`: "same".
+bool says_same_with_one_sample(const pt2::ZipArchive& archive, const std::string& top) {
+  return lines_of_extra(archive, top + "extra/piper.one_sample") == std::vector<std::vector<std::string>>{{"same"}};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ModelFile>> Pt2Model::open(const std::string& path, const std::string& route,
@@ -127,6 +132,7 @@ Status Pt2Model::read(const pt2::ZipArchive& archive) {
     if (!input.symbols.empty() && !input.symbols[0].empty())
       if (const auto range = values_.ranges.find(input.symbols[0]); range != values_.ranges.end())
         declared_min_batch_ = std::max(declared_min_batch_, range->second.least);
+  same_with_one_sample_ = says_same_with_one_sample(archive, at.top);
   std::map<std::string, aten::Origin> origins;
   for (const Placeholder& p : exported.placeholders) {
     switch (p.kind) {

@@ -29,6 +29,7 @@ class Pt2Model final : public ModelFile {
   const std::vector<std::string>& outputs() const override { return program_.outputs; }
   int64_t fixed_batch() const override { return values_.fixed_batch; }
   int64_t declared_min_batch() const override { return declared_min_batch_; }
+  bool does_the_same_with_one_sample() const override { return same_with_one_sample_; }
   std::map<std::string, ir::TagSet> node_tags() const override;
   Result<BoundGraph> bind(const BindRequest& request, diag::Diagnostics& diags) const override;
 
@@ -45,6 +46,7 @@ class Pt2Model final : public ModelFile {
   ModelValues values_;
   aten::Program program_;
   int64_t declared_min_batch_ = 1;
+  bool same_with_one_sample_ = false;
 };
 
 }  // namespace piper::frontend

@@ -44,13 +44,13 @@ def made(make):
     return make()
 
 
-def torch_losses(make):
+def torch_losses(make, batch=harness.BATCH):
     model = made(make).train()
-    data, losses = data_of(model, STEPS * harness.BATCH), []
+    data, losses = data_of(model, STEPS * batch), []
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss = model(**{k: v[step * harness.BATCH:(step + 1) * harness.BATCH] for k, v in data.items()})
+        loss = model(**{k: v[step * batch:(step + 1) * batch] for k, v in data.items()})
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -74,11 +74,14 @@ class Trial:
         self.bin, self.work = pathlib.Path(bin_dir), pathlib.Path(work)
         self.work.mkdir(parents=True, exist_ok=True)
         (self.work / "s.yaml").write_text(f"piper: 1\nmodel: {{batch: {harness.BATCH}}}\noptimizer: {{sgd: {{lr: {RATE}}}}}\n")
+        (self.work / "one.yaml").write_text(f"piper: 1\nmodel: {{batch: 1}}\noptimizer: {{sgd: {{lr: {RATE}}}}}\n")
+        self.said = ""
 
-    def trained(self, path, data):
-        """Losses, or what piperc says where it refuses."""
+    def trained(self, path, data, strategy="s.yaml"):
+        """Losses, or what piperc says where it refuses. What it says otherwise is in `said`."""
         plans, log = self.work / "plans", self.work / "log.jsonl"
-        done = subprocess.run([self.bin / "piperc", path, "--strategy", self.work / "s.yaml", "-o", plans], capture_output=True, text=True)
+        done = subprocess.run([self.bin / "piperc", path, "--strategy", self.work / strategy, "-o", plans], capture_output=True, text=True)
+        self.said = done.stderr
         if done.returncode:
             return done.stderr if done.returncode == 1 else f"piperc ends with {done.returncode}: {done.stderr}"
         save_file(data, self.work / "data.safetensors")
@@ -114,6 +117,7 @@ class Trial:
         def forward(s, x, y):
             s.count += 1
             s.seen = s.norm(F.dropout(hidden(s, x), 0.2))
+            s.m.register_forward_hook(lambda *_: None)
             random.random(), numpy.random.rand()
             return ends(s, s.m(s.seen), y)
 
@@ -129,7 +133,7 @@ class Trial:
             check(f"gradients are as before ({container})", model.a.weight.grad is gradient and bool((gradient == 2).all()) and
                   all(p.grad is None for p in model.parameters() if p is not model.a.weight))
             check(f"modes, attributes and marks of gradients are as before ({container})",
-                  model.training and not model.norm.training and model.count == 3 and set(vars(model)) == keys and
+                  model.training and not model.norm.training and model.count == 3 and set(vars(model)) == keys and not model.m._forward_hooks and
                   [name for name, p in model.named_parameters() if not p.requires_grad] == ["m.weight"])
             check(f"random numbers are as before ({container})", torch.equal(torch.get_rng_state(), drawn[0]) and
                   (random.getstate(), str(numpy.random.get_state())) == drawn[1:])

@@ -149,6 +149,12 @@ TEST_CASE("extents of a .pt2 archive") {
   const auto model = open(model_path("tiny_gpt_dropout.pt2"));
   CHECK(model->inputs()[0].symbols == std::vector<std::string>{"B", "S"});
   for (const int64_t s : {2, 7}) CHECK(bound(*model, 3, {{"S", s}}).inputs()[0].batched);
+  diag::Diagnostics of_onnx;
+  BindRequest one;
+  one.local_batch = 4;
+  one.dims["S"] = 1;
+  REQUIRE_FALSE(open(model_path("tiny_gpt_dropout.onnx"))->bind(one, of_onnx).ok());
+  CHECK(of_onnx.all()[0].code == "P0302");
   const Edited limited("tiny_gpt_dropout.pt2", [](std::vector<ZipItem>& items) {
     replace(item(items, "models/model.json").bytes, "\"max_val\": null", "\"max_val\": 12");
   });
@@ -162,6 +168,21 @@ TEST_CASE("extents of a .pt2 archive") {
     REQUIRE_FALSE(narrow->bind(request, diags).ok());
     CHECK(diags.all()[0].code == code);
     CHECK(diags.render_text(true).find("12") != std::string::npos);
+  }
+}
+
+// Torch's own archive says nothing of one sample, whatever range it has; the exporter's word is taken as it is written.
+TEST_CASE("what a .pt2 archive says of one sample") {
+  CHECK_FALSE(open(model_path("tiny_mlp.pt2"))->does_the_same_with_one_sample());
+  const std::vector<std::pair<std::string, bool>> texts = {
+      {"same", true}, {"same\n", true}, {"", false}, {"other", false}, {"same other", false}};
+  for (const auto& said : texts) {
+    INFO(said.first);
+    const Edited told("tiny_mlp.pt2", [&](std::vector<ZipItem>& items) {
+      const std::string dims = item(items, "extra/piper.dims").name;
+      items.push_back({dims.substr(0, dims.rfind('/')) + "/piper.one_sample", said.first});
+    });
+    CHECK(open(told.path())->does_the_same_with_one_sample() == said.second);
   }
 }
 
