@@ -17,7 +17,7 @@ SOURCES = (".cc", ".h", ".py", ".sh", ".cu")
 TOP = ("cmake", "compiler", "docs", "launcher", "runtime", "schemas", "strategies", "tests", "tools")
 DRAWERS = {"util", "utils", "utility", "utilities", "helper", "helpers", "common", "commons", "misc", "miscellaneous",
            "stuff", "various", "assorted"}
-LONGER = {"tools/piper_export.py": 840}    # one file, since users copy it to where their models are
+LONGER = {"tools/piper_export.py": 860}    # one file, since users copy it to where their models are
 FILE_DRAWERS = {"tools", "shared", "general", "other", "others"}  # as a file's whole name; tools/ is where programs stand
 
 
