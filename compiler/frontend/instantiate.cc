@@ -10,6 +10,7 @@
 
 #include "compiler/frontend/fold.h"
 #include "compiler/ir/attrs_text.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend {
 namespace {
@@ -184,7 +185,7 @@ class Instance {
     if (axis == shape.size() || !std::equal(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end(),
                                             shape_of_more.begin() + static_cast<std::ptrdiff_t>(axis) + 1))
       return std::nullopt;
-    const int64_t rows = ir::elements(shape, 0, axis);
+    const int64_t rows = ir::elements_before(shape, axis);
     const int64_t row = few.type.bytes() / std::max<int64_t>(rows, 1);
     const int64_t row_of_more = many.type.bytes() / std::max<int64_t>(rows, 1);
     const int64_t row_wanted = wanted.bytes() / std::max<int64_t>(rows, 1);

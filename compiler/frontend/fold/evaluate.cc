@@ -57,7 +57,10 @@ ConstantTensor written_out(const Form& form, const ir::TensorType& type) {
     for (int64_t i = 0; i < type.elements(); ++i) {
       data[i] =
           form->is_real() ? static_cast<T>(form::value_at(form, place)) : static_cast<T>(form::integer_at(form, place));
-      for (size_t d = place.size(); d-- > 0 && ++place[d] == type.shape[d];) place[d] = 0;
+      for (size_t d = place.size(); d > 0; --d) {
+        if (++place[d - 1] < type.shape[d - 1]) break;
+        place[d - 1] = 0;
+      }
     }
   });
   return numbers.done();

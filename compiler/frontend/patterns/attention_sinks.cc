@@ -8,6 +8,7 @@
 
 #include "compiler/frontend/fold.h"
 #include "compiler/ir/copy_graph.h"
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::frontend {
