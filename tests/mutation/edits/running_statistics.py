@@ -64,11 +64,12 @@ def bytes_of(shape: str) -> int:
 
 
 def give_workspace(bundle: Bundle, size: int):
-    """A workspace of at least `size` bytes behind the arena of every rank, for every run."""
+    """A workspace of at least `size` bytes behind the arena of every rank, for every run; runs that have workspaces of their own share it."""
     for rank, share in zip(bundle.ranks, bundle.manifest["ranks"]):
         if rank.spelt_out:
-            workspace = only(rank["buffers"], buffer="workspace")
-            workspace["bytes"] = size = max(size, workspace["bytes"])
-            rank["offsets"]["workspace"] = rank["arena_bytes"]
+            for workspace in rank["buffers"]:
+                if workspace["buffer"].split()[-1] == "workspace":
+                    workspace["bytes"] = size = max(size, workspace["bytes"])
+                    rank["offsets"][workspace["buffer"]] = rank["arena_bytes"]
         rank["arena_bytes"] += size
         share["arena_bytes"] += size

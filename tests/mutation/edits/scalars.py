@@ -1,5 +1,6 @@
 """What the executor writes before a step (rate, seed and step, positions of samples) and where programs read it."""
 from edits.bundle import Bundle, call, edit, fill, only, put, slot
+from edits.running_statistics import give_workspace
 
 ELSEWHERE = 'reads something else where "{}" should be'
 
@@ -46,6 +47,7 @@ def position_copied_before_dropout(bundle: Bundle):
     program["workspace_bytes"] += 64
     for item in program["calls"]:
         item["in"] = [copied if operand == "sample_offset i64[1]" else operand for operand in item["in"]]
+    give_workspace(bundle, program["workspace_bytes"])
     put(program["calls"], [call("copy", [copied], ["sample_offset i64[1]"])], before=program["calls"][0])
     bundle.ranks[0].exchange_argument("sample_offset m1", "sample_offset m0", "all/4.F m1")
 
