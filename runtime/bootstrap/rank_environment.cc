@@ -105,8 +105,8 @@ Status check_world_size(int32_t launched, int32_t world_size) {
 
 namespace {
 
-Result<Transport> choose_local(const RankEnvironment& environment, int32_t world_size) {
-  if (environment.size == 1) return Transport::kLocal;
+Result<CommBackend> choose_local(const RankEnvironment& environment, int32_t world_size) {
+  if (environment.size == 1) return CommBackend::kLocal;
   return Status::failure("R0101", "--comm local runs all ranks in one process, but " +
                                       std::string(launcher_name(environment.launcher)) + " started " +
                                       processes(environment.size) + ". " + what_to_launch(world_size));
@@ -114,22 +114,21 @@ Result<Transport> choose_local(const RankEnvironment& environment, int32_t world
 
 }  // namespace
 
-Result<Transport> choose_gpu_transport(const RankEnvironment& environment, const std::string& requested,
-                                       int32_t world_size) {
+Result<CommBackend> choose_gpu_comm(const RankEnvironment& environment, const std::string& requested,
+                                    int32_t world_size) {
   if (requested == "mpi" || requested == "ucx")
     return Status::failure("R0106", "ranks on GPUs send their data by NCCL: use --comm nccl, or local in one process");
   if (requested == "local" || (requested.empty() && environment.size == 1))
     return choose_local(environment, world_size);
   if (environment.size > 1) PIPER_RETURN_IF_ERROR(check_world_size(environment.size, world_size));
-  return Transport::kNccl;
+  return CommBackend::kNccl;
 }
 
-Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested,
-                                   int32_t world_size) {
+Result<CommBackend> choose_comm(const RankEnvironment& environment, const std::string& requested, int32_t world_size) {
   const bool launched = environment.size != 1;  // 0: MPI will tell
   if (requested == "local" || (requested.empty() && !launched)) return choose_local(environment, world_size);
   if (environment.size != 0) PIPER_RETURN_IF_ERROR(check_world_size(environment.size, world_size));
-  if (requested == "ucx" || (requested.empty() && !environment.can_join_mpi)) return Transport::kUcx;
+  if (requested == "ucx" || (requested.empty() && !environment.can_join_mpi)) return CommBackend::kUcx;
   if (!environment.can_join_mpi) {
     std::string fix = environment.launcher == Launcher::kSlurm
                           ? "Add --mpi=pmix to srun (srun --mpi=list shows what it offers), or use --comm ucx"
@@ -137,7 +136,7 @@ Result<Transport> choose_transport(const RankEnvironment& environment, const std
     return Status::failure("R0103", std::string(launcher_name(environment.launcher)) + " started " +
                                         processes(environment.size) + " that MPI cannot join to one world. " + fix);
   }
-  return Transport::kMpi;
+  return CommBackend::kMpi;
 }
 
 }  // namespace piper::bootstrap

@@ -37,7 +37,8 @@ Result<RankEnvironment> read_rank_environment(const GetVariable& get);
 // From the process's own environment.
 std::optional<std::string> process_variable(const char* name);
 
-enum class Transport : uint8_t {
+// The way on which ranks communicate: piper-run --comm.
+enum class CommBackend : uint8_t {
   kLocal,  // all ranks in this process; the default for one process; needs nothing, uses one machine
   kMpi,    // one process a rank; the default under a launcher that MPI knows; needs MPI
   kUcx,    // one process a rank; the default under any other launcher; needs UCX
@@ -46,11 +47,10 @@ enum class Transport : uint8_t {
 
 // `requested`: "local", "mpi", "ucx" or "" for the default. R0101: the launch does not fit the world size. R0103: MPI
 // is asked for, and the launcher's processes cannot join in it. Both say what to launch instead.
-Result<Transport> choose_transport(const RankEnvironment& environment, const std::string& requested,
-                                   int32_t world_size);
+Result<CommBackend> choose_comm(const RankEnvironment& environment, const std::string& requested, int32_t world_size);
 // The same for ranks on GPUs: "local", "nccl" or "". R0106: "mpi" or "ucx".
-Result<Transport> choose_gpu_transport(const RankEnvironment& environment, const std::string& requested,
-                                       int32_t world_size);
+Result<CommBackend> choose_gpu_comm(const RankEnvironment& environment, const std::string& requested,
+                                    int32_t world_size);
 // R0101 again, once MPI knows its size.
 Status check_world_size(int32_t launched, int32_t world_size);
 

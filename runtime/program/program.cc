@@ -22,9 +22,8 @@ namespace piper::program {
 namespace {
 
 // Ranks that share this machine's cores.
-int ranks_here(bootstrap::Transport transport, int32_t world_size) {
-  const int here =
-      transport == bootstrap::Transport::kLocal ? 0 : bootstrap::ranks_of_node(bootstrap::process_variable);
+int ranks_here(bootstrap::CommBackend comm, int32_t world_size) {
+  const int here = comm == bootstrap::CommBackend::kLocal ? 0 : bootstrap::ranks_of_node(bootstrap::process_variable);
   return here > 0 ? here : world_size;
 }
 
@@ -68,14 +67,14 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   const auto opened = plan::open_bundle(flags.bundle);
   if (!opened.ok()) return refuse(opened.error());
   const int32_t world_size = opened->manifest.world_size;
-  const auto transport = on_gpus ? bootstrap::choose_gpu_transport(*environment, flags.comm, world_size)
-                                 : bootstrap::choose_transport(*environment, flags.comm, world_size);
-  if (!transport.ok()) return refuse(transport.error());
+  const auto comm = on_gpus ? bootstrap::choose_gpu_comm(*environment, flags.comm, world_size)
+                            : bootstrap::choose_comm(*environment, flags.comm, world_size);
+  if (!comm.ok()) return refuse(comm.error());
 
   exec::Session session;
   exec::CpuBackendOptions cpu;
   cpu.threads = bootstrap::threads_per_rank(flags.threads, bootstrap::process_variable("OMP_NUM_THREADS"),
-                                            bootstrap::usable_cores(), ranks_here(*transport, world_size));
+                                            bootstrap::usable_cores(), ranks_here(*comm, world_size));
   session.options.timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout_s * 1000));
   cpu.device.huge_pages = flags.huge_pages == "on";
   cpu.link_delay = session.options.link_delay = flags.link_delay;
@@ -107,11 +106,11 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   Inputs inputs;  // read by the dump until the process ends
   const SignalHandlers handlers(session.stop, session.requests);
   const RingDump dump(session);
-  if (on_gpus) return run_gpus(flags, *opened, *environment, *transport, refuse, inputs, session);
+  if (on_gpus) return run_gpus(flags, *opened, *environment, *comm, refuse, inputs, session);
   MakeRank make = [&](hal::Transport* links, int32_t) { return exec::cpu_backend(*links, cpu); };
   if (wrap) make = wrap(make, session);
-  if (*transport == bootstrap::Transport::kLocal) return run_here(flags, *opened, make, true, inputs, session);
-  return run_processes(flags, *opened, make, true, *environment, *transport, inputs, session);
+  if (*comm == bootstrap::CommBackend::kLocal) return run_here(flags, *opened, make, true, inputs, session);
+  return run_processes(flags, *opened, make, true, *environment, *comm, inputs, session);
 }
 
 }  // namespace piper::program

@@ -23,7 +23,7 @@ int run_here(const Flags& flags, const plan::OpenBundle& opened, const MakeRank&
 
 // This process is one rank of several that meet over MPI or UCX. `by_transport`: their data, too, goes that way.
 int run_processes(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
-                  const bootstrap::RankEnvironment& environment, bootstrap::Transport transport, Inputs& inputs,
+                  const bootstrap::RankEnvironment& environment, bootstrap::CommBackend comm, Inputs& inputs,
                   exec::Session& session);
 
 // This process is one rank of several; their data goes by NCCL, what hosts tell each other by the store that the
@@ -33,7 +33,7 @@ int run_nccl(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
 
 // Ranks on GPUs, in this process or one in each. `refuse` prints.
 int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap::RankEnvironment& environment,
-             bootstrap::Transport transport, const std::function<int(const Error&)>& refuse, Inputs& inputs,
+             bootstrap::CommBackend comm, const std::function<int(const Error&)>& refuse, Inputs& inputs,
              exec::Session& session);
 
 }  // namespace piper::program

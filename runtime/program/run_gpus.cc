@@ -8,7 +8,7 @@
 namespace piper::program {
 
 int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap::RankEnvironment& environment,
-             bootstrap::Transport transport, const std::function<int(const Error&)>& refuse, Inputs& inputs,
+             bootstrap::CommBackend comm, const std::function<int(const Error&)>& refuse, Inputs& inputs,
              exec::Session& session) {
   const int32_t world_size = opened.manifest.world_size;
   hal::set_gpu_environment();
@@ -16,7 +16,7 @@ int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
   if (!cuda.ok()) return refuse(cuda.error());
   if (opened.manifest.target.device != plan::DeviceKind::kCuda)
     return refuse({"R0106", "the plan was compiled for CPU ranks: compile it with piperc --device cuda", false});
-  const bool by_nccl = transport == bootstrap::Transport::kNccl, alone = environment.size == 1;
+  const bool by_nccl = comm == bootstrap::CommBackend::kNccl, alone = environment.size == 1;
   if (by_nccl && alone && cuda->devices < world_size)
     return refuse({"R0106",
                    "--comm nccl wants a GPU for each of the " + std::to_string(world_size) + " ranks, and here are " +
@@ -48,7 +48,7 @@ int run_gpus(const Flags& flags, const plan::OpenBundle& opened, const bootstrap
   };
   if (alone) return run_here(flags, opened, make, !by_nccl, inputs, session);
   if (by_mpi)
-    return run_processes(flags, opened, make, false, environment, bootstrap::Transport::kMpi, inputs, session);
+    return run_processes(flags, opened, make, false, environment, bootstrap::CommBackend::kMpi, inputs, session);
   return run_nccl(flags, opened, environment, make, inputs, session);
 }
 

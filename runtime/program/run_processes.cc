@@ -76,11 +76,11 @@ int run_in(bootstrap::ProcessWorld& world, const Flags& flags, const plan::OpenB
 }  // namespace
 
 int run_processes(const Flags& flags, const plan::OpenBundle& opened, const MakeRank& make, bool by_transport,
-                  const bootstrap::RankEnvironment& environment, bootstrap::Transport transport, Inputs& inputs,
+                  const bootstrap::RankEnvironment& environment, bootstrap::CommBackend comm, Inputs& inputs,
                   exec::Session& session) {
   const hal::WaitControl wait{&session.stop, session.options.timeout};
-  const auto world = transport == bootstrap::Transport::kUcx ? bootstrap::join_by_ucx(environment, opened.digest, wait)
-                                                             : bootstrap::join_by_mpi();
+  const auto world = comm == bootstrap::CommBackend::kUcx ? bootstrap::join_by_ucx(environment, opened.digest, wait)
+                                                          : bootstrap::join_by_mpi();
   if (world.ok()) return run_in(**world, flags, opened, make, by_transport, inputs, session);
   if (hal::is_stopped(world.status())) return signal_status(session);
   print_error(world.error());

@@ -108,39 +108,39 @@ TEST_CASE("a rank that the launch does not have is R0105, with both variables") 
 
 TEST_CASE("one process runs all ranks, a launcher's processes use MPI") {
   RankEnvironment alone;
-  CHECK(choose_transport(alone, "", 4).value() == Transport::kLocal);
+  CHECK(choose_comm(alone, "", 4).value() == CommBackend::kLocal);
   const RankEnvironment mpirun{Launcher::kOpenMpi, 0, 4, true};
-  CHECK(choose_transport(mpirun, "", 4).value() == Transport::kMpi);
+  CHECK(choose_comm(mpirun, "", 4).value() == CommBackend::kMpi);
 }
 
 TEST_CASE("a launch of another size is R0101 and says what to launch") {
   const RankEnvironment mpirun{Launcher::kOpenMpi, 0, 2, true};
-  const auto result = choose_transport(mpirun, "", 4);
+  const auto result = choose_comm(mpirun, "", 4);
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().code == "R0101");
   CHECK(result.error().message.find("plan is for 4 ranks, but 2 processes were launched") != std::string::npos);
   CHECK(result.error().message.find("mpirun -n 4") != std::string::npos);
-  CHECK(choose_transport(mpirun, "local", 4).error().code == "R0101");
+  CHECK(choose_comm(mpirun, "local", 4).error().code == "R0101");
 }
 
 TEST_CASE("ranks on GPUs are those of this process, or go by NCCL") {
   const RankEnvironment alone{}, srun{Launcher::kSlurm, 1, 4, false};
-  CHECK(choose_gpu_transport(alone, "", 4).value() == Transport::kLocal);
-  CHECK(choose_gpu_transport(alone, "nccl", 4).value() == Transport::kNccl);
-  CHECK(choose_gpu_transport(srun, "", 4).value() == Transport::kNccl);
-  CHECK(choose_gpu_transport(srun, "", 2).error().code == "R0101");
-  CHECK(choose_gpu_transport(srun, "local", 4).error().code == "R0101");
-  CHECK(choose_gpu_transport(alone, "mpi", 4).error().code == "R0106");
+  CHECK(choose_gpu_comm(alone, "", 4).value() == CommBackend::kLocal);
+  CHECK(choose_gpu_comm(alone, "nccl", 4).value() == CommBackend::kNccl);
+  CHECK(choose_gpu_comm(srun, "", 4).value() == CommBackend::kNccl);
+  CHECK(choose_gpu_comm(srun, "", 2).error().code == "R0101");
+  CHECK(choose_gpu_comm(srun, "local", 4).error().code == "R0101");
+  CHECK(choose_gpu_comm(alone, "mpi", 4).error().code == "R0106");
 }
 
 TEST_CASE("processes that MPI cannot join use UCX") {
   for (const Launcher launcher : {Launcher::kSlurm, Launcher::kTorchrun, Launcher::kPiperLaunch}) {
     const RankEnvironment without_mpi{launcher, 0, 4, false};
-    CHECK(choose_transport(without_mpi, "", 4).value() == Transport::kUcx);
-    CHECK(choose_transport(without_mpi, "", 2).error().code == "R0101");
-    CHECK(choose_gpu_transport(without_mpi, "ucx", 4).error().code == "R0106");
+    CHECK(choose_comm(without_mpi, "", 4).value() == CommBackend::kUcx);
+    CHECK(choose_comm(without_mpi, "", 2).error().code == "R0101");
+    CHECK(choose_gpu_comm(without_mpi, "ucx", 4).error().code == "R0106");
   }
-  CHECK(choose_transport({Launcher::kOpenMpi, 0, 4, true}, "ucx", 4).value() == Transport::kUcx);
+  CHECK(choose_comm({Launcher::kOpenMpi, 0, 4, true}, "ucx", 4).value() == CommBackend::kUcx);
 }
 
 TEST_CASE("a rank of piper-launch is known by its variable, whatever started piper-launch") {
@@ -157,14 +157,14 @@ TEST_CASE("a rank of piper-launch is known by its variable, whatever started pip
 
 TEST_CASE("srun without PMIx is R0103 where MPI is asked for") {
   const RankEnvironment srun{Launcher::kSlurm, 0, 4, false};
-  const auto result = choose_transport(srun, "mpi", 4);
+  const auto result = choose_comm(srun, "mpi", 4);
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().code == "R0103");
   CHECK(result.error().message.find("--mpi=pmix") != std::string::npos);
 }
 
 TEST_CASE("torchrun is R0103 where MPI is asked for, and says what runs CPU ranks") {
-  const auto result = choose_transport({Launcher::kTorchrun, 0, 4, false}, "mpi", 4);
+  const auto result = choose_comm({Launcher::kTorchrun, 0, 4, false}, "mpi", 4);
   REQUIRE_FALSE(result.ok());
   CHECK(result.error().code == "R0103");
   CHECK(result.error().message.find("torchrun started 4 processes that MPI cannot join") == 0);
