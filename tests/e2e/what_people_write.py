@@ -207,6 +207,7 @@ CASES = {
     "zeros_in_front": Case(lambda m, p, y, mask: torch.cat([torch.zeros(y.shape[0], 2), p - y], 1).pow(2).mean()),
     "a_term_of_ones": Case(lambda m, p, y, mask: error(p, y).mean() + (0.1 * torch.ones_like(mask)).sum()),
     "parameter_expanded": Case(lambda m, p, y, mask: error(p, y).sum() + m.w.expand(y.shape[0], 4).pow(2).sum(), more=with_parameter(4), spread=True),
+    "parameter_expanded_by_a_total": Case(lambda m, p, y, mask: m.w.expand(y.shape[0], 4).pow(2).sum() / y.shape[0] * mask.sum(), more=with_parameter(4), forms=(1,)),
     "parameter_repeated": Case(lambda m, p, y, mask: error(p, y).sum() + (m.w * torch.ones(y.shape[0], 4)).pow(2).sum(), more=with_parameter(4)),
     # ... and positions in the batch
     "first_half": Case(lambda m, p, y, mask: (error(p, y) * (torch.arange(p.shape[0]) < 4)).mean(), spread=True),

@@ -319,7 +319,7 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
     if (block != each && !in_rows && out.shape[axis] > 1)
       return table_.unknown("samples that are not the outermost axis of what " + call.kernel + " makes");
     if (in_rows && block != each && samples > 1) held.block = block;
-  } else if (result.over == Over::kNothing && in_rows && !call.accumulate) {
+  } else if ((result.over == Over::kNothing || result.over == Over::kSum) && in_rows && !call.accumulate) {
     const size_t repeated = take_repetitions(call, operands);
     std::fill_n(shape.begin(), repeated, 1);
     if (repeated > 0) held.period = product(shape, 0);

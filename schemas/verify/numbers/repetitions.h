@@ -1,7 +1,7 @@
 // Rule on numbers: a value that is the same along its outermost axes is one of its repetitions. Right because a kernel
 // that makes each element of the elements at its place makes equal ones of equal ones, and a table looked up at one
-// index gives one row; reading a repetition is reading the first. So what a model computes of constants and parameters
-// for every sample alike, with the batch in its shape, is one value for pieces of all sizes.
+// index gives one row; reading a repetition is reading the first. So what a model computes of constants, parameters and
+// sums over samples for every sample alike, with the batch in its shape, is one value for pieces of all sizes.
 #pragma once
 
 #include <cstddef>
