@@ -62,6 +62,26 @@ TEST_CASE("random numbers, data-dependent shapes and odd statistics have codes o
   }
 }
 
+// They are those before the step, and no gradient goes through them.
+TEST_CASE("running statistics are kept, and not computed with") {
+  const auto model = [](bool computes) {
+    ModelWriter m = with_input({"B", "3", "4", "4"});
+    for (const char* name : {"w", "b"}) m.weight(name, {3});
+    m.ints("three", {3});
+    m.number("one", 1);
+    for (const char* name : {"mean", "var"}) m.node("Expand", {"one", "three"}, {name});
+    m.node("BatchNormalization", {"x", "w", "b", "mean", "var"}, {"first", "mean.1", "var.1"},
+           {int_attribute("training_mode", 1)}, {}, "bn");
+    m.node("BatchNormalization", {"first", "w", "b", "mean.1", "var.1"}, {"second", "mean.2", "var.2"},
+           {int_attribute("training_mode", 1)}, {}, "again");
+    m.node("ReduceMean", {computes ? "var.2" : "second"}, {"y"});
+    m.output("mean.2");
+    return m;
+  };
+  CHECK(import_model(model(false)).graph.buffers().size() == 2);
+  CHECK(has(refusal(model(true)).text, "its result 2, a running statistic, is computed with"));
+}
+
 // How far a query sees is another computation.
 TEST_CASE("an attribute of Attention that is not known is refused by name") {
   ModelWriter m(23);

@@ -67,9 +67,15 @@ Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& 
 }
 
 void count_readers(const OnnxFile& file, ImportState& state) {
-  for (const OnnxNode& node : file.nodes)
+  for (const OnnxNode& node : file.nodes) {
     for (const std::string& name : node.inputs) ++state.readers[name];
-  for (const OnnxValueInfo& output : file.outputs) ++state.readers[output.name];
+    for (size_t i = 3; node.op_type == "BatchNormalization" && i < node.inputs.size(); ++i)
+      ++state.keepers[node.inputs[i]];
+  }
+  for (const OnnxValueInfo& output : file.outputs) {
+    ++state.readers[output.name];
+    ++state.keepers[output.name];
+  }
 }
 
 }  // namespace

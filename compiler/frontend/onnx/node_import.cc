@@ -119,6 +119,12 @@ bool NodeImport::is_read(size_t i) const {
   return found != state_.readers.end() && found->second > 0;
 }
 
+bool NodeImport::is_computed_with(size_t i) const {
+  if (!is_read(i)) return false;
+  const auto kept = state_.keepers.find(node_.outputs[i]);
+  return kept == state_.keepers.end() || state_.readers.at(node_.outputs[i]) > kept->second;
+}
+
 // ---- values
 
 std::optional<std::vector<int64_t>> NodeImport::known_ints(ValueId v) const {

@@ -48,6 +48,7 @@ struct ImportState {
   const std::map<std::string, ir::EmbeddingAttrs>* embeddings = nullptr;  // BoundModel::embeddings
   std::map<std::string, int64_t> dropouts;                                // module path -> dropouts seen
   std::map<std::string, int64_t> readers;  // value name -> nodes and graph outputs that read it
+  std::map<std::string, int64_t> keepers;  // ... of these, graph outputs, and batch norms whose running statistic it is
   // Known values that are made of the batch's extent: what they are in the step's batch, where that differs. The known
   // value itself is that of a piece: shapes are made of it.
   std::unordered_map<uint32_t, ConstantTensor> of_step;
@@ -82,6 +83,8 @@ class NodeImport {
   const std::vector<ValueId>& sequence(size_t i);
   // Whether anything reads the node's result i.
   bool is_read(size_t i) const;
+  // Whether a node computes with it, and not only keeps it as a running statistic.
+  bool is_computed_with(size_t i) const;
 
   // --- values
   const ir::TensorType& type(ValueId v) const { return graph().type(v); }

@@ -149,6 +149,8 @@ void import_batch_normalization(NodeImport& n) {
         "tools/piper_export.py, which keeps the call's text",
         "P0322");
   const ir::BatchNormAttrs attrs{1 - n.float_attr("momentum", 0.9), n.float_attr("epsilon", 1e-5)};
+  for (const size_t i : {1, 2})
+    if (n.is_computed_with(i)) n.refuse("its result " + std::to_string(i) + ", a running statistic, is computed with");
   const ValueId mean = running_statistic(n, 3), variance = running_statistic(n, 4);
   if (!n.ok()) return;
   n.result(OpKind::kBatchNorm, {x, scale, shift, mean, variance}, attrs);
