@@ -6,7 +6,7 @@
 A row is model/strategy/tokens; --only names rows by a pattern. Prints for each seconds of the export, seconds, processor seconds and most memory of
 piperc, bytes of the bundle, seconds of piper-plan verify, what is proved, and the elements of the largest value of a plan that has the tokens
 twice in its shape (a mask, or scores; not told where a width of the model is the number of tokens); with --with the same of another build beside
-it. What ends otherwise is told by its first line, and the next row is tried.
+it. Of what ends otherwise the first line is printed, and the next row is tried.
 --reuse takes what an earlier call has exported into DIR. --layers cuts models down, for trying a row out.
 """
 import argparse

@@ -109,12 +109,12 @@ class MaskWalk {
     return form_of_elements(op.kind, op.attrs, operands, known_.graph.type(op.operands[0]).dtype, type.dtype);
   }
 
-  // Of parts behind each other. Vectors end where their part does, so parts that read them have no form.
+  // Of parts one after another. Vectors end where their part does, so parts that read them have no form.
   Form form_of_parts(const ir::Op& cat, const Places& at) {
     const auto dim = static_cast<size_t>(std::get<ir::DimAttrs>(cat.attrs).dim);
     std::vector<int64_t> extents;
     for (const ValueId part : cat.operands) extents.push_back(shape(part)[dim]);
-    return behind_each_other(extents, at[dim], [&](size_t i, const Form& place) -> Form {
+    return one_after_another(extents, at[dim], [&](size_t i, const Form& place) -> Form {
       Places of_part = at;
       of_part[dim] = place;
       const Form part = form_of_value(cat.operands[i], of_part);

@@ -110,7 +110,7 @@ Form apart(size_t dim, const std::vector<Form>& parts, const std::vector<Constan
   for (const ConstantTensor& operand : operands) extents.push_back(operand.type.shape[dim]);
   std::vector<Form> at = axes_of(to);
   const Form along = at[dim];
-  return behind_each_other(extents, along, [&](size_t i, const Form& place) {
+  return one_after_another(extents, along, [&](size_t i, const Form& place) {
     at[dim] = place;
     return form::substituted(parts[i], at);
   });
@@ -222,7 +222,7 @@ Form form_of(OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTens
   return form_of_elements(kind, attrs, x, operands[0].type.dtype, to);
 }
 
-Form behind_each_other(const std::vector<int64_t>& extents, const Form& place,
+Form one_after_another(const std::vector<int64_t>& extents, const Form& place,
                        const std::function<Form(size_t part, const Form& place)>& form_of_part) {
   Form whole;
   int64_t end = 0;

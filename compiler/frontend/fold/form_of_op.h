@@ -18,11 +18,11 @@ Form form_of(const ConstantTensor& tensor);
 Form form_of(ir::OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands,
              const ir::TensorType& result);
 
-// Operators whose result's elements are elements of their operand.
-// Of parts behind each other along an axis, each with so many places, at `place` of it: form_of_part(i, place) is that
+// Of parts one after another along an axis, each with so many places, at `place` of it: form_of_part(i, place) is that
 // of part i. Null where a part has none.
-Form behind_each_other(const std::vector<int64_t>& extents, const Form& place,
+Form one_after_another(const std::vector<int64_t>& extents, const Form& place,
                        const std::function<Form(size_t part, const Form& place)>& form_of_part);
+// Operators whose result's elements are elements of their operand.
 bool is_view_or_copy(ir::OpKind kind);
 // The place in the operand of a view that each place of its result is: `at` has a form for each axis of the result,
 // what is returned one for each of the operand. nullopt where a reshape does more than to add and drop axes of

@@ -183,11 +183,11 @@ class SinkRecogniser {
     };
     const ValueId column = b.add1(OpKind::kMul, {copy.moved(a.sink), b.scalar(1 / a.scale, dtype)});
     const int64_t width = of_k[3];
-    const Shape beside{of_k[0], of_k[1], of_k[2], 1}, behind{of_k[0], of_k[1], 1, width + 1};
+    const Shape beside{of_k[0], of_k[1], of_k[2], 1}, added{of_k[0], of_k[1], 1, width + 1};
     const ValueId one = b.reshape(b.scalar(1, dtype), {1, 1, 1, 1}),
                   key = joined(zeros({1, 1, 1, width}, false), one, 3);
-    const ValueId keys = joined(joined(k, zeros(beside, true), 3), repeated(key, behind, true), 2);
-    const ValueId values = joined(joined(v, zeros(beside, true), 3), zeros(behind, true), 2);
+    const ValueId keys = joined(joined(k, zeros(beside, true), 3), repeated(key, added, true), 2);
+    const ValueId values = joined(joined(v, zeros(beside, true), 3), zeros(added, true), 2);
     std::vector<ValueId> operands{joined(q, column, 3), keys, values};
     if (a.mask.valid()) {
       const ValueId mask = copy.moved(a.mask);

@@ -64,7 +64,7 @@ def bytes_of(shape: str) -> int:
 
 
 def give_workspace(bundle: Bundle, size: int):
-    """A workspace of at least `size` bytes behind the arena of every rank, for every run; runs that have workspaces of their own share it."""
+    """A workspace of at least `size` bytes after the arena of every rank, for every run; runs that have workspaces of their own share it."""
     for rank, share in zip(bundle.ranks, bundle.manifest["ranks"]):
         if rank.spelt_out:
             for workspace in rank["buffers"]:
