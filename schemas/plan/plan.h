@@ -285,8 +285,9 @@ struct RankPlan {
 // ------------------------------------------------------------------ manifest
 // What the plan was made for. A plan for cuda runs on CPU ranks, too.
 enum class DeviceKind : uint8_t { kCpu, kCuda };
-// Buffers begin at multiples of so many bytes: a cache line, which an AVX-512 register fills; what cudaMalloc keeps to.
-constexpr int64_t buffer_alignment(DeviceKind device) { return device == DeviceKind::kCpu ? 64 : 256; }
+// Buffers begin at multiples of so many bytes: a cache line of the device. An AVX-512 register fills one of a CPU's; one
+// of a GPU's is of four sectors, in which no two buffers meet then.
+constexpr int64_t buffer_alignment(DeviceKind device) { return device == DeviceKind::kCpu ? 64 : 128; }
 // How sums over ranks are added: in the order of the positions, the same bits everywhere, or as the device's library
 // likes to.
 enum class Summing : uint8_t { kPosition, kLibrary };
