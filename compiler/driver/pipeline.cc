@@ -22,6 +22,7 @@
 #include "compiler/passes/leave_exchanges.h"
 #include "compiler/passes/normalise_losses.h"
 #include "compiler/passes/order_nodes.h"
+#include "compiler/passes/part_sinks.h"
 #include "compiler/passes/partition_experts.h"
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/split_backward.h"
@@ -111,6 +112,9 @@ constexpr Pass kPipeline[] = {
     // ---------------------------------------------------------------- the backward, and programs
     {"add_backward", "differentiate", "final chunks", "the backward of every variant, op by op",
      "everything that changes the forward is done", &on_module<&passes::add_backward>},
+    {"part_sinks", "differentiate", "a backward", "no operator of attention has a sink: its result is scaled for it",
+     "derivatives are of attention with the sink; before recompute, which repeats what backwards read",
+     &on_module<&passes::part_sinks>},
     {"leave_exchanges", "differentiate", "a backward", "chunks that are an all_to_all hold nothing else",
      "autodiff puts sums of gradients into the chunk of their value, which may be an exchange",
      &on_module<&passes::leave_exchanges>},

@@ -48,7 +48,8 @@ std::vector<int64_t> root_strides(const ir::Graph& graph, ir::ValueId id) {
   const std::vector<int64_t>& shape = value.type.shape;
   if (value.kind == ir::ValueKind::kOpResult && shape.size() == 4) {
     const OpKind kind = graph.op(value.producer).kind;
-    const bool heads_inside = (kind == OpKind::kSdpa && value.result_index == 0) || kind == OpKind::kSdpaBackward;
+    const bool heads_inside = ((kind == OpKind::kSdpa || kind == OpKind::kAttentionSink) && value.result_index == 0) ||
+                              kind == OpKind::kSdpaBackward;
     if (heads_inside) {
       const int64_t heads = shape[1], rows = shape[2], width = shape[3];
       return {rows * heads * width, width, heads * width, 1};

@@ -52,7 +52,7 @@ size_t most_results(OpKind kind) {
     if (kind == none) return 0;
   for (OpKind two : {OpKind::kMaxDim, OpKind::kTopk, OpKind::kLayerNormBackwardWeight, OpKind::kRmsNorm,
                      OpKind::kGroupNormBackwardWeight, OpKind::kBatchNormBackwardWeight, OpKind::kMaxPool2d,
-                     OpKind::kSdpa, OpKind::kCrossEntropySum})
+                     OpKind::kSdpa, OpKind::kAttentionSink, OpKind::kCrossEntropySum})
     if (kind == two) return 2;
   for (OpKind three : {OpKind::kLayerNorm, OpKind::kGroupNorm, OpKind::kBatchNorm, OpKind::kSdpaBackward})
     if (kind == three) return 3;

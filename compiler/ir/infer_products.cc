@@ -162,7 +162,7 @@ Result<Types> attention(const Call& c) {
   bool backward = c.kind == OpKind::kSdpaBackward;
   size_t q_at = backward ? 1 : 0;
   size_t mask_at = backward ? 6 : 3;
-  PIPER_RETURN_IF_ERROR(c.require(mask_at, 1));
+  PIPER_RETURN_IF_ERROR(c.require(mask_at, backward ? 1 : 2));
   const TensorType &q = c.x(q_at), &k = c.x(q_at + 1), &v = c.x(q_at + 2);
   PIPER_RETURN_IF_ERROR(c.want_float(q_at));
   if (k.dtype != q.dtype || v.dtype != q.dtype) return c.fail("q, k and v have different dtypes");
@@ -189,6 +189,9 @@ Result<Types> attention(const Call& c) {
     if (broadcast_shape(mask->shape, scores) != scores)
       return c.fail("the mask cannot be broadcast to [batch, heads, S, T]");
   }
+  if (const TensorType* sink = backward ? nullptr : c.optional(mask_at + 1))
+    if (*sink != TensorType{q.dtype, {q.shape[0], heads, q.shape[2], 1}})
+      return c.fail("the sink must be of q's dtype and have the axes [batch, heads, sequence, 1]");
   TensorType y = q;
   TensorType lse{DType::kF32, {q.shape[0], heads, q.shape[2]}};
   if (!backward) return Types{y, lse};
@@ -196,6 +199,22 @@ Result<Types> attention(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.want(4, y));
   PIPER_RETURN_IF_ERROR(c.want(5, lse));
   return Types{q, k, v};
+}
+
+Result<Types> attention_sink(const Call& c) {
+  const bool backward = c.kind == OpKind::kAttentionSinkBackward;
+  const size_t lse_at = backward ? 2 : 1;
+  PIPER_RETURN_IF_ERROR(c.require(lse_at + 2));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  const TensorType &y = c.x(0), lse{DType::kF32, {y.shape.begin(), y.shape.end() - (y.shape.empty() ? 0 : 1)}};
+  if (y.shape.size() != 4) return c.fail("attention's result wants four axes [batch, heads, sequence, width]");
+  TensorType sink = y;
+  sink.shape.back() = 1;
+  PIPER_RETURN_IF_ERROR(c.want(lse_at, lse));
+  PIPER_RETURN_IF_ERROR(c.want(lse_at + 1, sink));
+  if (!backward) return Types{y, lse};
+  PIPER_RETURN_IF_ERROR(c.want(1, y));
+  return Types{sink};
 }
 
 }  // namespace piper::ir::infer

@@ -232,7 +232,7 @@ class Tracker {
         return f.axis + 1 == static_cast<int64_t>(shape(y).size()) ? mixed() : f;
       }
       case AxisRule::kAttention: {
-        BatchFactor f = same(op, {0, 1, 2});
+        BatchFactor f = op.operands.size() > 4 ? same(op, {0, 1, 2, 4}) : same(op, {0, 1, 2});
         if (!has_axis(f) || f.axis != 0) return mixed();
         if (is_same(op, 3)) return f;
         BatchFactor mask = factor(op, 3);

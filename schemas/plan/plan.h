@@ -285,8 +285,8 @@ struct RankPlan {
 // ------------------------------------------------------------------ manifest
 // What the plan was made for. A plan for cuda runs on CPU ranks, too.
 enum class DeviceKind : uint8_t { kCpu, kCuda };
-// Buffers begin at multiples of so many bytes: a cache line of the device. An AVX-512 register fills one of a CPU's; one
-// of a GPU's is of four sectors, in which no two buffers meet then.
+// Buffers begin at multiples of so many bytes: a cache line of the device. An AVX-512 register fills one of a CPU's;
+// a GPU's has four sectors, of which a warp reads all at once.
 constexpr int64_t buffer_alignment(DeviceKind device) { return device == DeviceKind::kCpu ? 64 : 128; }
 // How sums over ranks are added: in the order of the positions, the same bits everywhere, or as the device's library
 // likes to.

@@ -313,6 +313,26 @@ class MaskedByData(Masked):
         return error(self.b(mixed.squeeze(1)), y).mean()
 
 
+class WithSinks(Masked):
+    """Two heads that share keys, with a score of each head that has no value, as GPT-OSS writes it out."""
+
+    def __init__(self, case, mask):
+        super().__init__(case, mask)
+        self.a, self.b, self.sinks = nn.Linear(4, 16), nn.Linear(8, 3), nn.Parameter(torch.tensor([0.5, -1.0]))
+
+    def forward(self, x, y):
+        batch, tokens = x.shape[:2]
+        q, k, v = torch.tanh(self.a(x)).mul(3).split((8, 4, 4), -1)
+        q = q.view(batch, tokens, 2, 4).transpose(1, 2)
+        k, v = (part[:, None, None].expand(batch, 1, 2, tokens, 4).reshape(batch, 2, tokens, 4) for part in (k, v))
+        scores, mask = q @ k.transpose(2, 3) * 0.5, self.mask(batch, tokens)
+        if mask is not None:
+            scores = scores + (torch.where(mask, 0.0, -torch.inf) if mask.dtype == torch.bool else mask)
+        with_sinks = torch.cat([scores, self.sinks.reshape(1, -1, 1, 1).expand(batch, -1, tokens, -1)], -1)
+        shares = (with_sinks - with_sinks.max(-1, keepdim=True).values).softmax(-1)
+        return error(self.b((shares[..., :-1] @ v).transpose(1, 2).reshape(batch, tokens, 8)), y).mean()
+
+
 class OfTable(nn.Module):
     """Reads a table of floats of more than a megabyte, which `table(batch, places, width)` makes of constants."""
 
@@ -375,6 +395,18 @@ MASKS = {
     "first_samples_causal": of_places(lambda b, q, k: (k <= q) | (b > 2)),
     "linear_bias": of_places(lambda b, q, k: (k - q).float() / 8),
 }
+
+
+# With what their plans say of it, or None where nothing.
+MASKS_WITH_SINKS = {
+    "none": (lambda batch, tokens: None, '!"attends"'),
+    "causal": (MASKS["causal"], '"is_causal":true'),
+    "window": (MASKS["window"], '"attends":"-q + k + 6 >= 0 & q - k >= 0"'),
+    # The first query attends to its sink alone.
+    "before": (of_places(lambda b, q, k: k < q), '"attends":"q - k - 1 >= 0"'),
+    "linear_bias": (MASKS["linear_bias"], '!"attends"'),
+}
+
 
 def of_starts(ids, kept, q, k):
     """Documents counted where they start."""

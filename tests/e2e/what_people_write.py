@@ -390,6 +390,9 @@ CASES["scale_grad_by_freq"] = Case(None, model=people_models.ByFrequency, refuse
 for name, mask in people_models.MASKS.items():
     CASES[f"mask_{name}"] = Case(None, model=functools.partial(people_models.Masked, mask=mask), kinds=("pt2", "onnx"), forms=(1, 2, 8),
                                  data=lambda n: {"x": torch.randn(n, people_models.LONG, 4), "y": torch.randn(n, people_models.LONG, 3)})
+for name, (mask, plan) in people_models.MASKS_WITH_SINKS.items():
+    CASES[f"sinks_{name}"] = Case(None, model=functools.partial(people_models.WithSinks, mask=mask), kinds=("pt2", "onnx"), forms=(1, 2, 8), plan=plan,
+                                  data=lambda n: {"x": torch.randn(n, people_models.LONG, 4), "y": torch.randn(n, people_models.LONG, 3)})
 for name, table in people_models.TABLES.items():
     CASES[f"table_{name}"] = Case(None, model=functools.partial(people_models.OfTable, table=table), kinds=("pt2", "onnx"),
                                   forms=(1, 2, 8, family("gpipe"), family("zero_bubble")),

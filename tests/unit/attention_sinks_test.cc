@@ -58,18 +58,21 @@ const ir::Op* fused(const ir::Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("a sink is one more key of the fused operator, which its mask leaves open") {
+TEST_CASE("a sink is an operand of the fused operator, whose mask is as it was") {
   const ir::Graph graph = attention(-1);
   const ir::Op* const op = fused(graph);
   REQUIRE(op != nullptr);
   const auto& attrs = std::get<ir::SdpaAttrs>(op->attrs);
   CHECK(attrs.scale == 0.25);
-  CHECK(attrs.attends == "k - 300 >= 0 | -k + 299 >= 0 & q - k >= 0");
-  CHECK(graph.type(op->operands[0]).shape == ir::Shape{kBatch, kHeads, kPlaces, kWidth + 1});
-  CHECK(graph.type(op->operands[1]).shape == ir::Shape{kBatch, 2, kPlaces + 1, kWidth + 1});
+  CHECK(attrs.is_causal);
+  REQUIRE(op->operands.size() == 5);
+  CHECK(!op->operands[3].valid());
+  CHECK(graph.type(op->operands[0]).shape == ir::Shape{kBatch, kHeads, kPlaces, kWidth});
+  CHECK(graph.type(op->operands[1]).shape == ir::Shape{kBatch, 2, kPlaces, kWidth});
+  CHECK(graph.type(op->operands[4]).shape == ir::Shape{kBatch, kHeads, kPlaces, 1});
   CHECK(graph.type(graph.outputs[0].value).shape == ir::Shape{kBatch, kHeads, kPlaces, kWidth});
   for (size_t i = 0; i < graph.num_values(); ++i)
-    CHECK(graph.type(ir::ValueId(i)).elements() <= kBatch * kHeads * (kPlaces + 1) * (kWidth + 1));
+    CHECK(graph.type(ir::ValueId(i)).elements() <= kBatch * kHeads * kPlaces * kWidth);
 }
 
 TEST_CASE("what subtracts something else than the largest score of each query stays as it is") {

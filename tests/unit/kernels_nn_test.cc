@@ -383,6 +383,56 @@ TEST_CASE_METHOD(Fixture, "attention by a predicate equals attention by the mask
   check_attention({1, 1, 1, 520, 3, 4}, of_query >= of_key, false, "r0[q] - r0[k] >= 0", numbers);
 }
 
+TEST_CASE_METHOD(Fixture, "attention with sinks equals a softmax that has one score more") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const at::Tensor q = normal({2, 4, 5, 8}), k = normal({2, 4, 6, 8}), v = normal(k.sizes()),
+                   sink = normal({2, 4, 5, 1}), g = normal(q.sizes());
+  // The first query attends to nothing but its sink.
+  const at::Tensor mask = at::where(at::arange(5).view({5, 1}) == 0, -infinity, at::zeros({5, 6}));
+  const auto whole = [&](const Tensors& t) {
+    const at::Tensor scores = at::cat({at::matmul(q.to(t[0]), k.to(t[0]).transpose(2, 3)) + mask.to(t[0]), t[0]}, 3);
+    return at::matmul(at::softmax(scores, 3).slice(3, 0, 6), v.to(t[0]));
+  };
+  const at::Tensor scores = at::matmul(q, k.transpose(2, 3)) + mask, lse = at::logsumexp(scores, {3});
+  const at::Tensor x = at::matmul(at::_safe_softmax(scores, -1), v), with_sink = at::logaddexp(lse, sink.squeeze(3)),
+                   y = whole({sink});
+  for (const bool empty_is_above : {false, true}) {
+    const at::Tensor given = empty_is_above ? at::where(lse == -infinity, infinity, lse).to(at::kFloat) : lse;
+    check({"attention_sink",
+           {},
+           {x, given, sink},
+           [&](const Tensors& t) {
+             const at::Tensor share = at::sigmoid(t[1].to(t[0]) - t[2].squeeze(3));
+             return Tensors{t[0] * share.unsqueeze(3), at::logaddexp(t[1].to(t[0]), t[2].squeeze(3))};
+           },
+           {false, true, false},
+           {false, true}});
+    const Tensors out{at::empty(y.sizes()), at::empty(lse.sizes())};
+    REQUIRE(run_kernel("attention_sink", out, {x, given, sink}).ok());
+    CHECK(close(out[0], y, 2e-5));
+    const at::Tensor attends = at::isfinite(lse);
+    CHECK(close(out[1].masked_select(attends), with_sink.masked_select(attends), 2e-5));
+  }
+  check({"attention_sink_backward",
+         {},
+         {g, y, with_sink, sink},
+         [&](const Tensors& t) {
+           return Tensors{-at::exp(t[3] - t[2].to(t[0]).unsqueeze(3)) * (t[0] * t[1]).sum(3, true)};
+         },
+         {false, false, true, false}});
+  // The formula is the derivative, where results and statistics are not rounded.
+  check({"attention_sink_backward",
+         {},
+         {g, y, with_sink, sink},
+         [&](const Tensors& t) { return gradients(whole, {t[3]}, {0}, t[0]); },
+         {false, false, true, false},
+         {},
+         true,
+         false,
+         2e-5,
+         0});
+}
+
 TEST_CASE_METHOD(Fixture, "attention gives a sample the same bits in every batch and on any number of threads") {
   const std::vector<Attr> attrs{{"is_causal", true}, {"scale", 0.25}};
   const at::Tensor q = normal({3, 4, 50, 16}), k = normal({3, 2, 50, 16}), v = normal(k.sizes()), g = normal(q.sizes());

@@ -5,6 +5,8 @@
 
 namespace piper::autodiff::rules {
 
+// The gradients of queries, keys and values come from y and lse as they are: where a sink takes part in both, from
+// those with the sink.
 std::vector<ValueId> scaled_dot_product_attention(const RuleContext& ctx) {
   std::vector<ValueId> operands = {grad(ctx)};
   for (size_t i = 0; i < 3; ++i) operands.push_back(ctx.op.operands[i]);
@@ -15,6 +17,9 @@ std::vector<ValueId> scaled_dot_product_attention(const RuleContext& ctx) {
   std::vector<ValueId> result(ctx.op.operands.size());
   for (size_t i = 0; i < 3 && i < backward.size(); ++i)
     if (ctx.needs[i]) result[i] = backward[i];
+  if (result.size() > 4 && ctx.needs[4])
+    result[4] = ctx.b.add1(OpKind::kAttentionSinkBackward,
+                           {grad(ctx), ctx.op.results[0], ctx.op.results[1], ctx.op.operands[4]});
   return result;
 }
 

@@ -245,7 +245,7 @@ class Folder {
   std::vector<ValueId> read_operands(const ir::Op& op) {
     std::vector<ValueId> operands = op.operands;
     if (const ReplacedMask* mask = replaced_mask(op)) {
-      operands.resize(3);
+      operands.erase(operands.begin() + 3);
       for (const MaskVector& vector : mask->vectors) operands.push_back(vector.value);
     }
     if (op.kind == OpKind::kCat)
@@ -289,8 +289,12 @@ class Folder {
     for (ValueId operand : read_operands(op)) operands.push_back(operand.valid() ? moved(operand, &op) : operand);
     ir::Attrs attrs = op.attrs;
     if (ReplacedMask* mask = replaced_mask(op)) {
+      const bool has_sink = op.operands.size() > 4;
+      const ValueId sink = has_sink ? operands[3] : ValueId();
       operands.resize(3);
-      if (!mask->vectors.empty()) operands.push_back(operand_of(*mask, op, from_.type(op.operands[0]).shape[0]));
+      if (has_sink || !mask->vectors.empty())
+        operands.push_back(operand_of(*mask, op, from_.type(op.operands[0]).shape[0]));
+      if (has_sink) operands.push_back(sink);
       auto& replaced = std::get<ir::SdpaAttrs>(attrs);
       replaced.is_causal = mask->causal;
       replaced.attends = mask->attends;

@@ -9,7 +9,6 @@
 #include "compiler/frontend/fold.h"
 #include "compiler/ir/copy_graph.h"
 #include "compiler/ir/shapes.h"
-#include "schemas/base/check.h"
 
 namespace piper::frontend {
 namespace {
@@ -44,7 +43,7 @@ class SinkRecogniser {
     for (size_t i = 0; i < from_.num_ops(); ++i) {
       const auto attention = found.find(static_cast<uint32_t>(i));
       if (attention == found.end()) copy.copy_op(OpId(i));
-      else put(attention->second, OpId(i), to, copy);
+      else put(attention->second, OpId(i), copy);
     }
     copy.finish();
     return to;
@@ -150,6 +149,7 @@ class SinkRecogniser {
 
   bool fits(const Attention& a) const {
     const DType dtype = from_.type(a.q).dtype;
+    if (dtype == DType::kF64) return false;  // the kernels keep the statistics of queries in f32
     for (const ValueId v : {a.q, a.k, a.v, a.sink})
       if (from_.type(v).dtype != dtype || shape(v).size() != 4) return false;
     const Shape &q = shape(a.q), &k = shape(a.k);
@@ -164,43 +164,13 @@ class SinkRecogniser {
     return broadcasts;
   }
 
-  void put(const Attention& a, OpId id, ir::Graph& to, ir::CopyGraph& copy) const {
-    const Op& old = from_.op(id);
-    ir::GraphBuilder b(to, copy.moved_scope(old.scope),
-                       to.provenance().derived("recognise_attention_sinks", {old.prov}));
-    const ValueId q = copy.moved(a.q), k = copy.moved(a.k), v = copy.moved(a.v);
-    const Shape of_q = b.type(q).shape, of_k = b.type(k).shape;
-    const DType dtype = b.type(q).dtype;
-    // What has no samples is small, and repeated for them.
-    const auto repeated = [&](ValueId x, Shape shape, bool for_samples) {
-      return b.add1(OpKind::kExpand, {x}, ir::ExpandAttrs{std::move(shape), for_samples ? 0 : -1});
-    };
-    const auto zeros = [&](Shape shape, bool for_samples) {
-      return repeated(b.scalar(0, dtype), std::move(shape), for_samples);
-    };
-    const auto joined = [&](ValueId x, ValueId y, int64_t dim) {
-      return b.add1(OpKind::kCat, {x, y}, ir::DimAttrs{dim});
-    };
-    const ValueId column = b.add1(OpKind::kMul, {copy.moved(a.sink), b.scalar(1 / a.scale, dtype)});
-    const int64_t width = of_k[3];
-    const Shape beside{of_k[0], of_k[1], of_k[2], 1}, added{of_k[0], of_k[1], 1, width + 1};
-    const ValueId one = b.reshape(b.scalar(1, dtype), {1, 1, 1, 1}),
-                  key = joined(zeros({1, 1, 1, width}, false), one, 3);
-    const ValueId keys = joined(joined(k, zeros(beside, true), 3), repeated(key, added, true), 2);
-    const ValueId values = joined(joined(v, zeros(beside, true), 3), zeros(added, true), 2);
-    std::vector<ValueId> operands{joined(q, column, 3), keys, values};
-    if (a.mask.valid()) {
-      const ValueId mask = copy.moved(a.mask);
-      Shape open = b.type(mask).shape;
-      open[3] = 1;
-      const bool has_samples = open[0] > 1;
-      operands.push_back(joined(mask, zeros(std::move(open), has_samples), 3));
-    }
+  void put(const Attention& a, OpId id, ir::CopyGraph& copy) const {
+    const Shape& q = shape(a.q);
     ir::SdpaAttrs attrs;
     attrs.scale = a.scale;
-    const ValueId y = b.add1(OpKind::kSdpa, std::move(operands), attrs);
-    PIPER_CHECK(b.status().ok(), "attention with sinks: ", b.status().error().message);
-    copy.append_like(id, OpKind::kSlice, ir::SliceAttrs{3, 0, of_q[3], 1}, {y});
+    copy.append_like(id, OpKind::kSdpa, attrs,
+                     {copy.moved(a.q), copy.moved(a.k), copy.moved(a.v), copy.moved(a.mask), copy.moved(a.sink)},
+                     {ir::TensorType{DType::kF32, {q[0], q[1], q[2]}}});
   }
 
   const ir::Graph& from_;
