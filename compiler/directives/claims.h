@@ -12,8 +12,6 @@
 
 namespace piper::directives {
 
-inline constexpr const char* kMessageStream = "pp";  // where a place names no other
-
 struct Claim {
   std::vector<int32_t> ranks;     // empty: unclaimed
   diag::Span span;                // of the device list

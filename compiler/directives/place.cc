@@ -33,7 +33,7 @@ const strategy::DirectiveSpec& place_spec() {
 Status resolve_place(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
   PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
   PIPER_ASSIGN(const auto devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
-  const std::string stream = strategy::arg_or(directive, "stream", std::string(kMessageStream));
+  const auto stream = strategy::arg_or_default<std::string>(directive, "stream");
   PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
   for (ir::ChunkId region : selection.chunks)
     for (int32_t m : selection.microbatches) {

@@ -73,24 +73,21 @@ const strategy::DirectiveSpec& replicate_spec() {
 
 namespace {
 
-constexpr const char* kReduceStream = "dp_reduce";
-constexpr double kBucketSize = 25;  // mebibytes
-
 int64_t in_bytes(double mebibytes) { return static_cast<int64_t>(std::min(mebibytes * 1024 * 1024, 0x1p62)); }
 
 // What the directive asks for. Its streams are named and its origin is noted though it may turn out to be wrong: then
 // the draft is not taken over.
 ir::Replication read_replication(const strategy::Directive& directive, Resolution& draft,
                                  const diag::Diagnostics& diags) {
-  const auto stream = [&](const char* name, const char* otherwise) {
-    return draft.distribution.intern_stream(strategy::arg_or(directive, name, std::string(otherwise)));
+  const auto stream = [&](const char* name) {
+    return draft.distribution.intern_stream(strategy::arg_or_default<std::string>(directive, name));
   };
-  const auto flag = [&](const char* name) { return strategy::arg_or(directive, name, false); };
-  const std::string residency = strategy::arg_or(directive, "residency", std::string("use"));
+  const auto flag = [&](const char* name) { return strategy::arg_or_default<bool>(directive, name); };
+  const auto residency = strategy::arg_or_default<std::string>(directive, "residency");
   ir::Replication r;
-  r.bucket_bytes = in_bytes(strategy::arg_or(directive, "bucket_size", kBucketSize));
-  r.stream = stream("reduce_stream", kReduceStream);
-  r.gather_stream = stream("gather_stream", "dp_gather");
+  r.bucket_bytes = in_bytes(strategy::arg_or_default<double>(directive, "bucket_size"));
+  r.stream = stream("reduce_stream");
+  r.gather_stream = stream("gather_stream");
   r.sharded = flag("shard_params")      ? ir::Sharded::kParameters
               : flag("shard_grads")     ? ir::Sharded::kGradients
               : flag("shard_optimizer") ? ir::Sharded::kOptimizer
@@ -98,7 +95,7 @@ ir::Replication read_replication(const strategy::Directive& directive, Resolutio
   r.residency = residency == "step"         ? ir::Residency::kStep
                 : residency == "microbatch" ? ir::Residency::kMicrobatch
                                             : ir::Residency::kUse;
-  r.prefetch = static_cast<int32_t>(strategy::arg_or(directive, "prefetch", int64_t{r.prefetch}));
+  r.prefetch = static_cast<int32_t>(strategy::arg_or_default<int64_t>(directive, "prefetch"));
   r.prov = draft.provenance.directive({"replicate", diags.place(directive.span)});
   return r;
 }
@@ -183,8 +180,9 @@ void replicate_unasked(Resolution& draft) {
   for (size_t c = 0; c < draft.regions.size(); ++c) {
     ir::ChunkProperties& row = draft.distribution.chunks[c];
     if (row.replication.prov.valid() || draft.distribution.groups_of(ir::ChunkId(c)).size() < 2) continue;
-    row.replication.bucket_bytes = in_bytes(kBucketSize);
-    row.replication.stream = draft.distribution.intern_stream(kReduceStream);
+    row.replication.bucket_bytes = in_bytes(strategy::default_of<double>(replicate_spec(), "bucket_size"));
+    row.replication.stream =
+        draft.distribution.intern_stream(strategy::default_of<std::string>(replicate_spec(), "reduce_stream"));
     row.replication.prov = row.placed_by;
   }
 }

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "compiler/directives/place.h"
 #include "compiler/directives/replicate.h"
 #include "compiler/directives/shard.h"
 #include "compiler/strategy/directive_args.h"
@@ -137,7 +138,8 @@ void write_placement(Resolution& draft, bool any, const diag::Diagnostics& diags
       row.devices[m] = claim.span;
     }
     const Claim& first = draft.claims.at(region, 0);
-    row.message_stream = distribution.intern_stream(first.stream.empty() ? std::string(kMessageStream) : first.stream);
+    row.message_stream = distribution.intern_stream(
+        first.stream.empty() ? strategy::default_of<std::string>(place_spec(), "stream") : first.stream);
     row.placed_by = any ? draft.provenance.directive({"place", diags.place(first.claimed_by)})
                         : draft.provenance.unknown("no place: everything on device 0");
   }

@@ -118,7 +118,7 @@ Status resolve_shard(const strategy::Directive& directive, Resolution& draft, di
     draft.claims.sharded[region.index] = all;
   }
   draft.distribution.expert_groups.push_back(std::move(shard));
-  draft.expert_streams.push_back(strategy::arg_or(directive, "stream", std::string("ep")));
+  draft.expert_streams.push_back(strategy::arg_or_default<std::string>(directive, "stream"));
   draft.note_cut(directive);
   return Status();
 }

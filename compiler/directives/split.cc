@@ -27,10 +27,10 @@ const strategy::DirectiveSpec& split_spec() {
 }
 
 Status resolve_split(const strategy::Directive& directive, ir::Step& step, diag::Diagnostics& diags) {
-  const strategy::Filter filter = strategy::arg_or(directive, "filter", strategy::Filter());
-  const std::string dim_name = strategy::arg_or(directive, "dim_name", std::string("MB"));
+  const auto* filter = strategy::find_arg<strategy::Filter>(directive, "filter");
+  const bool of_a_part = filter != nullptr && (!filter->terms.empty() || filter->pass);
   PIPER_ASSIGN(const auto num_microbatches, strategy::required_arg<int64_t>(directive, "num_microbatches"));
-  if (step.split || !filter.terms.empty() || filter.pass || dim_name != "MB") {
+  if (step.split || of_a_part || strategy::arg_or_default<std::string>(directive, "dim_name") != "MB") {
     auto error = diags.error("P0224", directive.span);
     error << (step.split ? "a second `split`" : "a `split` of a part of the model");
     error.help("write one {op: split, num_microbatches: N}, without a filter, with dim_name MB");

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <system_error>
+
 #include "compiler/strategy/filter.h"
 #include "compiler/strategy/value.h"
 
@@ -40,6 +43,20 @@ std::string print_arg(const ArgValue& value) {
   return std::visit(Printer{}, value);
 }
 
+std::string_view default_text(const DirectiveSpec& spec, std::string_view name) {
+  const std::string_view text = spec.args[arg_index(spec, name)].default_text;
+  PIPER_CHECK(!text.empty(), "'", name, "' of '", spec.name, "' has no default");
+  return text;
+}
+template <class T>
+T default_number(const DirectiveSpec& spec, std::string_view name) {
+  const std::string_view text = default_text(spec, name);
+  T number{};
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  PIPER_CHECK(read.ec == std::errc() && read.ptr == text.data() + text.size(), "the default of '", name, "': ", text);
+  return number;
+}
+
 }  // namespace
 
 size_t arg_index(const DirectiveSpec& spec, std::string_view name) {
@@ -47,6 +64,23 @@ size_t arg_index(const DirectiveSpec& spec, std::string_view name) {
   while (index < spec.args.size() && spec.args[index].name != name) ++index;
   PIPER_CHECK(index < spec.args.size(), "directive '", spec.name, "' has no argument '", name, "'");
   return index;
+}
+
+template <>
+std::string default_of(const DirectiveSpec& spec, std::string_view name) {
+  return std::string(default_text(spec, name));
+}
+template <>
+bool default_of(const DirectiveSpec& spec, std::string_view name) {
+  return default_text(spec, name) == "true";
+}
+template <>
+int64_t default_of(const DirectiveSpec& spec, std::string_view name) {
+  return default_number<int64_t>(spec, name);
+}
+template <>
+double default_of(const DirectiveSpec& spec, std::string_view name) {
+  return default_number<double>(spec, name);
 }
 
 Span arg_span(const Directive& directive, std::string_view name) {

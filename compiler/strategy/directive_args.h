@@ -19,10 +19,13 @@ template <class T>
 const T* find_arg(const Directive& directive, std::string_view name) {
   return std::get_if<T>(&directive.args[arg_index(*directive.spec, name)]);
 }
+// The default of an argument that has one, from its text. T: std::string, bool, int64_t or double.
 template <class T>
-T arg_or(const Directive& directive, std::string_view name, T otherwise) {
+T default_of(const DirectiveSpec& spec, std::string_view name);
+template <class T>
+T arg_or_default(const Directive& directive, std::string_view name) {
   const T* value = find_arg<T>(directive, name);
-  return value == nullptr ? otherwise : *value;
+  return value == nullptr ? default_of<T>(*directive.spec, name) : *value;
 }
 // P0206 as a failure where a required argument is missing (a directive not made by the loader).
 template <class T>

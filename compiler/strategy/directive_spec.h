@@ -25,7 +25,7 @@ struct ArgSpec {
   std::string_view name;
   ArgKind kind;
   bool required = false;
-  std::string_view default_text;  // as shown in the reference; "" = none
+  std::string_view default_text;  // as a strategy would say it; "" = none. Read by default_of (directive_args.h)
   std::string_view doc;
   std::vector<std::string_view> choices;
   int64_t least = 1;  // kCount

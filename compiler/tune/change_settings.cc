@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "compiler/directives/replicate.h"
 #include "compiler/strategy/directive_args.h"
 #include "compiler/tune/pass_table.h"
 #include "compiler/tune/proposals.h"
@@ -11,8 +12,6 @@
 namespace piper::tune {
 namespace {
 
-// Of the replicate in compiler/directives/replicate.cc.
-constexpr double kDefaultBucket = 25;
 constexpr int kMostAhead = 8;
 
 std::optional<double> number_of(const std::string& text) {
@@ -36,16 +35,17 @@ Result<std::string> with_keys(const std::string& text, const std::vector<size_t>
   return edited;
 }
 
-// The key in all of them, each from its own value on; `change` says nothing where there is no other value.
+// A key of several `replicate`s, each from its own value on; `change` says nothing where there is no other value.
 template <class Change>
-std::optional<Proposal> changed(const std::string& text, const std::vector<size_t>& directives, std::string_view key,
-                                double otherwise, const Change& change) {
+std::optional<Proposal> changed(const std::string& text, const std::vector<size_t>& replicates, std::string_view key,
+                                const Change& change) {
   std::vector<std::string> values;
   std::string what;
-  for (const size_t directive : directives) {
+  for (const size_t directive : replicates) {
     const auto written = key_of(text, directive, key);
     if (!written.ok()) return std::nullopt;
-    const auto old = written->empty() ? std::optional<double>(otherwise) : number_of(*written);
+    const auto old = written->empty() ? std::optional(strategy::default_of<double>(directives::replicate_spec(), key))
+                                      : number_of(*written);
     const auto now = old ? change(*old) : std::nullopt;
     if (!now) return std::nullopt;
     values.push_back(fmt::format("{}", *now));
@@ -53,7 +53,7 @@ std::optional<Proposal> changed(const std::string& text, const std::vector<size_
     if (what.find(one) == std::string::npos) what += (what.empty() ? "" : ", ") + one;
   }
   if (values.empty()) return std::nullopt;
-  return Proposal{what, [=](const std::string& comment) { return with_keys(text, directives, key, values, comment); }};
+  return Proposal{what, [=](const std::string& comment) { return with_keys(text, replicates, key, values, comment); }};
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::vector<Proposal> buckets(const Trial& trial) {
   std::vector<Proposal> proposals;
   // A bucket that is larger than all gradients is one whatever its size is: small steps would end there.
   for (const double factor : {0.25, 0.0625, 1.0 / 64, 1.0 / 256, 1.0 / 1024, 4.0, 16.0}) {
-    auto proposal = changed(trial.text, replicates, "bucket_size", kDefaultBucket,
+    auto proposal = changed(trial.text, replicates, "bucket_size",
                             [&](double old) { return old > 0 ? std::optional<double>(old * factor) : std::nullopt; });
     if (proposal) proposals.push_back(std::move(*proposal));
   }
@@ -77,7 +77,7 @@ std::vector<Proposal> prefetches(const Trial& trial) {
       sharded.push_back(directive);
   std::vector<Proposal> proposals;
   for (const int by : {1, -1}) {
-    auto proposal = changed(trial.text, sharded, "prefetch", 1, [&](double old) {
+    auto proposal = changed(trial.text, sharded, "prefetch", [&](double old) {
       const double now = old + by;
       return now >= 0 && now <= kMostAhead ? std::optional<double>(now) : std::nullopt;
     });

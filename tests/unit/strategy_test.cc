@@ -158,9 +158,9 @@ TEST_CASE("a bare list of the prototype is read: device, quoted integers, sparse
   CHECK(s.bare_list);
   CHECK(find_arg<Devices>(s.directives[0], "devices")->ranks == std::vector<int32_t>{0, 2});
   CHECK(find_arg<Devices>(s.directives[1], "devices")->ranks == std::vector<int32_t>{1, 3});
-  CHECK(arg_or(s.directives[1], "stream", std::string()) == "pp_stream");
-  CHECK(arg_or(s.directives[2], "num_microbatches", int64_t{0}) == 2);
-  CHECK(arg_or(s.directives[3], "bucket_size", 0.0) == 1000);
+  CHECK(*find_arg<std::string>(s.directives[1], "stream") == "pp_stream");
+  CHECK(*find_arg<int64_t>(s.directives[2], "num_microbatches") == 2);
+  CHECK(*find_arg<double>(s.directives[3], "bucket_size") == 1000);
   CHECK(s.model.batch == 8);
   CHECK(s.optimizer->values.lr == 0.1);
   CHECK(diags.render_text(true).find("4 -> 0, 5 -> 1, 6 -> 2, 9 -> 3") != std::string::npos);
@@ -215,7 +215,7 @@ TEST_CASE("--set changes, adds and reaches into lists; a wrong one points into t
   CHECK(s.annotations[1].stages == 8);
   CHECK(s.run.steps == 3);
   CHECK(s.run.data.empty());
-  CHECK(arg_or(s.directives[3], "num_microbatches", int64_t{0}) == 4);
+  CHECK(*find_arg<int64_t>(s.directives[3], "num_microbatches") == 4);
   CHECK(s.sha256() != load(kEveryKey).sha256());
   CHECK(errors(kEveryKey, {"model.batch"}).find("--set:1:1: error[P0103]") != std::string::npos);
   CHECK(errors(kEveryKey, {"model.batch=x"}).find("--set:1:13: error[P0202]") != std::string::npos);
@@ -267,6 +267,34 @@ TEST_CASE("every directive's example is a right directive, and help shows every 
 }
 
 // PIPER_UPDATE_GENERATED=1 writes the files instead of comparing them.
+template <class T>
+void check_default(const Directive& said, std::string_view name) {
+  const T* value = find_arg<T>(said, name);
+  REQUIRE(value != nullptr);
+  CHECK(*value == default_of<T>(*said.spec, name));
+}
+
+TEST_CASE("a directive that says a default is as one that leaves it out") {
+  for (const DirectiveSpec* spec : directives::all_specs())
+    for (const ArgSpec& arg : spec->args) {
+      const std::string example(spec->example);
+      const bool is_said = example.find(std::string(arg.name) + ":") != std::string::npos;
+      if (arg.default_text.empty() || is_said) continue;
+      INFO(spec->name << " " << arg.name);
+      const std::string said = example.substr(0, example.rfind('}')) + ", " + std::string(arg.name) + ": " +
+                               std::string(arg.default_text) + "}";
+      const Directive directive = load("[" + said + "]").directives.at(0);
+      switch (arg.kind) {
+        case ArgKind::kName:
+        case ArgKind::kChoice: check_default<std::string>(directive, arg.name); break;
+        case ArgKind::kFlag: check_default<bool>(directive, arg.name); break;
+        case ArgKind::kCount: check_default<int64_t>(directive, arg.name); break;
+        case ArgKind::kMebibytes: check_default<double>(directive, arg.name); break;
+        default: CHECK(arg.kind == ArgKind::kFilter);  // of all chunks, as none
+      }
+    }
+}
+
 TEST_CASE("schema and reference page are those of the specs") {
   const std::pair<std::string, std::string> files[] = {
       {"/schemas/strategy.schema.json", json_schema(directives::all_specs())},
