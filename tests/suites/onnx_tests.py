@@ -120,7 +120,7 @@ class ByEvaluator:
             self.evaluator = ReferenceEvaluator(model)
             self.start = {n: v.astype(numpy.float64) for n, v in form.trained.items()}
             begin = time.process_time()
-            first = self.loss(self.start, 0)
+            first, between = self.loss(self.start, 0), self.results()
         except Exception as error:
             self.unfit = f"onnx: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:120]}"
             return
@@ -128,6 +128,14 @@ class ByEvaluator:
             self.unfit = "onnx: its evaluator takes more than a second"
         elif not math.isfinite(first) or abs(first) > 1e4:
             self.unfit = "numbers that grow without bound"
+        elif any(numpy.isnan(v).any() for v in between.values() if isinstance(v, numpy.ndarray) and v.dtype.kind == "f"):
+            self.unfit = "a NaN that the loss does not take: by the chain rule gradients take it, in PyTorch, too"
+
+    def results(self):
+        """Of every operator, by name."""
+        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return self.evaluator.run(None, {X: self.data[:BATCH], **self.start}, intermediate=True)
 
     def loss(self, weights, step):
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
