@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "schemas/base/check.h"
@@ -358,13 +359,25 @@ bool depends_on(const Form& x, size_t which) {
          std::any_of(x->terms.begin(), x->terms.end(), [&](const Term& term) { return does(term.form); });
 }
 
-double value_at(const Form& x, const std::vector<int64_t>& place) {
-  const auto operand = [&](size_t i) { return value_at(x->operands[i], place); };
+namespace {
+
+// sum + factor * x. In int64 the result is; what it is added up from need not be.
+double plus_times(double sum, int64_t factor, double x) { return sum + static_cast<double>(factor) * x; }
+int64_t plus_times(int64_t sum, int64_t factor, int64_t x) {
+  return static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(factor) * static_cast<uint64_t>(x));
+}
+
+double floor_of(double dividend, int64_t divisor) { return std::floor(dividend / static_cast<double>(divisor)); }
+
+// T: double, or int64_t where no part is a real number.
+template <class T>
+T number_at(const Form& x, const std::vector<int64_t>& place) {
+  const auto operand = [&](size_t i) { return number_at<T>(x->operands[i], place); };
   switch (x->kind) {
-    case Kind::kAxis: return static_cast<double>(place.at(static_cast<size_t>(x->number)));
+    case Kind::kAxis: return static_cast<T>(place.at(static_cast<size_t>(x->number)));
     case Kind::kSum: {
-      auto value = static_cast<double>(x->number);
-      for (const Term& term : x->terms) value += static_cast<double>(term.factor) * value_at(term.form, place);
+      auto value = static_cast<T>(x->number);
+      for (const Term& term : x->terms) value = plus_times(value, term.factor, number_at<T>(term.form, place));
       return value;
     }
     case Kind::kNotNegative: return operand(0) >= 0 ? 1 : 0;
@@ -372,45 +385,23 @@ double value_at(const Form& x, const std::vector<int64_t>& place) {
     case Kind::kNot: return 1 - operand(0);
     case Kind::kAll:
       return std::all_of(x->operands.begin(), x->operands.end(),
-                         [&](const Form& part) { return value_at(part, place) != 0; })
+                         [&](const Form& part) { return number_at<T>(part, place) != 0; })
                  ? 1
                  : 0;
     case Kind::kSelect: return operand(0) != 0 ? operand(1) : operand(2);
-    case Kind::kReal: return x->real;
-    case Kind::kQuotient: return std::floor(operand(0) / static_cast<double>(x->number));
+    case Kind::kQuotient: return floor_of(operand(0), x->number);
+    case Kind::kReal:
+      if constexpr (std::is_same_v<T, double>) return x->real;
+      PIPER_CHECK(false, "a form that is no integer of its places");
+      break;
     case Kind::kRead: PIPER_CHECK(false, "a form that reads has no value of its own");
   }
   return 0;
 }
 
-int64_t integer_at(const Form& x, const std::vector<int64_t>& place) {
-  const auto operand = [&](size_t i) { return integer_at(x->operands[i], place); };
-  switch (x->kind) {
-    case Kind::kAxis: return place.at(static_cast<size_t>(x->number));
-    case Kind::kSum: {
-      // The sum is in int64; what it is added up from need not be.
-      auto value = static_cast<uint64_t>(x->number);
-      for (const Term& term : x->terms)
-        value += static_cast<uint64_t>(term.factor) * static_cast<uint64_t>(integer_at(term.form, place));
-      return static_cast<int64_t>(value);
-    }
-    case Kind::kNotNegative: return operand(0) >= 0 ? 1 : 0;
-    case Kind::kIsZero: return operand(0) == 0 ? 1 : 0;
-    case Kind::kNot: return 1 - operand(0);
-    case Kind::kAll:
-      return std::all_of(x->operands.begin(), x->operands.end(),
-                         [&](const Form& part) { return integer_at(part, place) != 0; })
-                 ? 1
-                 : 0;
-    case Kind::kSelect: return operand(0) != 0 ? operand(1) : operand(2);
-    case Kind::kQuotient: {
-      const int64_t dividend = operand(0), floor = dividend / x->number;
-      return floor - (dividend % x->number < 0 ? 1 : 0);
-    }
-    case Kind::kReal:
-    case Kind::kRead: PIPER_CHECK(false, "a form that is no integer of its places");
-  }
-  return 0;
-}
+}  // namespace
+
+double value_at(const Form& x, const std::vector<int64_t>& place) { return number_at<double>(x, place); }
+int64_t integer_at(const Form& x, const std::vector<int64_t>& place) { return number_at<int64_t>(x, place); }
 
 }  // namespace piper::form
