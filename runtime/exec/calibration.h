@@ -11,22 +11,31 @@
 
 #include "runtime/exec/checks/call_by_call.h"
 #include "runtime/exec/session/session.h"
+#include "runtime/exec/session/step_hook.h"
+#include "runtime/hal/control_channel.h"
 
 namespace piper::exec {
 
-class Calibration : public PieceObserver {
+class Calibration : public StepHook, public PieceObserver {
  public:
-  // Of a loaded rank, which outlives it. Errors of CallByCall::make.
-  static Result<std::unique_ptr<Calibration>> make(const LoadedRank& rank);
-  const CallByCall& calls() const { return *calls_; }
+  // Of a loaded rank; all outlive it. Errors of CallByCall::make.
+  static Result<std::unique_ptr<Calibration>> make(const Session& session, const LoadedRank& rank,
+                                                   hal::ControlChannel& control, const hal::WaitControl& wait);
   // Steps before the kFirstStep-th one are not counted, as in a profile.
-  void begin_step(int64_t step);
+  std::optional<ByCall> by_call(int64_t step) override;
   void took(const StepPiece& piece, int64_t ns) override;
   Status behind(const StepPiece&) override { return {}; }
+  Status finish() override;  // collective; R0601
+
+ private:
+  Calibration(const Session& session, hal::ControlChannel& control, const hal::WaitControl& wait)
+      : session_(session), control_(control), wait_(wait) {}
   // {"call":KEY,"us":MEDIAN,"count":N}, one a line, sorted by key (plan::call_key). "" where no step was counted.
   std::string lines() const;
 
- private:
+  const Session& session_;
+  hal::ControlChannel& control_;
+  hal::WaitControl wait_;
   std::unique_ptr<CallByCall> calls_;
   std::map<const plan::KernelCall*, std::string> keys_;
   std::map<std::string, std::vector<int64_t>> times_ns_;  // by key

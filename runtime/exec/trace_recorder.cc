@@ -34,10 +34,12 @@ Status append(std::FILE* file, const std::string& bytes, const std::string& path
 
 }  // namespace
 
-TraceRecorder::TraceRecorder(const Session& session, const plan::RankPlan& plan, hal::ControlChannel& control)
+TraceRecorder::TraceRecorder(const Session& session, const plan::RankPlan& plan, hal::ControlChannel& control,
+                             const hal::WaitControl& wait)
     : session_(session),
       plan_(plan),
       control_(control),
+      wait_(wait),
       steps_(*session.bundle, plan, names_of(*session.bundle, plan), session.options.trace.first,
              session.options.trace.last) {}
 
@@ -45,14 +47,15 @@ bool TraceRecorder::reports() const { return plan_.rank == session_.bundle->mani
 
 Result<std::unique_ptr<TraceRecorder>> TraceRecorder::make(const Session& session, const plan::RankPlan& plan,
                                                            hal::ControlChannel& control, const hal::WaitControl& wait) {
-  std::unique_ptr<TraceRecorder> recorder(new TraceRecorder(session, plan, control));
+  std::unique_ptr<TraceRecorder> recorder(new TraceRecorder(session, plan, control, wait));
   const std::string& path = session.options.trace.file;
   if (recorder->reports() && File(std::fopen(path.c_str(), "ab")) == nullptr) return cannot_write(path);
   PIPER_ASSIGN(recorder->zero_, meeting(control, wait));
   return recorder;
 }
 
-Status TraceRecorder::write(const hal::WaitControl& wait) const {
+Status TraceRecorder::finish() {
+  const hal::WaitControl wait = hal::patient(wait_);
   const std::string mine = steps_.write(zero_);
   const int32_t writer = session_.bundle->manifest.reporting_rank;
   if (!reports()) {

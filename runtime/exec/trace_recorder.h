@@ -6,26 +6,30 @@
 #include <string>
 
 #include "runtime/exec/session/session.h"
+#include "runtime/exec/session/step_hook.h"
 #include "runtime/trace/step_trace.h"
 
 namespace piper::exec {
 
-class TraceRecorder {
+class TraceRecorder : public StepHook {
  public:
   // Collective. `plan` and `control` outlive it. R0601 where the reporting rank cannot write the file.
   static Result<std::unique_ptr<TraceRecorder>> make(const Session& session, const plan::RankPlan& plan,
                                                      hal::ControlChannel& control, const hal::WaitControl& wait);
   trace::StepTrace& steps() { return steps_; }
+  void host(live::EventKind kind, int64_t step) override { steps_.host(kind, step); }
   // Collective: the reporting rank writes one rank after the other. R0601.
-  Status write(const hal::WaitControl& wait) const;
+  Status finish() override;
 
  private:
-  TraceRecorder(const Session& session, const plan::RankPlan& plan, hal::ControlChannel& control);
+  TraceRecorder(const Session& session, const plan::RankPlan& plan, hal::ControlChannel& control,
+                const hal::WaitControl& wait);
   bool reports() const;
 
   const Session& session_;
   const plan::RankPlan& plan_;
   hal::ControlChannel& control_;
+  hal::WaitControl wait_;
   trace::StepTrace steps_;
   trace::StepTrace::Clock::time_point zero_;
 };

@@ -63,7 +63,7 @@ class Replicas {
       threads.emplace_back([&, r] {
         auto transport = world_.transport(static_cast<int32_t>(r));
         hal::TransportChannel control(*transport);
-        auto check = ReplicaCheck::make(*ranks_[r], control, {nullptr, std::chrono::seconds(60)});
+        auto check = ReplicaCheck::make(*ranks_[r], control, {nullptr, std::chrono::seconds(60)}, 1);
         for (const int64_t step : steps) {
           auto found = check.ok() ? (*check)->run(step) : Result<std::string>(check.take_status());
           told[r] = found.ok() ? *found : "failed: " + found.error().message;

@@ -34,7 +34,12 @@ Status DigestRecorder::behind(const StepPiece& piece) {
   return {};
 }
 
-Status DigestRecorder::end_step(int64_t step) {
+std::optional<StepHook::ByCall> DigestRecorder::by_call(int64_t step) {
+  return due(step) ? std::optional(ByCall{*calls_, *this}) : std::nullopt;
+}
+
+Status DigestRecorder::after(int64_t step) {
+  if (!due(step)) return {};
   const std::string mine(reinterpret_cast<const char*>(found_.data()), found_.size() * sizeof(Found));
   found_.clear();
   const hal::WaitControl wait{&session_.stop, session_.options.timeout};

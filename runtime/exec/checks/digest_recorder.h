@@ -10,21 +10,20 @@
 
 #include "runtime/exec/checks/call_by_call.h"
 #include "runtime/exec/session/session.h"
+#include "runtime/exec/session/step_hook.h"
 #include "runtime/trace/step_log.h"
 #include "schemas/digest/step_values.h"
 
 namespace piper::exec {
 
-class DigestRecorder : public PieceObserver {
+class DigestRecorder : public StepHook, public PieceObserver {
  public:
   // Of a loaded rank; all outlive it. R0601 where rank 0 cannot write the file; errors of StepValues::read().
   static Result<std::unique_ptr<DigestRecorder>> make(Session& session, const LoadedRank& rank,
                                                       hal::ControlChannel& control);
-  bool due(int64_t step) const;
-  const CallByCall& calls() const { return *calls_; }
+  std::optional<ByCall> by_call(int64_t step) override;
   Status behind(const StepPiece& piece) override;
-  // Behind a step that was due. Collective. R0601.
-  Status end_step(int64_t step);
+  Status after(int64_t step) override;  // collective; R0601
 
  private:
   struct Found {  // as it travels
@@ -34,6 +33,7 @@ class DigestRecorder : public PieceObserver {
   static_assert(std::is_trivially_copyable_v<Found>);
   DigestRecorder(Session& session, const LoadedRank& rank, hal::ControlChannel& control)
       : session_(session), rank_(rank), control_(control) {}
+  bool due(int64_t step) const;
   Status write_step(int64_t step, const std::vector<std::string>& all);
 
   Session& session_;

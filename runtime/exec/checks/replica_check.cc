@@ -62,10 +62,16 @@ std::vector<std::string> lines_of(const std::string& text) {
 }  // namespace
 
 Result<std::unique_ptr<ReplicaCheck>> ReplicaCheck::make(const LoadedRank& rank, hal::ControlChannel& control,
-                                                         const hal::WaitControl& wait) {
-  std::unique_ptr<ReplicaCheck> check(new ReplicaCheck(rank, control, wait));
+                                                         const hal::WaitControl& wait, int64_t every) {
+  std::unique_ptr<ReplicaCheck> check(new ReplicaCheck(rank, control, wait, every));
   PIPER_RETURN_IF_ERROR(check->agree());
   return check;
+}
+
+Status ReplicaCheck::after(int64_t step) {
+  if (step % every_ != 0) return {};
+  PIPER_ASSIGN(const std::string difference, run(step));
+  return difference.empty() ? Status() : Status::failure("R0811", difference);
 }
 
 Status ReplicaCheck::agree() {

@@ -9,15 +9,18 @@
 #include <vector>
 
 #include "runtime/exec/load_rank.h"
+#include "runtime/exec/session/step_hook.h"
 #include "runtime/hal/control_channel.h"
 
 namespace piper::exec {
 
-class ReplicaCheck {
+class ReplicaCheck : public StepHook {
  public:
-  // Collective. All outlive it.
+  // Collective. All outlive it. `every`: steps from one check to the next.
   static Result<std::unique_ptr<ReplicaCheck>> make(const LoadedRank& rank, hal::ControlChannel& control,
-                                                    const hal::WaitControl& wait);
+                                                    const hal::WaitControl& wait, int64_t every);
+  // R0811 on every rank where a check is due and finds a difference.
+  Status after(int64_t step) override;
   // Behind a step; nothing may be under way on the device. Collective. What differs, the same on every rank, "" where
   // nothing does. Errors of the channel and the device.
   Result<std::string> run(int64_t step);
@@ -37,8 +40,8 @@ class ReplicaCheck {
     std::vector<std::string> names;  // in the order of digests
     std::vector<const Kept*> mine;   // by name; empty where this rank is none of them
   };
-  ReplicaCheck(const LoadedRank& rank, hal::ControlChannel& control, const hal::WaitControl& wait)
-      : rank_(rank), control_(control), wait_(wait) {}
+  ReplicaCheck(const LoadedRank& rank, hal::ControlChannel& control, const hal::WaitControl& wait, int64_t every)
+      : rank_(rank), control_(control), wait_(wait), every_(every) {}
   Status agree();
   Result<uint64_t> digest(const Kept& kept);
   Result<std::vector<std::vector<uint64_t>>> exchange(const std::vector<uint64_t>& mine);
@@ -47,6 +50,7 @@ class ReplicaCheck {
   const LoadedRank& rank_;
   hal::ControlChannel& control_;
   hal::WaitControl wait_;
+  int64_t every_;
   std::vector<Kept> kept_;
   std::vector<Shared> shared_;  // of the whole run, in one order on every rank
   std::vector<std::byte> block_;

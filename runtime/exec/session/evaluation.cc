@@ -37,20 +37,23 @@ double MeanLoss::value() const {
   return loss;
 }
 
-Evaluation::Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& control, StepInputs inputs,
-                       const trace::RingWriter* ring)
+Evaluation::Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& control, const plan::RankPlan& training,
+                       RunReports& reports, StepInputs inputs, const trace::RingWriter* ring)
     : session_(session),
       rank_(rank),
       control_(control),
+      training_(training),
+      reports_(reports),
       wait_{&session.stop, session.options.timeout},
       inputs_(std::move(inputs)),
       executor_(*rank.evaluation, session.stop, session.options.timeout, ring, "evaluation behind step") {}
 
 Result<std::unique_ptr<Evaluation>> Evaluation::make(Session& session, LoadedRank& rank, hal::ControlChannel& control,
+                                                     const plan::RankPlan& training, RunReports& reports,
                                                      const trace::RingWriter* ring) {
   const LoadedRank& program = *rank.evaluation;
   PIPER_ASSIGN(StepInputs inputs, StepInputs::bind(program, *session.evaluation.data, session.options.seed));
-  std::unique_ptr<Evaluation> made(new Evaluation(session, rank, control, std::move(inputs), ring));
+  std::unique_ptr<Evaluation> made(new Evaluation(session, rank, control, training, reports, std::move(inputs), ring));
   if (program.plan->rank != program.bundle->manifest.reporting_rank) return made;
   for (const plan::Mean& mean : program.plan->means) {
     Downloads& downloads = made->means_.emplace_back();
@@ -63,6 +66,14 @@ Result<std::unique_ptr<Evaluation>> Evaluation::make(Session& session, LoadedRan
 bool Evaluation::due(int64_t step) const {
   const int64_t every = session_.evaluation.every;
   return step == session_.options.steps || (every > 0 && step % every == 0);
+}
+
+Status Evaluation::after(int64_t step) {
+  if (!due(step)) return {};
+  reports_.entered(live::EventKind::kEvaluate, live::RankState::kEvaluating, step);
+  PIPER_ASSIGN(const std::optional<double> loss, run(step));
+  if (loss) reports_.evaluated(step, *loss);
+  return keep_best(loss);
 }
 
 Result<std::optional<double>> Evaluation::run(int64_t step) {
@@ -89,7 +100,7 @@ Status Evaluation::add_batch(MeanLoss& loss) {
 }
 
 // A loss that is not a number is never the best.
-Status Evaluation::keep_best(std::optional<double> loss, const plan::RankPlan& training) {
+Status Evaluation::keep_best(std::optional<double> loss) {
   const std::string& path = session_.evaluation.save_best;
   if (path.empty()) return {};
   const bool better = loss && *loss < best_;
@@ -97,7 +108,7 @@ Status Evaluation::keep_best(std::optional<double> loss, const plan::RankPlan& t
   PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(better ? "better" : "", wait_));
   if (all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank)).empty()) return {};
   const plan::Manifest& manifest = session_.bundle->manifest;
-  return checkpoint::save_tensors({path, session_.weights}, manifest, weight_pieces(manifest, training, rank_.buffers),
+  return checkpoint::save_tensors({path, session_.weights}, manifest, weight_pieces(manifest, training_, rank_.buffers),
                                   rank_.device(), control_, hal::patient(wait_));
 }
 

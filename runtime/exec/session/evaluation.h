@@ -11,6 +11,7 @@
 
 #include "runtime/exec/executor.h"
 #include "runtime/exec/session/session.h"
+#include "runtime/exec/session/step_hook.h"
 #include "runtime/exec/step_inputs.h"
 
 namespace piper::exec {
@@ -31,33 +32,37 @@ class MeanLoss {
   std::vector<Term> terms_;
 };
 
-class Evaluation {
+class Evaluation : public StepHook {
  public:
-  // Of a rank that was loaded with its evaluation, and a session with data for it; both outlive this, and so does
-  // `ring`. R0404.
+  // Of a rank that was loaded with its evaluation, and a session with data for it; all outlive this. R0404.
   static Result<std::unique_ptr<Evaluation>> make(Session& session, LoadedRank& rank, hal::ControlChannel& control,
+                                                  const plan::RankPlan& training, RunReports& reports,
                                                   const trace::RingWriter* ring);
 
-  // Behind a step, or the last one.
-  bool due(int64_t step) const;
-  // Collective. The loss on the reporting rank, nothing elsewhere.
-  Result<std::optional<double>> run(int64_t step);
-  // Writes the weights to --save-best where the loss is the smallest so far. Collective; `loss` is the reporting
-  // rank's.
-  Status keep_best(std::optional<double> loss, const plan::RankPlan& training);
+  // Where one is due. Collective.
+  Status after(int64_t step) override;
+  Status without_steps(int64_t last) override { return after(last); }
 
  private:
   // Numbers of one mean on their way to the host; no count where batches are counted.
   struct Downloads {
     std::unique_ptr<hal::Download> sum, count;
   };
-  Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& control, StepInputs inputs,
-             const trace::RingWriter* ring);
+  Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& control, const plan::RankPlan& training,
+             RunReports& reports, StepInputs inputs, const trace::RingWriter* ring);
+  // After a step, or the last one.
+  bool due(int64_t step) const;
+  // The loss on the reporting rank, nothing elsewhere.
+  Result<std::optional<double>> run(int64_t step);
+  // Writes the weights to --save-best where the loss is the smallest so far; `loss` is the reporting rank's.
+  Status keep_best(std::optional<double> loss);
   Status add_batch(MeanLoss& loss);
 
   Session& session_;
   LoadedRank& rank_;  // of the training
   hal::ControlChannel& control_;
+  const plan::RankPlan& training_;
+  RunReports& reports_;
   hal::WaitControl wait_;
   StepInputs inputs_;
   Executor executor_;

@@ -1,13 +1,17 @@
 #include "runtime/exec/session/rank_run.h"
 
-#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "runtime/bootstrap/agreement.h"
+#include "runtime/exec/calibration.h"
+#include "runtime/exec/checks/digest_recorder.h"
+#include "runtime/exec/checks/replica_check.h"
 #include "runtime/exec/graph_cuts.h"
-#include "runtime/exec/instruction_text.h"
-#include "runtime/exec/meeting.h"
 #include "runtime/exec/session/agreed_options.h"
+#include "runtime/exec/session/evaluation.h"
+#include "runtime/exec/session/profile_recorder.h"
+#include "runtime/exec/trace_recorder.h"
 
 namespace piper::exec {
 
@@ -71,25 +75,30 @@ Status RankRun::open_reports() {
 }
 
 Status RankRun::watch(Executor& executor) {
+  const SessionOptions& options = session_.options;
+  const auto add = [&](auto made) { hooks_.push_back(std::move(made)); };
+  if (!options.digests.file.empty()) {
+    PIPER_ASSIGN(auto digests, DigestRecorder::make(session_, *rank_, control_));
+    add(std::move(digests));
+  }
   if (rank_->evaluation != nullptr) {
-    PIPER_ASSIGN(evaluation_, Evaluation::make(session_, *rank_, control_, ring_));
+    PIPER_ASSIGN(auto evaluation, Evaluation::make(session_, *rank_, control_, plan_, *this, ring_));
+    add(std::move(evaluation));
   }
-  if (!session_.options.profile.empty()) {
-    profile_ = std::make_unique<trace::Profile>(plan_.instructions.size());
-    executor.set_profile(profile_.get());
+  if (options.check_replicas > 0) {
+    PIPER_ASSIGN(auto replicas, ReplicaCheck::make(*rank_, control_, wait_, options.check_replicas));
+    add(std::move(replicas));
   }
-  if (!session_.options.trace.file.empty()) {
-    PIPER_ASSIGN(trace_, TraceRecorder::make(session_, plan_, control_, wait_));
-    executor.set_trace(&trace_->steps());
+  if (!options.profile.empty())
+    add(std::make_unique<ProfileRecorder>(session_, plan_, control_, hal::patient(wait_), executor));
+  if (!options.trace.file.empty()) {
+    PIPER_ASSIGN(auto trace, TraceRecorder::make(session_, plan_, control_, wait_));
+    executor.set_trace(&trace->steps());
+    add(std::move(trace));
   }
-  if (!session_.options.calibrate.empty()) {
-    PIPER_ASSIGN(calibration_, Calibration::make(*rank_));
-  }
-  if (session_.options.check_replicas > 0) {
-    PIPER_ASSIGN(replicas_, ReplicaCheck::make(*rank_, control_, wait_));
-  }
-  if (!session_.options.digests.file.empty()) {
-    PIPER_ASSIGN(digests_, DigestRecorder::make(session_, *rank_, control_));
+  if (!options.calibrate.empty()) {
+    PIPER_ASSIGN(auto calibration, Calibration::make(session_, *rank_, control_, wait_));
+    add(std::move(calibration));
   }
   return {};
 }
@@ -108,7 +117,7 @@ Status RankRun::end(Executor& executor, bool stopped) {
                                                    weight_pieces(session_.bundle->manifest, plan_, rank_->buffers),
                                                    rank_->device(), control_, hal::patient(wait_)));
   PIPER_RETURN_IF_ERROR(finish(executor));
-  digests_.reset();
+  hooks_.clear();
   if (!stopped) status_.enter(live::RankState::kDone);
   rank_->close();
   ring_->host(live::EventKind::kEnded, session_.options.steps);
@@ -156,21 +165,24 @@ Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
   StopAction action = StopAction::kGoOn;
   for (int64_t step = first_step_; step <= last && action < StopAction::kStop; ++step) {
     PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
-    PIPER_RETURN_IF_ERROR(evaluate(step));
-    PIPER_RETURN_IF_ERROR(compare_replicas(step));
+    PIPER_RETURN_IF_ERROR(after(step));
     if (!verdict_.ok()) return false;
     PIPER_ASSIGN(action, step < last ? agreed_behind(step) : StopAction::kGoOn);
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
   }
-  if (first_step_ > last) PIPER_RETURN_IF_ERROR(evaluate(last));
+  for (const auto& hook : hooks_)
+    if (first_step_ > last) PIPER_RETURN_IF_ERROR(hook->without_steps(last));
   PIPER_RETURN_IF_ERROR(look_for_nan(executor));
   return action == StopAction::kStop;
 }
 
-Status RankRun::compare_replicas(int64_t step) {
-  if (replicas_ == nullptr || step % session_.options.check_replicas != 0) return {};
-  PIPER_ASSIGN(const std::string difference, replicas_->run(step));
-  if (!difference.empty()) verdict_ = Status::failure("R0811", difference);
+Status RankRun::after(int64_t step) {
+  for (const auto& hook : hooks_) {
+    Status status = hook->after(step);
+    if (!status.ok() && status.error().code == "R0811") verdict_ = std::move(status);
+    else PIPER_RETURN_IF_ERROR(std::move(status));
+    if (!verdict_.ok()) break;
+  }
   return {};
 }
 
@@ -194,7 +206,7 @@ Status RankRun::look_for_nan(Executor& executor) {
 
 Status RankRun::end_with_verdict() {
   if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
-  digests_.reset();
+  hooks_.clear();
   rank_->close();
   session_.end_with(std::move(verdict_));
   return {};
@@ -202,7 +214,7 @@ Status RankRun::end_with_verdict() {
 
 void RankRun::host(live::EventKind kind, int64_t step) {
   ring_->host(kind, step);
-  if (trace_ != nullptr) trace_->steps().host(kind, step);
+  for (const auto& hook : hooks_) hook->host(kind, step);
 }
 
 Result<StopAction> RankRun::agreed_behind(int64_t step) {
@@ -224,27 +236,24 @@ Status RankRun::save_checkpoint(CheckpointClock& clock, int64_t step, StopAction
   return {};
 }
 
-Status RankRun::run_step(Executor& executor, int64_t step, bool digests) {
-  if (digests) return executor.run_step(step, digests_->calls(), *digests_);
-  if (calibration_ == nullptr) return executor.run_step(step);
-  calibration_->begin_step(step);
-  return executor.run_step(step, calibration_->calls(), *calibration_);
+Status RankRun::run_step(Executor& executor, int64_t step) {
+  for (const auto& hook : hooks_)
+    if (const auto by_call = hook->by_call(step)) return executor.run_step(step, by_call->calls, by_call->observer);
+  return executor.run_step(step);
 }
 
 Status RankRun::one_step(Executor& executor, StepInputs& inputs, int64_t step) {
   const plan::Manifest& manifest = session_.bundle->manifest;
   const auto begin = steady_clock::now();
-  const bool digests = digests_ != nullptr && digests_->due(step);
   host(live::EventKind::kData, step);
   PIPER_RETURN_IF_ERROR(inputs.write(step));
   host(live::EventKind::kStep, step);
-  PIPER_RETURN_IF_ERROR(run_step(executor, step, digests));
+  PIPER_RETURN_IF_ERROR(run_step(executor, step));
   host(live::EventKind::kReport, step);
   const double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
   if (session_.stopping != nullptr) session_.stopping->tell_step_time(plan_.rank, seconds * 1e3);
   PIPER_RETURN_IF_ERROR(report(step, seconds, inputs));
   session_.steps_done.store(step, std::memory_order_relaxed);
-  if (digests) PIPER_RETURN_IF_ERROR(digests_->end_step(step));
   status_.step(step, seconds, reporter_.get(), checkpointer_.get());
   if (step == first_step_ && rank_->gradients != nullptr)
     PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
@@ -271,13 +280,13 @@ int64_t RankRun::read_ahead_bytes() const {
          (evaluation == nullptr ? 0 : plan::read_ahead_bytes(evaluation->bundle->manifest, *evaluation->plan));
 }
 
-Status RankRun::evaluate(int64_t step) {
-  if (evaluation_ == nullptr || !evaluation_->due(step)) return {};
-  host(live::EventKind::kEvaluate, step);
-  status_.enter(live::RankState::kEvaluating);
-  PIPER_ASSIGN(const std::optional<double> loss, evaluation_->run(step));
-  if (loss && reporter_ != nullptr && nan_.step == 0) reporter_->evaluation(step, *loss);
-  return evaluation_->keep_best(loss, plan_);
+void RankRun::entered(live::EventKind kind, live::RankState state, int64_t step) {
+  host(kind, step);
+  status_.enter(state);
+}
+
+void RankRun::evaluated(int64_t step, double loss) {
+  if (reporter_ != nullptr && nan_.step == 0) reporter_->evaluation(step, loss);
 }
 
 Status RankRun::finish(Executor& executor) {
@@ -285,42 +294,11 @@ Status RankRun::finish(Executor& executor) {
                        rank_->backend->kernels->memory_bytes() + rank_->backend->collectives->buffer_bytes() +
                        read_ahead_bytes() + (checkpointer_ == nullptr ? 0 : checkpointer_->bytes());
   PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(std::to_string(peak), hal::patient(wait_)));
-  if (profile_ != nullptr) PIPER_RETURN_IF_ERROR(write_profile());
-  if (trace_ != nullptr) PIPER_RETURN_IF_ERROR(trace_->write(hal::patient(wait_)));
-  if (calibration_ != nullptr)
-    PIPER_RETURN_IF_ERROR(write_of_all_ranks(session_.options.calibrate, calibration_->lines()));
+  for (const auto& hook : hooks_) PIPER_RETURN_IF_ERROR(hook->finish());
   if (reporter_ == nullptr) return {};
   std::vector<int64_t> peaks;
   for (const std::string& text : all) peaks.push_back(std::stoll(text));
   session_.log_failure = reporter_->finish(std::move(peaks));
-  return {};
-}
-
-// Times count from when the last rank came to the step: what the others do before that belongs to the end of the step
-// in front of it, and is negative.
-Status RankRun::write_profile() {
-  PIPER_ASSIGN(const auto zero, meeting(control_, hal::patient(wait_)));
-  const int64_t mine = (profile_->mean_begin() - zero).count();
-  PIPER_ASSIGN(const std::vector<std::string> begins, control_.allgather(std::to_string(mine), hal::patient(wait_)));
-  int64_t last = mine;
-  for (const std::string& begin : begins) last = std::max<int64_t>(last, std::stoll(begin));
-  profile_->count_from(trace::Profile::Clock::duration(last - mine));
-  std::string lines;
-  for (size_t i = 0; i < plan_.instructions.size(); ++i) {
-    if (i > 0) lines += '\n';
-    lines += profile_->line({plan_.rank, static_cast<int32_t>(i),
-                             plan_.streams.at(static_cast<size_t>(plan_.instructions[i].stream)).name,
-                             action_text(*session_.bundle, plan_, static_cast<int32_t>(i))});
-  }
-  return write_of_all_ranks(session_.options.profile, lines);
-}
-
-Status RankRun::write_of_all_ranks(const std::string& path, const std::string& lines) {
-  PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(lines, hal::patient(wait_)));
-  if (reporter_ == nullptr) return {};
-  PIPER_ASSIGN(trace::StepLog file, trace::StepLog::open(path));
-  for (const std::string& text : all)
-    if (!text.empty()) PIPER_RETURN_IF_ERROR(file.write(text));
   return {};
 }
 

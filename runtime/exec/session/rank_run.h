@@ -4,23 +4,20 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
-#include "runtime/exec/calibration.h"
-#include "runtime/exec/checks/digest_recorder.h"
 #include "runtime/exec/checks/nan_replay.h"
-#include "runtime/exec/checks/replica_check.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/ring_waits.h"
-#include "runtime/exec/session/evaluation.h"
 #include "runtime/exec/session/reporter.h"
 #include "runtime/exec/session/session.h"
 #include "runtime/exec/session/status_report.h"
+#include "runtime/exec/session/step_hook.h"
 #include "runtime/exec/step_inputs.h"
-#include "runtime/exec/trace_recorder.h"
 
 namespace piper::exec {
 
-class RankRun {
+class RankRun : private RunReports {
  public:
   // All of them outlive this. `checkpoint_control`: nullptr where no checkpoints are saved.
   RankRun(Session& session, const plan::RankPlan& plan, hal::ControlChannel& control,
@@ -38,33 +35,31 @@ class RankRun {
   // A thread that waits for another rank's file waits as long as that takes; a failure wakes it.
   Status open_checkpointer();
   Status open_reports();
-  // What looks at the steps, as the options ask for it.
+  // Makes the hooks that the options ask for.
   Status watch(Executor& executor);
   // Without steps to do, the checkpoint of another plan becomes one in this plan's parts.
   Status save_resharded();
   // Whether they ended before the last one, because a signal asked for it.
   Result<bool> all_steps(Executor& executor, StepInputs& inputs);
-  Status compare_replicas(int64_t step);
+  Status after(int64_t step);
   // Behind the last of the steps that all ranks do: whether one of them was lost, and what lost it.
   Status look_for_nan(Executor& executor);
   Status end_with_verdict();
   void host(live::EventKind kind, int64_t step);
   Result<StopAction> agreed_behind(int64_t step);
   Status save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action);
-  Status run_step(Executor& executor, int64_t step, bool digests);
+  Status run_step(Executor& executor, int64_t step);
   Status one_step(Executor& executor, StepInputs& inputs, int64_t step);
   // A loss that is no number ends the run behind a step that all ranks agree on, so that they can look for what made
   // it. Steps until then are not reported.
   Status report(int64_t step, double seconds, const StepInputs& inputs);
   // Where the host's memory is the device's.
   int64_t read_ahead_bytes() const;
-  Status evaluate(int64_t step);
+  void entered(live::EventKind kind, live::RankState state, int64_t step) override;
+  void evaluated(int64_t step, double loss) override;
   // Behind the last step. `stopped`: it was not the last one of the run, a signal asked for the end.
   Status end(Executor& executor, bool stopped);
   Status finish(Executor& executor);
-  Status write_profile();
-  // All ranks' lines in one file, written by the reporting rank.
-  Status write_of_all_ranks(const std::string& path, const std::string& lines);
 
   Session& session_;
   const plan::RankPlan& plan_;
@@ -80,14 +75,9 @@ class RankRun {
   std::unique_ptr<LoadedRank> rank_;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer_;  // nullptr: none are saved
   std::unique_ptr<Reporter> reporter_;
-  std::unique_ptr<Evaluation> evaluation_;    // nullptr: nothing is evaluated
-  std::unique_ptr<ReplicaCheck> replicas_;    // nullptr: not asked for
-  NanFound nan_;                              // step 0: none is known here
-  Status verdict_;                            // why all ranks end alike
-  std::unique_ptr<trace::Profile> profile_;   // nullptr: not asked for
-  std::unique_ptr<TraceRecorder> trace_;      // nullptr: not asked for
-  std::unique_ptr<Calibration> calibration_;  // nullptr: not asked for
-  std::unique_ptr<DigestRecorder> digests_;   // nullptr: not asked for
+  NanFound nan_;    // step 0: none is known here
+  Status verdict_;  // why all ranks end alike
+  std::vector<std::unique_ptr<StepHook>> hooks_;
 };
 
 }  // namespace piper::exec
