@@ -56,6 +56,7 @@ Status check_lowered(Compilation& c, Diagnostics& diags) {
 Status form_buckets(Compilation& c, Diagnostics& diags) {
   passes::form_buckets(c.module);
   note_whole_parameters(c.module, diags);
+  note_padding(c.module, diags);
   return Status();
 }
 

@@ -216,7 +216,7 @@ def write_export(model: str, path: pathlib.Path):
     torch.export.save(program, path)
 
 
-def torch_training(model: str, optimizer: str, *, schedule=None, clip=None, around=None):
+def torch_training(model: str, optimizer: str, *, schedule=None, clip=None, around=None, rule_of=rule_of):
     """PyTorch's own loop on one process: losses, gradients of step 1, module after the last step."""
     torch.set_num_threads(1)
     module, data = zoo.build(model), zoo.draw(model, BATCH * zoo.MODELS[model].steps)

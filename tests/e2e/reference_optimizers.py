@@ -53,6 +53,13 @@ class Muon(torch.optim.Optimizer):
                 p.mul_(1 - group["lr"] * group["weight_decay"]).add_(direction, alpha=-group["lr"] * factor)
 
 
+class MuonInBf16(torch.optim.Muon):
+    """PyTorch's own, by piper's names."""
+
+    def __init__(self, parameters, steps=5, adjust="original", **values):
+        super().__init__(parameters, ns_steps=steps, adjust_lr_fn=adjust, **values)
+
+
 class MuonBesideRest:
     """Muon for matrices of hidden layers, another optimizer for the rest. Which these are is said by name here, not found in a graph."""
 
@@ -81,6 +88,6 @@ class MuonBesideRest:
 RULES = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD, "lion": Lion}
 
 
-def rule_of(name, module, values):
+def rule_of(name, module, values, muon=Muon):
     """The optimizer of that name over all parameters of the module."""
-    return MuonBesideRest(module, **values) if name == "muon" else RULES[name](module.parameters(), foreach=False, **values)
+    return MuonBesideRest(module, muon=muon, **values) if name == "muon" else RULES[name](module.parameters(), foreach=False, **values)
