@@ -64,7 +64,6 @@ bool matrix_updated_by_elements(Bundle& b) {
       if (b.manifest.optimizer.groups[group].rest) update.group = static_cast<int32_t>(group);
     UpdateRanges flat = ranges;
     flat.columns = 0;
-    flat.v = flat.m;
     set_ranges(b, b.ranks[at.rank], update, flat);
     return true;
   }

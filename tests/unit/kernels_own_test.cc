@@ -203,7 +203,10 @@ void update_matrix(Matrix& s, const plan::OptimizerNumbers& o, double decay, int
   Tensors values = {scalar_of(&o.lr, at::kDouble), scalar_of(&step, at::kLong)};
   if (scale != nullptr) values.push_back(scalar_of(scale, at::kFloat));
   if (overflow != nullptr) values.push_back(scalar_of(overflow, at::kFloat));
+  const int64_t before = allocation_count();
   REQUIRE(run_kernel("muon", states, values, {}, false, {.optimizer = &o, .weight_decay = decay}).ok());
+  int64_t& most = seen_allocations()["muon"];
+  most = std::max(most, allocation_count() - before);
 }
 
 TEST_CASE_METHOD(Fixture, "Muon follows torch.optim.Muon on wide, square and tall matrices") {

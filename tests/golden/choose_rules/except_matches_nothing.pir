@@ -31,7 +31,7 @@ variant 2 {
     %g = linear(%f, %frozen, none) chunk 0
     %scores = linear(%g, %head, none) chunk 0
     %capped = tanh(%scores) chunk 0
-    %loss = cross_entropy_sum(%capped, %labels, none) {ignore_index=-100, label_smoothing=0.0} chunk 0
+    %loss, %lse = cross_entropy_sum(%capped, %labels, none) {ignore_index=-100, label_smoothing=0.0} chunk 0
   }
 }
 distribution {

@@ -17,7 +17,7 @@ variant 2 {
     %a = embedding(%table, %ids) {padding_idx=-1} chunk 0
     %scores = linear(%a, %head, none) chunk 0
     %capped = tanh(%scores) chunk 0
-    %loss = cross_entropy_sum(%capped, %labels, none) {ignore_index=-100, label_smoothing=0.0} chunk 0
+    %loss, %lse = cross_entropy_sum(%capped, %labels, none) {ignore_index=-100, label_smoothing=0.0} chunk 0
   }
 }
 distribution {

@@ -1,13 +1,12 @@
 // Matrices that are updated as a whole have a bucket of their own. Of two parts, which are as large as the fuller one,
 // each has some of them whole: here the largest is in one, the other two, 64 bytes each on cache lines, in the other.
 // RUN-PASSES: form_buckets
-// CHECK: accumulator 0 parameter 0 chunks [0] group 0 bucket 1 offset 128 bytes 16
-// CHECK: accumulator 1 parameter 1 chunks [0] group 0 bucket 1 offset 192 bytes 16
+// CHECK: accumulator 0 parameter 0 chunks [0] group 0 bucket 1 offset 192 bytes 16
+// CHECK: accumulator 1 parameter 1 chunks [0] group 0 bucket 1 offset 128 bytes 16
 // CHECK: accumulator 2 parameter 2 chunks [0] group 0 bucket 1 offset 0 bytes 128
 // CHECK: accumulator 3 parameter 3 chunks [0] group 0 bucket 0 offset 0 bytes 16
 // CHECK: bucket 0 "all/rest" group 0 teams 0 of 2 accumulators [3] bytes 128 moments part
-// CHECK: bucket 1 "all/large" group 0 teams 0 of 2 accumulators [2, 1, 0] bytes 256 moments part gradients part parameters part
-// CHECK: matrices
+// CHECK: bucket 1 "all/large" group 0 teams 0 of 2 accumulators [2, 1, 0] bytes 256 moments part gradients part parameters part residency use prefetch 1 stream 1 gather 1 matrices
 module {
   step batch 8 microbatches 2 split cut
   training clip 0.0
