@@ -2,6 +2,7 @@
 
 #include "compiler/driver/bind_model.h"
 #include "compiler/driver/check_boundaries.h"
+#include "compiler/driver/choose_rules.h"
 #include "compiler/driver/derive_evaluation.h"
 #include "compiler/driver/emit_plans.h"
 #include "compiler/driver/remarks.h"
@@ -56,6 +57,7 @@ Status check_lowered(Compilation& c, Diagnostics& diags) {
 Status form_buckets(Compilation& c, Diagnostics& diags) {
   passes::form_buckets(c.module);
   note_whole_parameters(c.module, diags);
+  note_padding(c.module, diags);
   return Status();
 }
 
@@ -81,6 +83,9 @@ constexpr Pass kPipeline[] = {
     {"bind_variants", "place", "devices of every region",
      "a variant of the model for each distinct number of samples a piece, all cut into the same regions",
      "group sizes are known only now; every pass from here on runs on all variants", &bind_variants},
+    {"choose_rules", "place", "every variant as the model says it",
+     "parameters that an optimizer of whole matrices updates are marked",
+     "before passes that rewrite products and losses", &choose_rules},
     // ---------------------------------------------------------------- the forward, finished
     {"copy_weight_ops", "place", "regions on their devices",
      "what parameters alone make is made where it is read, between groups of different sizes",

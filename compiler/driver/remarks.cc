@@ -107,4 +107,20 @@ void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags) {
   }
 }
 
+void note_padding(const ir::Module& module, diag::Diagnostics& diags) {
+  int64_t padded = 0, padding = 0;
+  for (const ir::Bucket& bucket : module.state.buckets) {
+    if (!bucket.matrices || bucket.moments == ir::Kept::kWhole) continue;
+    int64_t held = 0;
+    for (ir::AccumulatorId use : bucket.accumulators) held += module.state.accumulators[use.index].bytes;
+    if (2 * (bucket.bytes - held) <= held) continue;
+    ++padded;
+    padding += bucket.bytes - held;
+  }
+  if (padded == 0) return;
+  diags.remark(
+      std::to_string(padded) + " bucket(s) of whole matrices have " + std::to_string(padding) +
+      " bytes of padding, which travel with them: with a larger bucket_size there are more matrices to divide");
+}
+
 }  // namespace piper::driver

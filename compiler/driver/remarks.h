@@ -20,5 +20,8 @@ void note_sums(const ir::Module& module, diag::Diagnostics& diags);
 void note_masks(const ir::Module& module, diag::Diagnostics& diags);
 // Remarks on parameters that a `replicate` shards and that are kept whole all the same.
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags);
+// A remark where buckets of whole matrices are padded by more than half of what they hold, so that their parts are
+// equal.
+void note_padding(const ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::driver

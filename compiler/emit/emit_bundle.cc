@@ -92,6 +92,8 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Bundle& bun
   for (const plan::Instruction& i : plan.instructions) {
     if (const auto* run = std::get_if<plan::Run>(&i.action))
       s.scratch_bytes = std::max(s.scratch_bytes, program_scratch[run->program]);
+    if (const auto* update = std::get_if<plan::Update>(&i.action))
+      s.scratch_bytes = std::max(s.scratch_bytes, program_scratch[update->program]);
     s.sent_bytes += plan::sent_bytes(plan, i.action);
     reduction[i.stream] = std::max(reduction[i.stream], plan::collective_scratch_bytes(plan, i.action));
   }

@@ -6,7 +6,6 @@
 #include "compiler/emit/role_emitter.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/chunk_names.h"
-#include "schemas/plan/optimizers.h"
 
 namespace piper::emit {
 namespace {
@@ -58,7 +57,6 @@ EmitShared::EmitShared(const EmitRequest& r)
       module(*r.module),
       connections(module),
       buffers(module),
-      moments(plan::find_optimizer(r.optimizer.kind)->num_moments(r.optimizer)),
       work_(module.variants.size() * module.chunks().size() * ir::kNumPhases) {
   for (const ir::DeviceGroup& group : module.distribution.groups) variant_of_.push_back(variant_for(module, group));
   provenance_of_.assign(module.provenance.size(), -1);
@@ -87,6 +85,11 @@ EmitShared::EmitShared(const EmitRequest& r)
       constant_of_[v].push_back(content->second);
     }
   }
+}
+
+plan::GroupUpdate EmitShared::update_of(const ir::Bucket& bucket) const {
+  const uint32_t first = module.state.accumulators[bucket.accumulators[0].index].parameter;
+  return plan::group_update(request.optimizer, request.decay_group[first]);
 }
 
 int32_t EmitShared::intern_program(plan::Program program) {

@@ -17,6 +17,7 @@
 #include "compiler/emit/buffers.h"
 #include "compiler/emit/connections.h"
 #include "compiler/emit/emit_bundle.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::emit {
 
@@ -30,7 +31,8 @@ class EmitShared {
   const ir::Module& module;
   const Connections connections;
   const Buffers buffers;
-  const int32_t moments;  // that the optimizer keeps of each element: 0 to 2
+  // What updates a bucket; numbers of its groups aside. The moments that it keeps of each element are 0 to 2.
+  plan::GroupUpdate update_of(const ir::Bucket& bucket) const;
 
   int32_t intern_program(plan::Program program);  // by name; equal names have equal contents
   const plan::Program& program(int32_t index) const;

@@ -147,7 +147,8 @@ void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, const UpdateP
   };
   add(parameters_of(n.bucket), b.trained(), begin, b.part_bytes());
   add(summed_of(n.bucket), b.gradients, begin, b.part_bytes());
-  for (int32_t which = 0; which < s_.moments; ++which)
+  const plan::GroupUpdate by = s_.update_of(b);
+  for (int32_t which = 0; which < by.num_moments(); ++which)
     add(moment_of(n.bucket, which), b.moments, begin, b.part_bytes());
   plan_.learning_rate = start_of({BufferKind::kLearningRate});
   arguments.push_back(plan_.learning_rate);
@@ -157,8 +158,8 @@ void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, const UpdateP
   if (skips) arguments.push_back(scalar(s_.overflow()));
   if (b.working) add(read_of(n.bucket), b.parameters, b.read_offset(begin), b.read_offset(b.part_bytes()));
   plan::Update action;
-  action.program = s_.intern_program(update_program(
-      {s_.request.optimizer.kind, b.elements(piece.stretch.bytes()), b.dtype, b.working, s_.moments, scales, skips}));
+  action.program = s_.intern_program(
+      update_program({by.numbers->kind, piece.shape(b), b.dtype, b.working, by.num_moments(), scales, skips}));
   action.group = piece.group;
   std::string name = "update " + plan_.buffers[arguments[0].buffer].name;
   if (begin != 0) name += "+" + std::to_string(begin);

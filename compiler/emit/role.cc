@@ -90,11 +90,24 @@ class RoleOfRank {
     if (bucket.moments == ir::Kept::kPart && bucket.gradients == ir::Kept::kWhole) role_.counts_parts = true;
   }
 
+  // The matrices of the bucket of which this device has the weights and the part.
+  void add_matrices(const ir::Bucket& bucket, ir::Stretch here) {
+    for (ir::AccumulatorId use : bucket.accumulators) {
+      const ir::Accumulator& a = module_.state.accumulators[use.index];
+      if (role_.primary(module_.state, a.parameter) != use || a.bytes == 0) continue;
+      if (a.offset < here.begin || a.offset >= here.end) continue;
+      const int64_t begin = a.offset - here.begin;
+      const int64_t columns = module_.graph().type(module_.graph().parameters()[a.parameter].value).shape[1];
+      role_.updates.push_back({decay_group_[a.parameter], {begin, begin + a.bytes}, columns});
+    }
+  }
+
   // Consecutive parameters of one decay group whose weights are in this bucket become one update, cut to the part
   // that this device updates.
   void add_updates(ir::BucketId id) {
     const ir::Bucket& bucket = module_.state.buckets[id.index];
     const ir::Stretch here = bucket.kept(bucket.moments, connections_.place(bucket.teams, binding_.rank).position);
+    if (bucket.matrices) return add_matrices(bucket, here);
     // A parameter that several stages use has its weights in the bucket of the first use.
     const auto has_weights = [&](ir::AccumulatorId use) {
       return role_.primary(module_.state, module_.state.accumulators[use.index].parameter) == use;
@@ -116,7 +129,7 @@ class RoleOfRank {
       if (bucket.moments == ir::Kept::kPart && i == bucket.accumulators.size()) updated.end = bucket.bytes;
       updated = {std::max(updated.begin, here.begin), std::min(updated.end, here.end)};
       if (updated.begin < updated.end)
-        role_.updates.push_back({group, {updated.begin - here.begin, updated.end - here.begin}});
+        role_.updates.push_back({group, {updated.begin - here.begin, updated.end - here.begin}, 0});
     }
   }
 

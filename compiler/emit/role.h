@@ -31,8 +31,14 @@ struct RoleMessage {
 struct UpdatePiece {
   int32_t group = 0;
   ir::Stretch stretch;
+  int64_t columns = 0;  // of the one matrix that it is; 0: elements in a row
+  std::vector<int64_t> shape(const ir::Bucket& bucket) const {
+    const int64_t elements = bucket.elements(stretch.bytes());
+    return columns == 0 ? std::vector<int64_t>{elements} : std::vector<int64_t>{elements / columns, columns};
+  }
   friend bool operator==(const UpdatePiece& a, const UpdatePiece& b) {
-    return a.group == b.group && a.stretch.begin == b.stretch.begin && a.stretch.end == b.stretch.end;
+    return a.group == b.group && a.stretch.begin == b.stretch.begin && a.stretch.end == b.stretch.end &&
+           a.columns == b.columns;
   }
 };
 

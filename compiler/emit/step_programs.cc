@@ -4,6 +4,7 @@
 #include "compiler/ir/state_layout.h"
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
 
 namespace piper::emit {
 namespace {
@@ -20,13 +21,16 @@ plan::Slot make_slot(std::string name, plan::SlotRole role, int64_t bytes, bool 
   return slot;
 }
 
-plan::Operand flat(int32_t slot, int64_t elements, DType dtype = ir::kScalarType) {
+plan::Operand dense(int32_t slot, std::vector<int64_t> shape, DType dtype) {
   plan::Operand o;
   o.slot = slot;
   o.dtype = dtype;
-  o.shape = {elements};
-  o.strides = {1};
+  o.strides = plan::contiguous_strides(shape);
+  o.shape = std::move(shape);
   return o;
+}
+plan::Operand flat(int32_t slot, int64_t elements, DType dtype = ir::kScalarType) {
+  return dense(slot, {elements}, dtype);
 }
 plan::Operand scalar(int32_t slot, int64_t offset = 0, DType dtype = ir::kScalarType) {
   plan::Operand o;
@@ -200,12 +204,18 @@ plan::Program advance_program(const ir::Precision& precision) {
 
 plan::Program update_program(const UpdateShape& shape) {
   plan::Program p;
-  p.name = shape.optimizer + (shape.scales ? ".clipped." : ".") + std::to_string(shape.count) + type_mark(shape.dtype);
+  int64_t count = 1;
+  std::string extents;
+  for (const int64_t extent : shape.shape) {
+    count *= extent;
+    extents += (extents.empty() ? "" : "x") + std::to_string(extent);
+  }
+  p.name = shape.optimizer + (shape.scales ? ".clipped." : ".") + extents + type_mark(shape.dtype);
   plan::KernelCall update = call(shape.optimizer, {}, {}, "optimizer");
   const auto next = [&] { return static_cast<int32_t>(p.slots.size()); };
   const auto state = [&](const char* name, plan::SlotRole role) {
-    update.outputs.push_back(flat(next(), shape.count, shape.dtype));
-    p.slots.push_back(make_slot(name, role, shape.count * dtype_bytes(shape.dtype), true, true));
+    update.outputs.push_back(dense(next(), shape.shape, shape.dtype));
+    p.slots.push_back(make_slot(name, role, count * dtype_bytes(shape.dtype), true, true));
   };
   const auto value = [&](const char* name, DType dtype) {
     update.inputs.push_back(scalar(next(), 0, dtype));
@@ -226,9 +236,9 @@ plan::Program update_program(const UpdateShape& shape) {
     p.name += ".to_" + std::string(dtype_name(*shape.working));
     // The copy is the kernel's last output, behind moments that the optimizer may lack.
     update.outputs.resize(static_cast<size_t>(plan::find_kernel(shape.optimizer)->outputs) - 1);
-    update.outputs.push_back(flat(next(), shape.count, *shape.working));
+    update.outputs.push_back(dense(next(), shape.shape, *shape.working));
     p.slots.push_back(
-        make_slot("working", plan::SlotRole::kParameter, shape.count * dtype_bytes(*shape.working), true, true));
+        make_slot("working", plan::SlotRole::kParameter, count * dtype_bytes(*shape.working), true, true));
   }
   p.calls.push_back(std::move(update));
   return p;

@@ -47,8 +47,8 @@ plan::Program advance_program();
 plan::Program advance_program(const ir::Precision& precision);
 // What an update is about.
 struct UpdateShape {
-  std::string optimizer;  // the kernel
-  int64_t count = 0;      // elements
+  std::string optimizer;       // the kernel
+  std::vector<int64_t> shape;  // of what it updates: [elements], or of one matrix
   DType dtype = DType::kF32;
   std::optional<DType> working;  // of the copy that it writes
   int32_t num_moments = 0;

@@ -94,6 +94,7 @@ struct Parameter {
   int32_t shards = 1;
   int32_t shard = -1;
   plan::ModelBuffer buffer = plan::ModelBuffer::kNone;  // other than kNone: not trainable
+  bool matrix = false;  // its update takes the whole of it: no part of a bucket ends inside
   // The type of the whole, given that of a part.
   TensorType whole(TensorType part) const {
     if (shards > 1) part.shape[0] *= shards;

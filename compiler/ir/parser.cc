@@ -161,6 +161,9 @@ class GraphParser {
       PIPER_RETURN_IF_ERROR(in_.advance());
       PIPER_ASSIGN(cut.master, in_.dtype());
     }
+    if (kind == "parameter") {
+      PIPER_ASSIGN(cut.matrix, in_.takes("matrix"));
+    }
     if (kind == "parameter" && in_.is_word("stored")) {
       PIPER_RETURN_IF_ERROR(in_.advance());
       PIPER_ASSIGN(cut.stored, in_.dtype());
@@ -181,6 +184,7 @@ class GraphParser {
     graph_.parameters().back().shard = cut.shard;
     graph_.parameters().back().master = cut.master;
     graph_.parameters().back().stored = cut.stored;
+    graph_.parameters().back().matrix = cut.matrix;
     return v;
   }
 

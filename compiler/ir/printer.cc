@@ -77,6 +77,7 @@ class GraphPrinter {
     out_ << what << " " << list_text(p.names, string_literal) << " : " << to_string(type);
     if (p.shards > 1) out_ << " shards " << p.shards << " by " << p.shard;
     if (p.master) out_ << " master " << dtype_name(*p.master);
+    if (p.matrix) out_ << " matrix";
     if (p.stored) out_ << " stored " << dtype_name(*p.stored);
     source(p.source, p.in_source(type));
   }

@@ -19,6 +19,7 @@ void print_bucket(const Bucket& b, size_t index, std::ostream& out) {
       << b.prefetch << " stream " << b.stream << " gather " << b.gather_stream;
   if (b.dtype != DType::kF32) out << " dtype " << dtype_name(b.dtype);
   if (b.working) out << " working " << dtype_name(*b.working);
+  if (b.matrices) out << " matrices";
   out << prov_text(b.prov) << "\n";
 }
 
@@ -89,6 +90,7 @@ class StateParser {
     if (copied) {
       PIPER_ASSIGN(b.working, in_.dtype());
     }
+    PIPER_ASSIGN(b.matrices, in_.takes("matrices"));
     PIPER_ASSIGN(b.prov, in_.by());
     state_.buckets.push_back(std::move(b));
     return {};

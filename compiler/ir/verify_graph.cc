@@ -69,6 +69,8 @@ class GraphVerifier {
             return broken(kRuleData, "'" + v.name + "' is a part of nothing");
           if (p.master && (!p.trainable || !is_floating(*p.master) || *p.master == v.type.dtype))
             return broken(kRuleData, "'" + v.name + "' is a copy of nothing");
+          if (p.matrix && (!p.trainable || p.shards > 1 || v.type.shape.size() != 2))
+            return broken(kRuleData, "'" + v.name + "' is no whole matrix");
           if (p.buffer != plan::ModelBuffer::kNone && p.trainable)
             return broken(kRuleData, "'" + v.name + "' is a buffer that is trained");
           PIPER_RETURN_IF_ERROR(source(v, ValueId(i), p.value, p.source, p.in_source(v.type).bytes()));

@@ -50,6 +50,12 @@ class StateVerifier {
     if (b.moments == Kept::kPart && (b.team_size < 2 || b.bytes % (b.team_size * dtype_bytes(b.dtype)) != 0))
       return broken(kRuleParts,
                     std::to_string(b.bytes) + " bytes in " + std::to_string(b.team_size) + " parts of whole elements");
+    if (b.moments == Kept::kPart && b.matrices)
+      for (AccumulatorId id : b.accumulators) {
+        const Accumulator& a = state_.accumulators[id.index];
+        if (a.bytes > 0 && a.offset / b.part_bytes() != (a.offset + a.bytes - 1) / b.part_bytes())
+          return broken(kRuleParts, "accumulator " + std::to_string(id.index) + " is a matrix in several parts");
+      }
     return {};
   }
 
@@ -60,7 +66,7 @@ class StateVerifier {
       if (p >= parameters.size()) return broken(kRuleAccumulators, "there is no such parameter");
       const DType read = module_.graph().type(parameters[p].value).dtype;
       if (parameters[p].master.value_or(read) != b.dtype || parameters[p].master.has_value() != b.working.has_value() ||
-          read != b.read())
+          read != b.read() || parameters[p].matrix != b.matrices)
         return broken(kRuleBucketTypes, "'" + parameters[p].names[0] + "' has other types than its bucket");
     }
     return {};

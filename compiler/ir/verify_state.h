@@ -11,12 +11,13 @@ inline constexpr const char* kRuleOffsets =
 inline constexpr const char* kRuleTeams = "P0462";  // L3: a bucket's teams are of its size and partition its group
 inline constexpr const char* kRuleParts =
     "P0463";  // L4: what is kept in parts has what stands before it in parts: moments, gradients, parameters; parts are
-              // whole elements, of teams of several
+              // whole elements, of teams of several, and of matrices that are updated as such each is in one part
 inline constexpr const char* kRuleGathers =
     "P0464";  // L5: a reader of a bucket has an all_gather of it, whose parameters are kept in parts
 inline constexpr const char* kRuleOwners =
     "P0465";  // L6: owners are ranks, one of each parameter; what is cleared is added up a microbatch at a time
 inline constexpr const char* kRuleBucketTypes = "P0466";  // L7: the parameters of a bucket are of its types: of what is
-                                                          // trained, and of the copies that programs read
+                                                          // trained, and of the copies that programs read; all are
+                                                          // updated as whole matrices, or none is
 
 }  // namespace piper::ir

@@ -23,6 +23,7 @@ struct ParameterInfo {
   int64_t bytes = 0;  // of what is trained, on one rank
   DType dtype = DType::kF32;
   std::optional<DType> working;  // of the copies that programs read
+  bool matrix = false;           // its update takes all of it
   int32_t shard = -1;            // which expert shard it belongs to
   ir::Teams teams;               // who sums its gradient with whom; empty: all ranks of a use's group
 };
@@ -31,7 +32,7 @@ std::vector<ParameterInfo> parameters_of(const ir::Module& module) {
   std::vector<ParameterInfo> parameters;
   for (const ir::Parameter& p : module.graph().parameters()) {
     const ir::TensorType &read = module.graph().type(p.value), trained = p.trained(read);
-    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype, {}, p.shard, {}};
+    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype, {}, p.matrix, p.shard, {}};
     if (p.master) info.working = read.dtype;
     if (p.shard >= 0) {
       // Position by position across the expert groups.
@@ -63,6 +64,8 @@ class Buckets {
   std::vector<bool> find_shardable() const;
   void make_buckets();
   void close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded);
+  int64_t put(AccumulatorId id, int64_t offset, int64_t alignment);
+  int64_t share_out(std::vector<AccumulatorId>& members, int64_t num_parts, int64_t alignment);
 
   ir::Module& module_;
   const std::vector<ir::ChunkShape>& shapes_;
@@ -168,6 +171,41 @@ std::vector<bool> Buckets::find_shardable() const {
   return shardable;
 }
 
+int64_t Buckets::put(AccumulatorId id, int64_t offset, int64_t alignment) {
+  ir::Accumulator& a = module_.state.accumulators[id.index];
+  a.offset = offset;
+  return aligned(parameters_[a.parameter].bytes, alignment);
+}
+
+// Puts each member whole into one of as many equal parts, the largest first, where the least is: the fullest part has
+// at most a third more than in the best division (Graham 1969). The others are filled up. Members end in the order of
+// their places. Returns the bytes of a part.
+int64_t Buckets::share_out(std::vector<AccumulatorId>& members, int64_t num_parts, int64_t alignment) {
+  const auto bytes = [&](AccumulatorId id) {
+    return parameters_[module_.state.accumulators[id.index].parameter].bytes;
+  };
+  std::vector<AccumulatorId> by_size = members;
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](AccumulatorId a, AccumulatorId b) { return bytes(a) > bytes(b); });
+  std::vector<std::vector<AccumulatorId>> parts(static_cast<size_t>(num_parts));
+  std::vector<int64_t> filled(parts.size(), 0);
+  for (AccumulatorId id : by_size) {
+    const auto least = std::min_element(filled.begin(), filled.end()) - filled.begin();
+    parts[static_cast<size_t>(least)].push_back(id);
+    filled[static_cast<size_t>(least)] += aligned(bytes(id), alignment);
+  }
+  const int64_t part = std::max(*std::max_element(filled.begin(), filled.end()), alignment);
+  members.clear();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    int64_t offset = static_cast<int64_t>(i) * part;
+    for (AccumulatorId id : parts[i]) {
+      offset += put(id, offset, alignment);
+      members.push_back(id);
+    }
+  }
+  return part;
+}
+
 void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded) {
   if (members.empty()) return;
   const ir::Accumulator& first = module_.state.accumulators[members[0].index];
@@ -194,13 +232,14 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
   const int64_t alignment =
       kAlignment * dtype_bytes(bucket.dtype) / std::min(dtype_bytes(bucket.read()), dtype_bytes(bucket.dtype));
   bucket.name = module_.chunks()[first.chunk.index].name + "/" + parameters_[first.parameter].name;
-  for (AccumulatorId id : members) {
-    ir::Accumulator& a = module_.state.accumulators[id.index];
-    a.bucket = BucketId(module_.state.buckets.size());
-    a.offset = bucket.bytes;
-    bucket.bytes += aligned(parameters_[a.parameter].bytes, alignment);
+  bucket.matrices = parameters_[first.parameter].matrix;
+  for (AccumulatorId id : members) module_.state.accumulators[id.index].bucket = BucketId(module_.state.buckets.size());
+  if (bucket.matrices && bucket.moments == ir::Kept::kPart) {
+    bucket.bytes = team * share_out(members, team, alignment);
+  } else {
+    for (AccumulatorId id : members) bucket.bytes += put(id, bucket.bytes, alignment);
+    if (bucket.moments == ir::Kept::kPart) bucket.bytes = aligned(bucket.bytes, team * alignment);
   }
-  if (bucket.moments == ir::Kept::kPart) bucket.bytes = aligned(bucket.bytes, team * alignment);
   bucket.accumulators = std::move(members);
   members.clear();
   module_.state.buckets.push_back(std::move(bucket));
@@ -209,11 +248,12 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
 // Buckets of a region, from its last parameter to its first. Parameters that cannot share a layout stand apart: later
 // uses of tied ones (on ranks that hold the first use too, they have no weights beside them), ones kept whole beside
 // sharded ones, sharded ones that are used elsewhere too (each alone, so that its parts are the same everywhere), ones
-// summed by other teams. Ones that several segments add to are ready late, and would keep the others waiting.
+// summed by other teams, ones that are updated as whole matrices. Ones that several segments add to are ready late, and
+// would keep the others waiting.
 void Buckets::make_buckets() {
   const std::vector<bool> shardable = find_shardable();
-  // region, later use, kept whole, expert shard, spread, alone, types of what is trained and read
-  using Key = std::tuple<int32_t, bool, bool, int32_t, bool, int64_t, DType, DType>;
+  // region, later use, kept whole, expert shard, spread, alone, types of what is trained and read, matrices
+  using Key = std::tuple<int32_t, bool, bool, int32_t, bool, int64_t, DType, DType, bool>;
   std::map<Key, std::vector<AccumulatorId>> classes;
   for (size_t i = 0; i < module_.state.accumulators.size(); ++i) {
     const ir::Accumulator& a = module_.state.accumulators[i];
@@ -222,7 +262,8 @@ void Buckets::make_buckets() {
              parameters_[a.parameter].shard, a.chunks.size() > 1,
              sharded && shardable[a.parameter] && module_.state.parameter_uses[a.parameter].size() > 1 ? a.parameter
                                                                                                        : -1,
-             parameters_[a.parameter].dtype, parameters_[a.parameter].working.value_or(parameters_[a.parameter].dtype)}]
+             parameters_[a.parameter].dtype, parameters_[a.parameter].working.value_or(parameters_[a.parameter].dtype),
+             parameters_[a.parameter].matrix}]
         .push_back(AccumulatorId(i));
   }
   for (auto& [key, all] : classes) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/strategy/families.h"
+#include "schemas/plan/names.h"
 #include "schemas/plan/optimizers.h"
 
 namespace piper::strategy {
@@ -103,23 +104,36 @@ Json schedule() {
   return entry;
 }
 
-Json optimizer() {
+// {NAME: {lr: ..}} of every optimizer, or of those alone that do not ask for whole matrices.
+Json optimizer(bool with_rest) {
   Json beta = {{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}};
   const Json betas = {{"type", "array"}, {"items", beta}, {"minItems", 2}, {"maxItems", 2}};
   Json kinds = Json::object();
   std::vector<std::string_view> names;
   for (const plan::OptimizerInfo& info : plan::kOptimizers) {
-    Json numbers = {{"lr", number(0)}};
+    if (info.of_matrices && !with_rest) continue;
+    const bool orthogonal = info.has(plan::OptimizerInfo::kOrthogonal);
+    Json numbers = {{"lr", info.of_matrices ? above_zero() : number(0)}};
     if (info.has(plan::OptimizerInfo::kMomentum)) {
-      numbers["momentum"] = number(0);
+      numbers["momentum"] = orthogonal ? beta : number(0);
       numbers["nesterov"] = text("boolean");
     }
     if (info.has(plan::OptimizerInfo::kBetas)) numbers["betas"] = betas;
     if (info.has(plan::OptimizerInfo::kEps)) numbers["eps"] = number(0);
+    if (orthogonal) {
+      std::vector<std::string_view> rules;
+      for (const plan::RateByShape rule : plan::kRatesByShape) rules.push_back(plan::rate_by_shape_name(rule));
+      numbers["steps"] = {{"type", "integer"}, {"minimum", 1}, {"maximum", plan::kMostOrthogonalSteps}};
+      numbers["adjust"] = choice(rules);
+    }
     numbers["weight_decay"] = number(0);
     numbers["no_decay"] = ref("globs");
+    if (info.of_matrices) {
+      numbers["except"] = ref("globs");
+      numbers["rest"] = optimizer(false);
+    }
     names.push_back(info.name);
-    kinds[std::string(info.name)] = object(numbers, {"lr"});
+    kinds[std::string(info.name)] = info.of_matrices ? object(numbers, {"lr", "rest"}) : object(numbers, {"lr"});
   }
   Json entry = object(kinds);
   entry["oneOf"] = exactly_one(names);
@@ -244,7 +258,7 @@ std::string json_schema(std::span<const DirectiveSpec* const> specs) {
               {"schedule", schedule()},
               {"streams", streams},
               {"per_microbatch", ref("globs")},
-              {"optimizer", optimizer()},
+              {"optimizer", optimizer(true)},
               {"lr_schedule", lr_schedule()},
               {"clip_grad_norm", above_zero()},
               {"precision", precision()},

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/strategy/load_sections.h"
+#include "schemas/plan/names.h"
 #include "schemas/plan/optimizers.h"
 
 namespace piper::strategy {
@@ -32,13 +33,100 @@ void read_bounded(ReadContext& context, const Value* value, const std::string& w
   out = *number;
 }
 
-void read_betas(ReadContext& context, const Value& value, plan::Optimizer& out) {
+void read_betas(ReadContext& context, const Value& value, plan::OptimizerNumbers& out) {
   if (value.kind != Value::Kind::kList || value.items.size() != 2) {
     context.diags.error("P0202", value.span).help("for example [0.9, 0.95]") << "'betas' must be a list of two numbers";
     return;
   }
   read_bounded(context, &value.items[0], "the first of 'betas'", {0, 1}, out.beta1);
   read_bounded(context, &value.items[1], "the second of 'betas'", {0, 1}, out.beta2);
+}
+
+// Newton-Schulz, and how the rate follows the shape.
+void read_orthogonal(ReadContext& context, MapReader& inner, plan::OptimizerNumbers& out) {
+  if (const Value* steps = inner.get("steps"))
+    out.steps = read_int(context, *steps, "'steps'", 1, plan::kMostOrthogonalSteps).value_or(out.steps);
+  const Value* adjust = inner.get("adjust");
+  if (adjust == nullptr) return;
+  std::vector<std::string> words;
+  for (const plan::RateByShape rule : plan::kRatesByShape) words.emplace_back(plan::rate_by_shape_name(rule));
+  const auto word = read_choice(context, *adjust, "'adjust'", words);
+  for (const plan::RateByShape rule : plan::kRatesByShape)
+    if (word && *word == plan::rate_by_shape_name(rule)) out.adjust = rule;
+}
+
+// The numbers of one optimizer, with the defaults of its row.
+void read_numbers(ReadContext& context, MapReader& inner, const plan::OptimizerInfo& info, UpdateConfig& out) {
+  plan::OptimizerNumbers& values = out.values;
+  values.kind = std::string(info.name);
+  values.beta1 = info.beta1;
+  values.beta2 = info.beta2;
+  values.eps = info.eps;
+  values.momentum = info.momentum;
+  values.nesterov = info.momentum > 0;
+  out.weight_decay = info.weight_decay;
+  read_bounded(context, inner.require("lr"), "'lr'", {}, values.lr);
+  read_bounded(context, inner.get("weight_decay"), "'weight_decay'", {}, out.weight_decay);
+  if (const Value* globs = inner.get("no_decay")) out.no_decay = read_strings(context, *globs, "'no_decay'");
+  if (info.has(plan::OptimizerInfo::kMomentum)) {
+    const Bounds bounds = info.has(plan::OptimizerInfo::kOrthogonal) ? Bounds{0, 1} : Bounds{};
+    read_bounded(context, inner.get("momentum"), "'momentum'", bounds, values.momentum);
+    values.nesterov = values.nesterov && values.momentum > 0;
+    if (const Value* nesterov = inner.get("nesterov")) {
+      values.nesterov = read_bool(context, *nesterov, "'nesterov'").value_or(false);
+      if (values.nesterov && values.momentum == 0) {
+        context.diags.error("P0207", nesterov->span) << "'nesterov' needs a 'momentum' greater than 0";
+      }
+    }
+  }
+  if (info.has(plan::OptimizerInfo::kBetas))
+    if (const Value* betas = inner.get("betas")) read_betas(context, *betas, values);
+  if (info.has(plan::OptimizerInfo::kEps)) read_bounded(context, inner.get("eps"), "'eps'", {}, values.eps);
+  if (info.has(plan::OptimizerInfo::kOrthogonal)) read_orthogonal(context, inner, values);
+}
+
+// {NAME: {lr: ..}} of the optimizers that may stand there. `more` reads what else stands under the name of one that
+// takes matrices.
+template <class MayStand, class More>
+void read_update(ReadContext& context, const Value& value, const std::string& what, MayStand may_stand,
+                 UpdateConfig& out, More more) {
+  MapReader reader(context, value, what);
+  if (!reader.ok()) return;
+  std::vector<std::string_view> kinds;
+  for (const plan::OptimizerInfo& info : plan::kOptimizers)
+    if (may_stand(info)) kinds.push_back(info.name);
+  if (reader.alternatives(kinds) == 0) {
+    context.diags.error("P0206", value.span).help("for example {adamw: {lr: 3.0e-4}}")
+        << what << " needs " << one_of({kinds.begin(), kinds.end()});
+  }
+  for (const std::string_view kind : kinds) {
+    const Value* fields = reader.get(kind);
+    if (fields == nullptr) continue;
+    const plan::OptimizerInfo& info = *plan::find_optimizer(kind);
+    MapReader inner(context, *fields, "'" + std::string(kind) + "'");
+    read_numbers(context, inner, info, out);
+    if (info.of_matrices) more(inner, *fields);
+    inner.finish();
+  }
+  reader.finish();
+}
+
+// What an optimizer of matrices leaves to another one.
+void read_rest(ReadContext& context, MapReader& inner, const Value& fields, OptimizerConfig& out) {
+  if (const Value* globs = inner.get("except")) {
+    out.except = read_strings(context, *globs, "'except'");
+    for (const Value& item : globs->items) out.except_spans.push_back(item.span);
+  }
+  if (out.values.lr == 0) context.diags.error("P0207", fields.span) << "'lr' must be greater than 0";
+  const Value* rest = inner.get("rest");
+  if (rest == nullptr) {
+    context.diags.error("P0206", fields.span).help("for example rest: {adamw: {lr: 3.0e-4}}")
+        << "'" << out.values.kind << "' needs 'rest', the optimizer of what is no hidden layer's matrix";
+    return;
+  }
+  read_update(
+      context, *rest, "'rest'", [](const plan::OptimizerInfo& info) { return !info.of_matrices; }, out.rest.emplace(),
+      [](MapReader&, const Value&) {});
 }
 
 // One path, or a mix of several.
@@ -77,43 +165,11 @@ void read_data(ReadContext& context, const Value& value, std::vector<plan::DataP
 }  // namespace
 
 void load_optimizer(ReadContext& context, const Value& value, Strategy& out) {
-  MapReader reader(context, value, "'optimizer'");
-  if (!reader.ok()) return;
-  std::vector<std::string_view> kinds;
-  for (const plan::OptimizerInfo& info : plan::kOptimizers) kinds.push_back(info.name);
-  if (reader.alternatives(kinds) == 0) {
-    context.diags.error("P0206", value.span).help("for example {adamw: {lr: 3.0e-4}}")
-        << "'optimizer' needs " << one_of({kinds.begin(), kinds.end()});
-  }
   OptimizerConfig config;
   config.span = value.span;
-  for (const plan::OptimizerInfo& info : plan::kOptimizers) {
-    const std::string kind(info.name);
-    const Value* fields = reader.get(kind);
-    if (fields == nullptr) continue;
-    config.values.kind = kind;
-    config.values.beta1 = info.beta1;
-    config.values.beta2 = info.beta2;
-    config.weight_decay = info.weight_decay;
-    MapReader inner(context, *fields, "'" + kind + "'");
-    read_bounded(context, inner.require("lr"), "'lr'", {}, config.values.lr);
-    read_bounded(context, inner.get("weight_decay"), "'weight_decay'", {}, config.weight_decay);
-    if (const Value* globs = inner.get("no_decay")) config.no_decay = read_strings(context, *globs, "'no_decay'");
-    if (info.has(plan::OptimizerInfo::kMomentum)) {
-      read_bounded(context, inner.get("momentum"), "'momentum'", {}, config.values.momentum);
-      if (const Value* nesterov = inner.get("nesterov")) {
-        config.values.nesterov = read_bool(context, *nesterov, "'nesterov'").value_or(false);
-        if (config.values.nesterov && config.values.momentum == 0) {
-          context.diags.error("P0207", nesterov->span) << "'nesterov' needs a 'momentum' greater than 0";
-        }
-      }
-    }
-    if (info.has(plan::OptimizerInfo::kBetas))
-      if (const Value* betas = inner.get("betas")) read_betas(context, *betas, config.values);
-    if (info.has(plan::OptimizerInfo::kEps)) read_bounded(context, inner.get("eps"), "'eps'", {}, config.values.eps);
-    inner.finish();
-  }
-  reader.finish();
+  read_update(
+      context, value, "'optimizer'", [](const plan::OptimizerInfo&) { return true; }, config,
+      [&](MapReader& inner, const Value& fields) { read_rest(context, inner, fields, config); });
   out.optimizer = std::move(config);
 }
 

@@ -104,10 +104,16 @@ struct Schedule {
   std::vector<Devices> ranks;  // empty: from place
   Span span, family_span;
 };
-struct OptimizerConfig {
-  plan::Optimizer values;  // groups unset
+struct UpdateConfig {
+  plan::OptimizerNumbers values;
   double weight_decay = 0;
   std::vector<std::string> no_decay;  // globs
+};
+struct OptimizerConfig : UpdateConfig {
+  // Of one that takes matrices: what updates the other parameters, and globs of those that it leaves to that.
+  std::optional<UpdateConfig> rest;
+  std::vector<std::string> except;
+  std::vector<Span> except_spans;
   Span span;
 };
 struct PrecisionConfig {

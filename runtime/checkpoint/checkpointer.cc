@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "runtime/checkpoint/save.h"
+#include "schemas/plan/optimizers.h"
 #include "schemas/plan/safetensors.h"
 
 namespace piper::checkpoint {
@@ -151,7 +152,7 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::make(const plan::Manifest& m
   next.model_sha256 = manifest.model_sha256;
   next.strategy_sha256 = manifest.strategy_sha256;
   next.world_size = manifest.world_size;
-  next.optimizer = manifest.optimizer.kind;
+  next.optimizer = plan::optimizer_title(manifest.optimizer);
   next.data = run.data;
   PIPER_RETURN_IF_ERROR(made->lay_out(manifest, plan, buffers, control));
   made->thread_ = std::thread([checkpointer = made.get()] { checkpointer->work(); });

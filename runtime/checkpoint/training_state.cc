@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/plan/convert_elements.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::checkpoint {
 
@@ -22,14 +23,21 @@ Status differs(const std::string& what) {
 
 Status check_same_training(const Manifest& checkpoint, const plan::Manifest& manifest,
                            const std::vector<StatePart>& parts) {
-  if (checkpoint.optimizer != manifest.optimizer.kind)
-    return differs("its optimizer is " + checkpoint.optimizer + ", the plan's is " + manifest.optimizer.kind);
+  const std::string title = plan::optimizer_title(manifest.optimizer);
+  if (checkpoint.optimizer != title)
+    return differs("its optimizer is " + checkpoint.optimizer + ", the plan's is " + title);
   for (const StoredTensor& tensor : checkpoint.tensors) {
     if (tensor.kind != StateKind::kParameter && tensor.kind != StateKind::kBuffer) continue;
     const bool known = std::any_of(manifest.tensors.begin(), manifest.tensors.end(),
                                    [&](const plan::TensorInfo& info) { return info.name == tensor.name; });
     if (!known) return differs("the model has no tensor '" + tensor.name + "'");
   }
+  // A tensor that the other of two optimizers updated has other moments; too few are found below.
+  for (const plan::TensorInfo& tensor : manifest.tensors)
+    if (tensor.trained && static_cast<size_t>(tensor.group) < manifest.optimizer.groups.size() &&
+        plan::group_update(manifest.optimizer, tensor.group).num_moments() < 2 &&
+        find_tensor(checkpoint, StateKind::kSecondMoment, tensor.name) != nullptr)
+      return differs("it holds a second moment of '" + tensor.name + "', of which the plan's optimizer has none");
   for (const StatePart& part : parts) {
     const StoredTensor* const stored = find_tensor(checkpoint, part.kind, part.name);
     // Without one the count begins as in a new run: a plan that scales the loss goes on from one that does not.

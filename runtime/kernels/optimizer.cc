@@ -1,7 +1,7 @@
 // The optimizers, element by element in f32 whatever the elements are kept as, with the operations and order of
 // torch.optim's plain (single-tensor) form; factors that are the same for all elements are taken in double as Python
 // does. The gradient is cleared in the same pass. No element sees another, and the loops have one order of operations,
-// so the bits do not depend on how a range is cut.
+// so the bits do not depend on how a range is cut. But for Muon, which takes a matrix as a whole (muon.h).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,6 +9,7 @@
 #include "runtime/kernels/binding.h"
 #include "runtime/kernels/clones.h"
 #include "runtime/kernels/element_type.h"
+#include "runtime/kernels/muon.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/convert_elements.h"
 #include "schemas/plan/optimizers.h"
@@ -90,6 +91,47 @@ PIPER_CLONES void lion(float* p, float* g, float* m, int64_t count, Lion l) {
   }
 }
 
+struct Muon {
+  float momentum, rate, decay, scale;
+  bool nesterov;
+};
+
+// at::lerp: from start to end, by the form that is exact at the nearer one.
+PIPER_INLINE float between(float start, float end, float weight) {
+  return weight < 0.5f ? start + weight * (end - start) : end - (end - start) * (1.0f - weight);
+}
+
+// What becomes orthogonal: the momentum, with Nesterov's a step on towards it. Without a momentum the gradient.
+PIPER_CLONES void muon_direction(float* direction, float* g, float* m, int64_t count, Muon u) {
+  const float fresh = 1.0f - u.momentum;
+  for (int64_t i = 0; i < count; ++i) {
+    const float grad = g[i] * u.scale;
+    const float buffer = between(m[i], grad, fresh);
+    m[i] = buffer;
+    direction[i] = u.nesterov ? between(grad, buffer, u.momentum) : buffer;
+    g[i] = 0;
+  }
+}
+PIPER_CLONES void plain_direction(float* direction, float* g, int64_t count, Muon u) {
+  for (int64_t i = 0; i < count; ++i) {
+    direction[i] = g[i] * u.scale;
+    g[i] = 0;
+  }
+}
+PIPER_CLONES void muon_step(float* p, const float* direction, int64_t count, Muon u) {
+  for (int64_t i = 0; i < count; ++i) p[i] = p[i] * u.decay - u.rate * direction[i];
+}
+
+// The factor on the rate of a matrix.
+double rate_of_shape(plan::RateByShape rule, int64_t rows, int64_t columns) {
+  const auto r = static_cast<double>(rows), c = static_cast<double>(columns);
+  switch (rule) {
+    case plan::RateByShape::kOriginal: return std::sqrt(std::max(1.0, r / c));
+    case plan::RateByShape::kMatchRmsAdamw: return 0.2 * std::sqrt(std::max(r, c));
+  }
+  return 1;
+}
+
 PIPER_CLONES void add(float* dst, const float* src, int64_t count) {
   for (int64_t i = 0; i < count; ++i) dst[i] += src[i];
 }
@@ -105,22 +147,23 @@ struct Elements {
 
 // What is the same for all elements of a step.
 struct Factors {
-  const plan::Optimizer* optimizer = nullptr;
+  const plan::OptimizerNumbers* optimizer = nullptr;
   plan::UpdateRule rule = plan::UpdateRule::kSgd;
   Sgd sgd;
   Adam adam;
   Lion lion;
+  Muon muon;
 };
 
 // step counts from 1; lr is the scheduled rate.
 Factors factors_of(const TrainingNumbers& numbers, int64_t step, double lr, float scale) {
   PIPER_CHECK(step >= 1, "step ", step);
-  const plan::Optimizer& o = *numbers.optimizer;
+  const plan::OptimizerNumbers& o = *numbers.optimizer;
   const plan::OptimizerInfo& info = *plan::find_optimizer(o.kind);
   const bool decoupled = info.decay == plan::WeightDecay::kDecoupled;
   const float decay = decoupled ? static_cast<float>(1 - lr * numbers.weight_decay) : 1.0f;
   const float l2 = decoupled ? 0.0f : static_cast<float>(numbers.weight_decay);
-  Factors factors{&o, info.rule, {}, {}, {}};
+  Factors factors{&o, info.rule, {}, {}, {}, {}};
   if (info.rule == plan::UpdateRule::kSgd) {
     factors.sgd = {static_cast<float>(lr), static_cast<float>(o.momentum), l2, scale, step == 1};
     return factors;
@@ -133,6 +176,10 @@ Factors factors_of(const TrainingNumbers& numbers, int64_t step, double lr, floa
                     static_cast<float>(lr),
                     decay,
                     scale};
+    return factors;
+  }
+  if (info.rule == plan::UpdateRule::kMuon) {
+    factors.muon = {static_cast<float>(o.momentum), static_cast<float>(lr), decay, scale, o.nesterov};
     return factors;
   }
   const double bias1 = 1 - std::pow(o.beta1, static_cast<double>(step));
@@ -150,10 +197,11 @@ Factors factors_of(const TrainingNumbers& numbers, int64_t step, double lr, floa
 }
 
 void apply(const Factors& factors, const Elements& e) {
-  const plan::Optimizer& o = *factors.optimizer;
+  const plan::OptimizerNumbers& o = *factors.optimizer;
   switch (factors.rule) {
     case plan::UpdateRule::kAdam: return adam(e.parameter, e.gradient, e.m, e.v, e.count, factors.adam);
     case plan::UpdateRule::kLion: return lion(e.parameter, e.gradient, e.m, e.count, factors.lion);
+    case plan::UpdateRule::kMuon: PIPER_CHECK(false, "Muon takes whole matrices");
     case plan::UpdateRule::kSgd: break;
   }
   if (o.momentum == 0) return sgd_plain(e.parameter, e.gradient, e.count, factors.sgd);
@@ -177,12 +225,15 @@ class OptimizerCall {
   }
   Elements elements(int64_t first, int64_t count) const;
   void apply_converted(const Factors& factors, int64_t first, int64_t count) const;
+  void update_matrix(double rate, float scale) const;
+  void write_working(int64_t first, int64_t count) const;
 
   TrainingNumbers numbers_;
   DType type_ = DType::kF32, working_type_ = DType::kF32;
   std::byte* state_[kNumStates] = {};  // nullptr where unused
   std::byte* working_ = nullptr;       // nullptr: none
   int64_t count_ = 0;
+  at::Tensor matrix_;  // the parameter where the rule takes a whole matrix, else undefined
   const double* rate_ = nullptr;
   const int64_t* step_ = nullptr;
   const float* scale_ = nullptr;     // nullptr: 1
@@ -201,6 +252,7 @@ OptimizerCall::OptimizerCall(const Call& call) : numbers_(call.update_numbers())
     return static_cast<std::byte*>(values.mutable_data_ptr());
   };
   const plan::OptimizerInfo& info = *plan::find_optimizer(call.name());
+  if (info.of_matrices) matrix_ = call.out(kParameter);
   const int num_moments = info.num_moments(*numbers_.optimizer);
   const size_t num_states = kFirstMoment + static_cast<size_t>(info.moments);
   for (size_t i = 0; i < num_states; ++i) {
@@ -237,20 +289,57 @@ void OptimizerCall::apply_converted(const Factors& factors, int64_t first, int64
     if (std::byte* to = at(state, first)) convert_elements(DType::kF32, block[state], type_, to, count);
 }
 
+void OptimizerCall::write_working(int64_t first, int64_t count) const {
+  if (working_ == nullptr) return;
+  convert_elements(type_, at(kParameter, first), working_type_, working_ + first * dtype_bytes(working_type_), count);
+}
+
+void OptimizerCall::update_matrix(double rate, float scale) const {
+  if (count_ == 0) return;
+  const plan::OptimizerNumbers& o = *numbers_.optimizer;
+  const at::Tensor direction = scratch(matrix_.sizes(), at::kFloat, matrix_);
+  auto* const directions = static_cast<float*>(direction.mutable_data_ptr());
+  Muon muon = factors_of(numbers_, *step_, rate, scale).muon;
+  float block[kNumStates][kBlock];
+  const auto read = [&](State state, int64_t first, int64_t count) {
+    if (const std::byte* from = at(state, first)) convert_elements(type_, from, DType::kF32, block[state], count);
+  };
+  const auto write = [&](State state, int64_t first, int64_t count) {
+    if (std::byte* to = at(state, first)) convert_elements(DType::kF32, block[state], type_, to, count);
+  };
+  for (int64_t first = 0; first < count_; first += kBlock) {
+    const int64_t count = std::min(kBlock, count_ - first);
+    for (const State state : {kGradient, kFirstMoment}) read(state, first, count);
+    if (state_[kFirstMoment] == nullptr) plain_direction(directions + first, block[kGradient], count, muon);
+    else muon_direction(directions + first, block[kGradient], block[kFirstMoment], count, muon);
+    for (const State state : {kGradient, kFirstMoment}) write(state, first, count);
+  }
+  orthogonalise(direction, o.steps, o.eps);
+  muon.rate = static_cast<float>(rate * rate_of_shape(o.adjust, matrix_.size(0), matrix_.size(1)));
+  for (int64_t first = 0; first < count_; first += kBlock) {
+    const int64_t count = std::min(kBlock, count_ - first);
+    read(kParameter, first, count);
+    muon_step(block[kParameter], directions + first, count, muon);
+    write(kParameter, first, count);
+    write_working(first, count);
+  }
+}
+
 void OptimizerCall::run() const {
   if (overflow_ != nullptr && *overflow_ != 0) {
     std::memset(state_[kGradient], 0, static_cast<size_t>(count_ * dtype_bytes(type_)));
     return;
   }
-  const Factors factors = factors_of(numbers_, *step_, *rate_, scale_ != nullptr ? *scale_ : 1.0f);
+  const double rate = *rate_ * numbers_.rate;
+  const float scale = scale_ != nullptr ? *scale_ : 1.0f;
+  if (matrix_.defined()) return update_matrix(rate, scale);
+  const Factors factors = factors_of(numbers_, *step_, rate, scale);
   if (type_ == DType::kF32 && working_ == nullptr) return apply(factors, elements(0, count_));
   for (int64_t first = 0; first < count_; first += kBlock) {
     const int64_t count = std::min(kBlock, count_ - first);
     if (type_ == DType::kF32) apply(factors, elements(first, count));
     else apply_converted(factors, first, count);
-    if (working_ != nullptr)
-      convert_elements(type_, at(kParameter, first), working_type_, working_ + first * dtype_bytes(working_type_),
-                       count);
+    write_working(first, count);
   }
 }
 

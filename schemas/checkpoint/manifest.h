@@ -60,7 +60,7 @@ struct Manifest {
   std::string plan_sha256;  // of the bundle
   std::string model_sha256, strategy_sha256;
   int32_t world_size = 1;
-  std::string optimizer;  // of schemas/plan/optimizers.def
+  std::string optimizer;  // its title: schemas/plan/optimizers.h
   DataIdentity data;
   std::vector<plan::FileEntry> files;  // path: a name inside the checkpoint
   std::vector<StoredTensor> tensors;   // sorted by kind, then by name

@@ -119,6 +119,13 @@ int64_t attention_on_gpu_bytes(const KernelInfo& info, const KernelCall& call) {
   return 4 * written_out + (kMultiprocessors + q[0] * q[1]) * rounded_up(q[2], kRows) * rounded_up(q[3], kColumns) * 4;
 }
 
+// Of an update that takes a matrix: two of its shape and two of the square of its shorter side, in f32.
+int64_t update_bytes(const KernelCall& call) {
+  if (call.outputs.empty() || call.outputs[0].shape.size() != 2) return 0;
+  const int64_t rows = call.outputs[0].shape[0], columns = call.outputs[0].shape[1], side = std::min(rows, columns);
+  return 2 * 4 * (rows * columns + side * side);
+}
+
 }  // namespace
 
 int64_t attends_queries_on_gpu(int64_t batch, int64_t keys) {
@@ -146,6 +153,7 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
     }
   switch (info.scratch) {
     case Scratch::kNone: return kScratchSlack;
+    case Scratch::kUpdate: return update_bytes(call) + kScratchSlack;
     case Scratch::kProduct: return 2 * (f32 ? copied_bytes(info, call, nullptr) : operands) + kScratchSlack;
     case Scratch::kTable: return (f32 ? table_bytes(info, call, operands) : 2 * operands) + kScratchSlack;
     case Scratch::kOperands: return 2 * operands + kScratchSlack;

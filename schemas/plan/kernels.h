@@ -18,6 +18,7 @@ enum class Scratch : uint8_t {
   kTable,        // the same, without the table of rows where it is dense
   kConvolution,  // layout changes of the convolution library, which pads channels to 16, and its workspace
   kAttention,    // copies of operands whose heads are not dense, and the tiles of the flash kernels
+  kUpdate,       // of an update of a whole matrix: what Newton-Schulz works on
 };
 inline constexpr int kMany = 1 << 20;
 

@@ -49,6 +49,14 @@ constexpr std::string_view role_name(SlotRole role) {
   return "";
 }
 
+constexpr std::string_view rate_by_shape_name(RateByShape rule) {
+  switch (rule) {
+    case RateByShape::kOriginal: return "original";
+    case RateByShape::kMatchRmsAdamw: return "match_rms_adamw";
+  }
+  return "";
+}
+
 constexpr std::string_view feed_name(Feed feed) {
   switch (feed) {
     case Feed::kTokens: return "tokens";

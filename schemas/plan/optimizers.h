@@ -13,23 +13,31 @@ enum class UpdateRule : uint8_t {
   kSgd,   // torch.optim.SGD with dampening 0: plain, with momentum, with Nesterov's
   kAdam,  // torch.optim.Adam and AdamW, without amsgrad
   kLion,  // Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), algorithm 2
+  kMuon,  // torch.optim.Muon, after Jordan et al. (2024): a step along the momentum made orthogonal
 };
 enum class WeightDecay : uint8_t { kPenalty, kDecoupled };
 
 struct OptimizerInfo {
-  enum Numbers : uint8_t { kNone = 0, kBetas = 1, kEps = 2, kMomentum = 4 };  // kMomentum: and nesterov
+  // kMomentum: and nesterov; kOrthogonal: steps of Newton-Schulz, and how the rate follows a matrix's shape.
+  enum Numbers : uint8_t { kNone = 0, kBetas = 1, kEps = 2, kMomentum = 4, kOrthogonal = 8 };
 
   std::string_view name;
   UpdateRule rule = UpdateRule::kSgd;
   uint8_t numbers = kNone;
-  double beta1 = 0, beta2 = 0, weight_decay = 0;
+  double beta1 = 0, beta2 = 0, eps = 0, momentum = 0, weight_decay = 0;
   WeightDecay decay = WeightDecay::kPenalty;
-  int moments = 0;  // of each element at most; with kMomentum none where the momentum is 0
+  bool of_matrices = false;  // an update takes one whole matrix
+  int moments = 0;           // of each element at most; with kMomentum none where the momentum is 0
 
   bool has(Numbers number) const { return (numbers & number) != 0; }
   // Of each element, with the numbers of this one.
-  int num_moments(const Optimizer& optimizer) const { return has(kMomentum) && optimizer.momentum == 0 ? 0 : moments; }
+  int num_moments(const OptimizerNumbers& numbers) const {
+    return has(kMomentum) && numbers.momentum == 0 ? 0 : moments;
+  }
 };
+
+// torch.optim.Muon's bound.
+inline constexpr int64_t kMostOrthogonalSteps = 99;
 
 namespace optimizers_def {
 
@@ -38,22 +46,26 @@ constexpr int count(std::string_view moments) {
   for (const char letter : moments) found += letter == ':' ? 1 : 0;
   return found;
 }
-constexpr auto kBetas = OptimizerInfo::kBetas, kEps = OptimizerInfo::kEps, kMomentum = OptimizerInfo::kMomentum;
+constexpr auto kBetas = OptimizerInfo::kBetas, kEps = OptimizerInfo::kEps, kMomentum = OptimizerInfo::kMomentum,
+               kOrthogonal = OptimizerInfo::kOrthogonal;
 
 }  // namespace optimizers_def
 
 inline constexpr OptimizerInfo kOptimizers[] = {
-#define PIPER_OPTIMIZER(name, rule, numbers, beta1, beta2, weight_decay, decay, moments) \
-  {name,                                                                                 \
-   UpdateRule::rule,                                                                     \
-   [] {                                                                                  \
-     using namespace optimizers_def;                                                     \
-     return uint8_t{numbers};                                                            \
-   }(),                                                                                  \
-   beta1,                                                                                \
-   beta2,                                                                                \
-   weight_decay,                                                                         \
-   WeightDecay::decay,                                                                   \
+#define PIPER_OPTIMIZER(name, rule, numbers, beta1, beta2, eps, momentum, weight_decay, decay, shape, moments) \
+  {name,                                                                                                       \
+   UpdateRule::rule,                                                                                           \
+   [] {                                                                                                        \
+     using namespace optimizers_def;                                                                           \
+     return uint8_t{numbers};                                                                                  \
+   }(),                                                                                                        \
+   beta1,                                                                                                      \
+   beta2,                                                                                                      \
+   eps,                                                                                                        \
+   momentum,                                                                                                   \
+   weight_decay,                                                                                               \
+   WeightDecay::decay,                                                                                         \
+   std::string_view(shape) == "r,c",                                                                           \
    optimizers_def::count(moments)},
 #include "schemas/plan/optimizers.def"
 #undef PIPER_OPTIMIZER
@@ -64,6 +76,25 @@ inline const OptimizerInfo* find_optimizer(std::string_view name) {
   for (const OptimizerInfo& info : kOptimizers)
     if (info.name == name) return &info;
   return nullptr;
+}
+
+// The row of the optimizer that updates a group's parameters, and its numbers.
+struct GroupUpdate {
+  const OptimizerInfo* info = nullptr;
+  const OptimizerNumbers* numbers = nullptr;
+  double weight_decay = 0;
+  double rate = 1;  // of the step's rate, which is that of the optimizer's own groups
+  int num_moments() const { return info->num_moments(*numbers); }
+};
+inline GroupUpdate group_update(const Optimizer& optimizer, int32_t group) {
+  const OptimizerGroup& of = optimizer.groups.at(static_cast<size_t>(group));
+  const OptimizerNumbers& numbers = of.rest ? *optimizer.rest : optimizer;
+  return {find_optimizer(numbers.kind), &numbers, of.weight_decay, of.rest ? numbers.lr / optimizer.lr : 1};
+}
+
+// By which a training's moments are told from those of another: "adamw", "muon, adamw".
+inline std::string optimizer_title(const Optimizer& optimizer) {
+  return optimizer.rest ? optimizer.kind + ", " + optimizer.rest->kind : optimizer.kind;
 }
 
 }  // namespace piper::plan

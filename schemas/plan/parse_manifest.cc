@@ -181,25 +181,50 @@ class ManifestParser {
       tensor.buffer = known.value_or(ModelBuffer::kNone);
     });
   }
+  // nullptr: unknown, which is reported.
+  const OptimizerInfo* numbers(OptimizerNumbers& numbers) {
+    size_t at = reader_.position();
+    numbers.kind = text("kind");
+    const OptimizerInfo* const info = find_optimizer(numbers.kind);
+    if (info == nullptr) reader_.fail(kSyntax, at, "unknown optimizer " + in_quotes(numbers.kind));
+    numbers.lr = real("lr");
+    numbers.momentum = real("momentum");
+    numbers.beta1 = real("beta1");
+    numbers.beta2 = real("beta2");
+    numbers.eps = real("eps");
+    numbers.nesterov = boolean("nesterov");
+    if (info == nullptr || !info->has(OptimizerInfo::kOrthogonal)) return info;
+    numbers.steps = number("steps", 1, kMostOrthogonalSteps);
+    at = reader_.position();
+    const std::string word = text("adjust");
+    const auto rule = enum_from_name<RateByShape>(word, rate_by_shape_name);
+    if (!rule) reader_.fail(kSyntax, at, "no rule for the rate: " + in_quotes(word));
+    numbers.adjust = rule.value_or(RateByShape::kOriginal);
+    return info;
+  }
   void optimizer() {
     auto& optimizer = manifest_.optimizer;
     reader_.key("optimizer");
     reader_.open_object();
     size_t at = reader_.position();
-    optimizer.kind = text("kind");
-    if (find_optimizer(optimizer.kind) == nullptr)
-      reader_.fail(kSyntax, at, "unknown optimizer " + in_quotes(optimizer.kind));
-    optimizer.lr = real("lr");
-    optimizer.momentum = real("momentum");
-    optimizer.beta1 = real("beta1");
-    optimizer.beta2 = real("beta2");
-    optimizer.eps = real("eps");
-    optimizer.nesterov = boolean("nesterov");
+    const OptimizerInfo* const info = numbers(optimizer);
+    if (reader_.optional_key("rest")) {
+      reader_.open_object();
+      const OptimizerInfo* const rest = numbers(optimizer.rest.emplace());
+      reader_.close_object();
+      if (info != nullptr && rest != nullptr && (!info->of_matrices || rest->of_matrices || !(optimizer.lr > 0)))
+        reader_.fail(kSyntax, at,
+                     in_quotes(rest->name) + " is no optimizer for the rest beside " + in_quotes(info->name));
+    }
     reader_.close_object();
     section("optimizer_groups", [&] {
       auto& group = optimizer.groups.emplace_back();
       group.name = text("group");
       group.weight_decay = real("weight_decay");
+      if (!reader_.optional_key("rest")) return;
+      const size_t rest_at = reader_.position();
+      group.rest = reader_.boolean();
+      if (group.rest && !optimizer.rest) reader_.fail(kSyntax, rest_at, "the optimizer has no rest");
     });
     auto& schedule = manifest_.lr_schedule;
     reader_.key("lr_schedule");

@@ -294,11 +294,21 @@ enum class Summing : uint8_t { kPosition, kLibrary };
 struct OptimizerGroup {
   std::string name;
   double weight_decay = 0;
+  bool rest = false;  // of what Optimizer::rest updates
 };
-struct Optimizer {
+// How the rate follows the shape of a matrix of r rows and c columns (Muon): sqrt(max(1, r / c)), or
+// 0.2 sqrt(max(r, c)), with which updates are of the size of AdamW's.
+enum class RateByShape : uint8_t { kOriginal, kMatchRmsAdamw };
+inline constexpr RateByShape kRatesByShape[] = {RateByShape::kOriginal, RateByShape::kMatchRmsAdamw};
+struct OptimizerNumbers {
   std::string kind = "sgd";  // of optimizers.def
   double lr = 0.01, momentum = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   bool nesterov = false;
+  int64_t steps = 5;  // of Newton-Schulz
+  RateByShape adjust = RateByShape::kOriginal;
+};
+struct Optimizer : OptimizerNumbers {
+  std::optional<OptimizerNumbers> rest;  // beside one of matrices, of the other parameters; its lr and that one's > 0
   std::vector<OptimizerGroup> groups;
 };
 struct LrSchedule {  // factor on lr at step s, counted from 1

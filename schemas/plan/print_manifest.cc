@@ -3,6 +3,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_writer.h"
 #include "schemas/plan/names.h"
+#include "schemas/plan/optimizers.h"
 #include "schemas/plan/provenance_text.h"
 
 namespace piper::plan {
@@ -115,22 +116,36 @@ class ManifestPrinter {
       if (tensor.buffer != ModelBuffer::kNone) name("buffer", model_buffer_name(tensor.buffer));
     });
   }
+  void numbers(const OptimizerNumbers& numbers) {
+    name("kind", numbers.kind);
+    real("lr", numbers.lr);
+    real("momentum", numbers.momentum);
+    real("beta1", numbers.beta1);
+    real("beta2", numbers.beta2);
+    real("eps", numbers.eps);
+    boolean("nesterov", numbers.nesterov);
+    const OptimizerInfo* info = find_optimizer(numbers.kind);
+    if (info == nullptr || !info->has(OptimizerInfo::kOrthogonal)) return;
+    number("steps", numbers.steps);
+    name("adjust", rate_by_shape_name(numbers.adjust));
+  }
   void optimizer() {
     const auto& optimizer = manifest_.optimizer;
     json_.next_member();
     json_.key("optimizer");
     json_.raw("{");
-    name("kind", optimizer.kind);
-    real("lr", optimizer.lr);
-    real("momentum", optimizer.momentum);
-    real("beta1", optimizer.beta1);
-    real("beta2", optimizer.beta2);
-    real("eps", optimizer.eps);
-    boolean("nesterov", optimizer.nesterov);
+    numbers(optimizer);
+    if (optimizer.rest) {
+      json_.key("rest");
+      json_.raw("{");
+      numbers(*optimizer.rest);
+      json_.raw("}");
+    }
     json_.raw("}");
     section("optimizer_groups", optimizer.groups, [&](const OptimizerGroup& group) {
       name("group", group.name);
       real("weight_decay", group.weight_decay);
+      if (group.rest) boolean("rest", true);
     });
     const auto& schedule = manifest_.lr_schedule;
     json_.next_member();

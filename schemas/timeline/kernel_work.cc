@@ -6,6 +6,7 @@
 #include "schemas/forms/attends.h"
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::timeline {
 namespace {
@@ -69,6 +70,17 @@ double product_flops(const KernelCall& call) {
   return 0;
 }
 
+// Of an update that makes a matrix orthogonal; 0: the call is none. With the number of steps that is the default: what
+// a strategy says instead stands in the manifest.
+double orthogonal_flops(const KernelCall& call) {
+  const OptimizerInfo* const info = find_optimizer(call.kernel);
+  if (info == nullptr || !info->has(OptimizerInfo::kOrthogonal) || call.outputs[0].shape.size() != 2) return 0;
+  const auto rows = static_cast<double>(call.outputs[0].shape[0]),
+             columns = static_cast<double>(call.outputs[0].shape[1]);
+  const double side = std::min(rows, columns);
+  return static_cast<double>(OptimizerNumbers().steps) * 2 * side * side * (2 * std::max(rows, columns) + side);
+}
+
 }  // namespace
 
 RouterLoad balanced_load(const Bundle& bundle) {
@@ -110,6 +122,10 @@ KernelWork kernel_work(const KernelCall& call, const RouterLoad& load) {
   } else if (call.kernel == "scaled_dot_product_attention_backward") {
     work.kind = KernelKind::kAttention;
     work.flops = 10 * count(call.inputs[1]) * extent(call.inputs[2], 1) * computed_share(call, 1);
+  } else if (const double flops = orthogonal_flops(call); flops > 0) {
+    work.kind = KernelKind::kProduct;
+    work.dtype = DType::kF32;
+    work.flops = flops;
   } else {
     work.flops = product_flops(call);
     if (work.flops > 0) work.kind = KernelKind::kProduct;

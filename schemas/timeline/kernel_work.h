@@ -28,8 +28,8 @@ double filled_part(const plan::RankPlan& plan, const plan::AllToAll& exchange, c
 
 // Products: 2 M N K. Attention: two products of all queries with all keys, half of it where it is causal, the blocks
 // that a predicate leaves; its backward five (Dao 2023, arXiv 2307.08691, section 3.1.2: the scores are computed
-// again). Bytes: every operand once, stored elements, what is added to twice; of a table that is looked up only the
-// rows read.
+// again). An update of a whole matrix: three products for each step of Newton-Schulz. Bytes: every operand once, stored
+// elements, what is added to twice; of a table that is looked up only the rows read.
 KernelWork kernel_work(const plan::KernelCall& call, const RouterLoad& load);
 
 }  // namespace piper::timeline

@@ -90,7 +90,7 @@ class Flow {
                 const std::vector<plan::BufferRange>& arguments);
   Status update(Rank& rank, const plan::Update& update);
   struct Updating;  // a call of the optimizer, bound
-  Result<Updating> bind_update(Rank& rank, const plan::KernelCall& call,
+  Result<Updating> bind_update(Rank& rank, const plan::KernelCall& call, int32_t group,
                                const std::vector<plan::BufferRange>& arguments) const;
   Status update(Rank& rank, const Updating& call, int32_t group);
   Status write_working(Rank& rank, const Updating& call, const Pieces& updated);
@@ -99,6 +99,7 @@ class Flow {
   std::string take_overflow(const Rank& rank, const Pieces& pieces);
   static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes,
                                     const Content& parameter);
+  Status check_whole_matrix(Rank& rank, const Updating& call, const Pieces& parameter);
   Status check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes);
   Status collective(int32_t transfer);
   Status exchange();  // of `members_`

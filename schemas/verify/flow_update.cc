@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
 #include "schemas/plan/optimizers.h"
 #include "schemas/verify/flow.h"
 
@@ -12,21 +13,39 @@ namespace piper::verify {
 using namespace plan;
 using Kind = Content::Kind;
 
+namespace {
+
+// Elements side by side, in as many axes as the optimizer takes.
+bool is_update_range(const Operand& operand, bool matrix) {
+  if (operand.slot < 0 || operand.strides.size() != operand.shape.size()) return false;
+  if (matrix ? operand.shape.size() != 2 : operand.shape.size() > 1) return false;
+  const std::vector<int64_t> dense = contiguous_strides(operand.shape);
+  for (size_t axis = 0; axis < operand.shape.size(); ++axis)
+    if (operand.shape[axis] > 1 && operand.strides[axis] != dense[axis]) return false;
+  return true;
+}
+
+}  // namespace
+
 struct Flow::Updating {
   BufferRange parameter, gradient, rate, step;
   BufferRange scale, overflow, working;  // buffer = -1 where there is none
   std::vector<BufferRange> moments;
   DType type = DType::kF32, working_type = DType::kF32;
-  int64_t bytes = 0;  // of the parameter
+  int64_t bytes = 0;            // of the parameter
+  std::vector<int64_t> matrix;  // its shape, where the optimizer takes one whole; else empty
   int64_t element() const { return dtype_bytes(type); }
 };
 
-Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
+Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call, int32_t group,
                                          const std::vector<BufferRange>& arguments) const {
   const auto& optimizer = bundle_.manifest.optimizer;
-  if (call.kernel != optimizer.kind)
-    return refuted("P0638", rank, "calls " + call.kernel + ", the optimizer is " + optimizer.kind);
-  const auto num_moments = static_cast<size_t>(find_optimizer(optimizer.kind)->num_moments(optimizer));
+  if (group < 0 || static_cast<size_t>(group) >= optimizer.groups.size())
+    return refuted("P0638", rank, "updates a group that the optimizer has not");
+  const GroupUpdate by = group_update(optimizer, group);
+  const std::string kind = by.numbers->kind;
+  if (call.kernel != kind) return refuted("P0638", rank, "calls " + call.kernel + ", the optimizer is " + kind);
+  const auto num_moments = static_cast<size_t>(by.num_moments());
   const size_t most = static_cast<size_t>(find_kernel(call.kernel)->outputs);
   const bool copies = call.outputs.size() == most;  // a working copy is the last
   const size_t states = copies ? most - 1 : call.outputs.size();
@@ -34,7 +53,7 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
   if (copies)
     while (!outputs.empty() && outputs.back().slot == Operand::kAbsent) outputs.pop_back();
   if (outputs.size() != 2 + num_moments)
-    return refuted("P0638", rank, "its moments are not those of the optimizer " + optimizer.kind);
+    return refuted("P0638", rank, "its moments are not those of the optimizer " + kind);
   const bool clips = bundle_.manifest.clip_grad_norm > 0;
   if (call.inputs.size() != (scales() ? 4u : clips ? 3u : 2u))
     return refuted("P0638", rank,
@@ -49,9 +68,8 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
   Updating bound;
   for (const std::vector<Operand>* operands : {&std::as_const(outputs), &call.inputs})
     for (const Operand& operand : *operands) {
-      const bool whole = operand.slot >= 0 && operand.shape.size() <= 1 &&
-                         (operand.shape.empty() || operand.shape[0] <= 1 || operand.strides[0] == 1);
-      if (!whole) return refuted("P0638", rank, "has an operand that is no range of elements");
+      if (!is_update_range(operand, by.info->of_matrices && operands == &outputs))
+        return refuted("P0638", rank, "has an operand that is no range of elements");
     }
   static constexpr DType kValueTypes[] = {DType::kF64, DType::kI64, DType::kF32,
                                           DType::kF32};  // rate, step, factor, overflow
@@ -60,13 +78,13 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
       return refuted("P0638", rank, "has operands of different sizes or types");
   bound.bytes = dense_bytes(outputs[0]);
   bound.type = outputs[0].dtype;
+  if (by.info->of_matrices) bound.matrix = outputs[0].shape;
   for (const Operand& output : outputs)
-    if (dense_bytes(output) != bound.bytes || output.dtype != bound.type)
+    if (output.shape != outputs[0].shape || output.dtype != bound.type)
       return refuted("P0638", rank, "has operands of different sizes or types");
   if (copies) {
     const Operand& copy = call.outputs.back();
-    if (copy.slot < 0 || copy.shape.size() != 1 || (copy.shape[0] > 1 && copy.strides[0] != 1) ||
-        elements(copy) != elements(outputs[0]) || copy.dtype == bound.type)
+    if (!is_update_range(copy, by.info->of_matrices) || copy.shape != outputs[0].shape || copy.dtype == bound.type)
       return refuted("P0638", rank, "writes a working copy of another size, or of the same type");
     bound.working = place(copy);
     bound.working_type = copy.dtype;
@@ -79,6 +97,28 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
   if (clips || scales()) bound.scale = place(call.inputs[2]);
   if (scales()) bound.overflow = place(call.inputs[3]);
   return bound;
+}
+
+// An update of a matrix makes each element of all elements of the gradient.
+Status Flow::check_whole_matrix(Rank& rank, const Updating& call, const Pieces& parameter) {
+  int64_t origin = 0;
+  for (const auto& piece : parameter) {
+    const Content& content = piece.content;
+    const bool is_parameter = content.kind == Kind::kParameter || content.kind == Kind::kMaster;
+    if (!is_parameter || content.what != parameter[0].content.what || content.origin != origin)
+      return refuted("P0642", rank,
+                     "updates as a whole matrix what is " +
+                         (is_parameter ? "elements of " + in_quotes(tensors_[content.what]) + " from " +
+                                             std::to_string(content.origin / call.element()) + " on"
+                                       : std::string("no parameter")));
+    origin += piece.bytes;
+  }
+  if (parameter.empty()) return {};
+  const auto& shape = bundle_.manifest.tensors[static_cast<size_t>(parameter[0].content.what)].shape;
+  if (shape == call.matrix) return {};
+  return refuted("P0642", rank,
+                 "updates " + in_quotes(tensors_[parameter[0].content.what]) + " as a matrix of another shape than " +
+                     "the manifest says");
 }
 
 // The moments of bytes [done, done + bytes) of the update, which are of this parameter or, without one, of nothing.
@@ -164,7 +204,7 @@ Status Flow::update(Rank& rank, const Update& update) {
   const auto& program = bundle_.programs[static_cast<size_t>(update.program)];
   const auto& arguments = rank.plan->arguments[static_cast<size_t>(update.arguments)].arguments;
   for (const auto& call : program.calls) {
-    PIPER_ASSIGN(const Updating bound, bind_update(rank, call, arguments));
+    PIPER_ASSIGN(const Updating bound, bind_update(rank, call, update.group, arguments));
     PIPER_RETURN_IF_ERROR(this->update(rank, bound, update.group));
   }
   return {};
@@ -178,6 +218,7 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   rank.contents.take(call.gradient, call.bytes, scratch_more_);
   for (const Pieces* pieces : {&scratch_, &scratch_more_})
     PIPER_RETURN_IF_ERROR(check_elements(rank, *pieces, call.type));
+  if (!call.matrix.empty()) PIPER_RETURN_IF_ERROR(check_whole_matrix(rank, call, scratch_));
   Pieces updated;
   size_t i = 0, j = 0;
   int64_t done = 0;

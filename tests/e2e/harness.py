@@ -20,14 +20,16 @@ import exports  # noqa: E402
 import piper_export  # noqa: E402
 import zoo  # noqa: E402
 from forked_runs import forked_runs  # noqa: E402
-from reference_optimizers import RULES  # noqa: E402
+from reference_optimizers import rule_of  # noqa: E402
 
 logging.getLogger("torch.onnx").setLevel(logging.ERROR)
 BATCH = 8
 OPTIMIZERS = {"adamw": {"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1},
               "adam": {"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1},
               "sgd": {"lr": None, "momentum": 0.9},
-              "lion": {"lr": 3e-4, "betas": [0.9, 0.98], "weight_decay": 0.1}}
+              "lion": {"lr": 3e-4, "betas": [0.9, 0.98], "weight_decay": 0.1},
+              "muon": {"lr": 0.02, "momentum": 0.95, "nesterov": True, "steps": 5, "weight_decay": 0.1, "adjust": "original",
+                       "rest": {"adamw": {"lr": 1e-3, "betas": [0.9, 0.95], "weight_decay": 0.1}}}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,12 +216,12 @@ def write_export(model: str, path: pathlib.Path):
     torch.export.save(program, path)
 
 
-def torch_training(model: str, optimizer: str, *, schedule=None, clip=None, around=None):
+def torch_training(model: str, optimizer: str, *, schedule=None, clip=None, around=None, rule_of=rule_of):
     """PyTorch's own loop on one process: losses, gradients of step 1, module after the last step."""
     torch.set_num_threads(1)
     module, data = zoo.build(model), zoo.draw(model, BATCH * zoo.MODELS[model].steps)
     values = values_of(model, optimizer)
-    rule = RULES[optimizer](module.parameters(), foreach=False, **values)
+    rule = rule_of(optimizer, module, values)
     base_lr, losses, gradients = values["lr"], [], {}
     for step in range(zoo.MODELS[model].steps):
         if schedule:

@@ -5,10 +5,14 @@ its state divided in each of the three ways, and stopped and taken up again unde
   optimizers.py --bin BIN --work DIR [--only NAME]
 
 Losses within 1e-5 of the reference's, relative; weights after the last step within 1e-4 of what training changed, as norms over all of them.
+Muon beside AdamW also clipped, with a loss scale, with working copies in bf16, and against torch.optim.Muon itself, which computes
+Newton-Schulz in bf16; a checkpoint in which the other of the two has updated a tensor is refused.
+
 The sign that Lion takes of a direction near 0 hangs on rounding, so of its weights one in a
 thousand may be off, by a few steps' rates.
 """
 import argparse
+import functools
 import json
 import pathlib
 import re
@@ -21,6 +25,7 @@ from safetensors.torch import load_file
 import harness
 import zoo
 from checks import check, faults
+from reference_optimizers import MuonInBf16, rule_of
 
 MODEL, STEPS, HALF = "gpt", 20, 11
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "schemas/plan/optimizers.def"
@@ -30,7 +35,7 @@ FORMS = {"whole": ("one", ""), "pp2_dp2": ("pp2_dp2", ""), "zero1": ("dp2", "sha
 
 
 def strategy(form, optimizer):
-    composition, divided = FORMS[form]
+    composition, divided = FORMS.get(form, (form, ""))
     more = f", {divided}: true" if divided else ""
     return harness.strategy_text(MODEL, composition, optimizer).replace("bucket_size: 0.05", "bucket_size: 0.05" + more)
 
@@ -47,6 +52,54 @@ def weight_faults(optimizer, weights, reference, before, lr):
         share = (off.abs() > 1e-6).float().mean().item()
         return [f"{share:.2%} of the weights are off, the most by {off.abs().max().item():.1e}"] if share > 1e-3 or off.abs().max() > 6 * lr else []
     return [f"weights are off by {off.norm().item():.1e} of {changed.norm().item():.1e}"] if off.norm() > 1e-4 * changed.norm() else []
+
+
+def muon_beside_adamw(bench, before):
+    """What only the two together can get wrong."""
+    def trained(form, extra, tag):
+        plans = bench.compile(MODEL, strategy(form, "muon") + extra, tag, "--checkpoints")
+        return plans, bench.run(plans, MODEL, 0, "local", STEPS)
+
+    def off(weights, reference):
+        def norm(of):
+            return torch.cat([with_gradient(name, of(name)) for name in before]).norm().item()
+        return norm(lambda name: weights[name] - reference[name]) / norm(lambda name: reference[name] - before[name])
+
+    def compared(what, result, losses, reference, of_losses, of_weights):
+        wrong = harness.loss_faults(result.losses, losses, of_losses)
+        share = off(result.weights, reference)
+        check(f"muon {what}", not wrong and share <= of_weights, f"weights are off by {share:.1e} of what changed; {wrong[:2]}")
+
+    losses, _, module = harness.torch_training(MODEL, "muon", clip=0.5)
+    clipped = {name: p.detach() for name, p in module.named_parameters()}
+    # A power of two as the loss scale changes no bit of a gradient in f32.
+    for form, extra in (("zero1", ""), ("zero2", "precision: {loss_scale: 1024}\n"), ("zero3", "precision: {loss_scale: 1024}\n")):
+        plans, result = trained(form, "clip_grad_norm: 0.5\n" + extra, f"{form}-muon-clipped")
+        compared(f"clipped {'and scaled ' if extra else ''}on {form}", result, losses, clipped, 1e-5, 1e-4)
+    # bf16 rounds to 2^-9 at each of five steps, each of which lets an error grow up to 3.4-fold: about 0.02 of an update.
+    losses, _, module = harness.torch_training(MODEL, "muon", rule_of=functools.partial(rule_of, muon=MuonInBf16))
+    _, result = trained("whole", "", "whole-muon-torch")
+    compared("as torch.optim.Muon has it", result, losses, {name: p.detach() for name, p in module.named_parameters()}, 1e-3, 5e-2)
+    # Working copies: masters of a divided state are those of one that is whole.
+    bf16 = "precision: {compute: bf16}\n"
+    _, result = trained("dp2", bf16, "dp2-muon-bf16")
+    for form in ("zero1", "zero3"):
+        _, divided = trained(form, bf16, f"{form}-muon-bf16")
+        compared(f"in bf16 on {form}", divided, result.losses, result.weights, 1e-6, 1e-6)
+    # A tensor goes from the one to the other optimizer: its moments are not those.
+    text = strategy("whole", "muon")
+    other = text.replace('"rest":', '"except": ["h.0.up"], "rest":')
+    assert other != text
+    for first, second in ((text, other), (other, text)):
+        folder = bench.work / "exchanged.checkpoints"
+        shutil.rmtree(folder, ignore_errors=True)
+        for which, words in ((first, ["--steps", 1]), (second, ["--steps", 2, "--resume"])):
+            plans = bench.compile(MODEL, which, "exchanged", "--checkpoints")
+            code, said = bench.end_of([bench.bin / "piper-run", plans, "--data", bench.work / f"{MODEL}.safetensors", "--threads", 1,
+                                       "--checkpoint", folder, *words])
+            if which is first and code:
+                raise AssertionError(said)
+        check("muon moments of the other optimizer are refused", code == 84 and "R0703" in said and "h.0.up.weight" in said, f"{code} {said}")
 
 
 def main():
@@ -84,6 +137,8 @@ def main():
         bench.call([run[0], plans["pp2_dp2"], *run[2:], "--resume", "--steps", STEPS, "--save", saved])
         rows = [json.loads(line) for line in log.read_text().splitlines()]
         judge("stopped and taken up", [row["loss"] for row in rows if "loss" in row], load_file(saved))
+        if optimizer == "muon":
+            muon_beside_adamw(bench, before)
     sys.exit(1 if faults else 0)
 
 

@@ -29,6 +29,46 @@ bool update_lacks_elements(Bundle& b) {
   if (!found.empty()) change(b, found[0], [](UpdateRanges& ranges) { ranges.count = 1; });
   return !found.empty();
 }
+// A part of what Muon must take whole, as a matrix of its own.
+bool matrix_in_halves(Bundle& b) {
+  for (const At at : find<Update>(b)) {
+    const UpdateRanges whole = ranges_at(b, at);
+    const int64_t rows = whole.columns == 0 ? 0 : whole.count / whole.columns;
+    if (rows < 2) continue;
+    const int64_t half = rows / 2 * whole.columns;
+    insert(b, at, get(b, at));
+    change(b, at, [&](UpdateRanges& ranges) { ranges.count = half; });
+    change(b, {at.rank, at.index + 1}, [&](UpdateRanges& ranges) {
+      ranges.count -= half;
+      for (BufferRange* range : {&ranges.parameter, &ranges.gradient, &ranges.m}) range->offset += 4 * half;
+    });
+    return true;
+  }
+  return false;
+}
+bool matrix_of_another_shape(Bundle& b) {
+  for (const At at : find<Update>(b)) {
+    const UpdateRanges whole = ranges_at(b, at);
+    if (whole.columns == 0 || whole.count == whole.columns * whole.columns) continue;
+    change(b, at, [](UpdateRanges& ranges) { ranges.columns = ranges.count / ranges.columns; });
+    return true;
+  }
+  return false;
+}
+bool matrix_updated_by_elements(Bundle& b) {
+  for (const At at : find<Update>(b)) {
+    if (ranges_at(b, at).columns == 0) continue;
+    auto& update = std::get<Update>(get(b, at).action);
+    const UpdateRanges ranges = ranges_at(b, at);
+    for (size_t group = 0; group < b.manifest.optimizer.groups.size(); ++group)
+      if (b.manifest.optimizer.groups[group].rest) update.group = static_cast<int32_t>(group);
+    UpdateRanges flat = ranges;
+    flat.columns = 0;
+    set_ranges(b, b.ranks[at.rank], update, flat);
+    return true;
+  }
+  return false;
+}
 bool moments_shared(Bundle& b) {
   for (const At a : find<Update>(b))
     for (const At other : find<Update>(b)) {
@@ -164,7 +204,10 @@ bool rate_read_elsewhere(Bundle& b) {
 std::vector<Damage> of_updates() {
   return {
       PIPER_DAMAGE(update_left_out, "P0636", "P0638"),
-      PIPER_DAMAGE(update_lacks_elements, "P0636", "P0638"),
+      PIPER_DAMAGE(update_lacks_elements, "P0636", "P0638", "P0642"),
+      PIPER_DAMAGE(matrix_in_halves, "P0642"),
+      PIPER_DAMAGE(matrix_of_another_shape, "P0642"),
+      PIPER_DAMAGE(matrix_updated_by_elements, "P0638"),
       PIPER_DAMAGE(moments_shared, "P0638"),
       PIPER_DAMAGE(replicas_decay_differently, "P0638"),
       PIPER_DAMAGE(gradient_not_clipped, "P0638"),

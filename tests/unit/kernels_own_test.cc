@@ -173,6 +173,112 @@ TEST_CASE_METHOD(Fixture, "optimizers follow torch.optim and do not depend on ho
   CHECK(at::equal(scaled.p, plain.p));
 }
 
+// torch.optim.Muon, operation by operation, with Newton-Schulz in the type of its matrices.
+at::Tensor torch_orthogonal(const at::Tensor& matrix, int64_t steps, double eps) {
+  const bool tall = matrix.size(0) > matrix.size(1);
+  at::Tensor x = tall ? matrix.t() : matrix;
+  x = x / x.norm().clamp_min(eps);
+  for (int64_t i = 0; i < steps; ++i) {
+    const at::Tensor gram = x.mm(x.t());
+    x = at::addmm(x, at::addmm(gram, gram, gram, -4.7750, 2.0315), x, 3.4445, 1);
+  }
+  return tall ? x.t() : x;
+}
+struct Matrix {
+  at::Tensor p, g, m;
+};
+void torch_muon(Matrix& s, const plan::OptimizerNumbers& o, double decay) {
+  s.m.lerp_(s.g, 1 - o.momentum);
+  const at::Tensor direction = torch_orthogonal(o.nesterov ? s.g.lerp(s.m, o.momentum) : s.m, o.steps, o.eps);
+  const auto rows = static_cast<double>(s.p.size(0)), columns = static_cast<double>(s.p.size(1));
+  const double factor = o.adjust == plan::RateByShape::kOriginal ? std::sqrt(std::max(1.0, rows / columns))
+                                                                 : 0.2 * std::sqrt(std::max(rows, columns));
+  s.p.mul_(1 - o.lr * decay).add_(direction, -o.lr * factor);
+}
+void update_matrix(Matrix& s, const plan::OptimizerNumbers& o, double decay, int64_t step, const float* scale = nullptr,
+                   const float* overflow = nullptr, const at::Tensor& working = {}) {
+  Tensors states = {s.p, s.g, o.momentum > 0 ? s.m : at::Tensor()};
+  if (working.defined()) states.push_back(working);
+  else if (o.momentum == 0) states.pop_back();
+  Tensors values = {scalar_of(&o.lr, at::kDouble), scalar_of(&step, at::kLong)};
+  if (scale != nullptr) values.push_back(scalar_of(scale, at::kFloat));
+  if (overflow != nullptr) values.push_back(scalar_of(overflow, at::kFloat));
+  const int64_t before = allocation_count();
+  REQUIRE(run_kernel("muon", states, values, {}, false, {.optimizer = &o, .weight_decay = decay}).ok());
+  int64_t& most = seen_allocations()["muon"];
+  most = std::max(most, allocation_count() - before);
+}
+
+TEST_CASE_METHOD(Fixture, "Muon follows torch.optim.Muon on wide, square and tall matrices") {
+  plan::OptimizerNumbers plain;
+  plain.kind = "muon";
+  plain.lr = 0.02;
+  plain.momentum = 0.95;
+  plain.nesterov = true;
+  plain.eps = 1e-7;
+  std::vector<plan::OptimizerNumbers> settings(5, plain);
+  settings[1].nesterov = false;
+  settings[2].adjust = plan::RateByShape::kMatchRmsAdamw;
+  settings[3].momentum = 0.3, settings[3].steps = 2;
+  settings[4].momentum = 0, settings[4].nesterov = false;
+  for (const plan::OptimizerNumbers& o : settings)
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{24, 70}, {33, 33}, {90, 16}, {1, 40}, {40, 1}}) {
+      INFO("momentum " << o.momentum << " steps " << o.steps << " [" << rows << ", " << columns << "]");
+      const auto zeros = [&] { return at::zeros({rows, columns}); };
+      Matrix ours{at::randn({rows, columns}), zeros(), zeros()},
+          theirs{ours.p.to(at::kDouble), {}, zeros().to(at::kDouble)};
+      for (int64_t step = 1; step <= 3; ++step) {
+        const at::Tensor g = at::randn({rows, columns});
+        ours.g.copy_(g);
+        theirs.g = g.to(at::kDouble);
+        update_matrix(ours, o, 0.1, step);
+        torch_muon(theirs, o, 0.1);
+        CHECK(ours.g.count_nonzero().item<int64_t>() == 0);
+        CHECK(close(ours.p, theirs.p.to(at::kFloat), 2e-5));
+        if (o.momentum > 0) CHECK(close(ours.m, theirs.m.to(at::kFloat), 1e-6));
+      }
+    }
+}
+
+TEST_CASE_METHOD(Fixture, "Muon writes working copies, computes halves in f32 and leaves out steps that overflow") {
+  plan::OptimizerNumbers o;
+  o.kind = "muon";
+  o.lr = 0.02;
+  o.momentum = 0.95;
+  o.nesterov = true;
+  const at::Tensor p = at::randn({40, 60}), g = at::randn({40, 60});
+  const auto fresh = [&](at::ScalarType type) {
+    return Matrix{p.to(type).clone(), g.to(type).clone(), at::zeros({40, 60}, type)};
+  };
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    Matrix plain = fresh(at::kFloat), with_copy = fresh(at::kFloat);
+    const at::Tensor working = at::zeros({40, 60}, type);
+    update_matrix(plain, o, 0.1, 1);
+    update_matrix(with_copy, o, 0.1, 1, nullptr, nullptr, working);
+    CHECK(at::equal(plain.p, with_copy.p));
+    CHECK(at::equal(working, with_copy.p.to(type)));
+    const float half = 0.5f, overflow = 1, none = 0;
+    const at::Tensor before = with_copy.p.clone(), m_before = with_copy.m.clone();
+    with_copy.g.fill_(std::numeric_limits<float>::infinity());
+    update_matrix(with_copy, o, 0.1, 2, &half, &overflow, working);
+    CHECK(at::equal(with_copy.p, before));
+    CHECK(at::equal(with_copy.m, m_before));
+    CHECK(with_copy.g.count_nonzero().item<int64_t>() == 0);
+    // The factor is the gradient's: of twice the gradient half.
+    Matrix twice = fresh(at::kFloat);
+    twice.g.mul_(2);
+    update_matrix(twice, o, 0.1, 1, &half, &none);
+    CHECK(at::equal(twice.p, plain.p));
+    Matrix narrow = fresh(type), wide = fresh(at::kFloat);
+    wide.p.copy_(narrow.p);
+    wide.g.copy_(narrow.g);
+    update_matrix(narrow, o, 0.1, 1);
+    update_matrix(wide, o, 0.1, 1);
+    CHECK(at::equal(narrow.m, wide.m.to(type)));
+    CHECK(at::equal(narrow.p, wide.p.to(type)));
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "optimizers write working copies, compute halves in f32 and leave out steps that overflow") {
   const int64_t n = 2503;
   for (const char* kind : {"sgd", "adam", "adamw", "lion"}) {

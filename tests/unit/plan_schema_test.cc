@@ -46,6 +46,7 @@ class Validator {
     if (key == "const") return value == rule;
     if (key == "enum") return std::find(rule.begin(), rule.end(), value) != rule.end();
     if (key == "minimum") return !value.is_number() || value >= rule;
+    if (key == "maximum") return !value.is_number() || value <= rule;
     if (key == "multipleOf") return value.get<int64_t>() % rule.get<int64_t>() == 0;
     if (key == "minItems") return !value.is_array() || value.size() >= rule.get<size_t>();
     if (key == "minLength") return !value.is_string() || value.get<std::string>().size() >= rule.get<size_t>();
@@ -95,6 +96,11 @@ TEST_CASE("the writer's texts follow the schema") {
   const auto manifest = Json::parse(plan::print_manifest(bundle.manifest));
   CHECK(schema.valid_as(manifest, "manifest"));
   CHECK(schema.valid(manifest));
+  plan::Optimizer& optimizer = bundle.manifest.optimizer;
+  optimizer.kind = "muon";
+  optimizer.rest.emplace().kind = "adamw";
+  optimizer.groups.push_back({"rest_decay", 0.01, true});
+  CHECK(schema.valid_as(Json::parse(plan::print_manifest(bundle.manifest)), "manifest"));
   for (const auto& plan : bundle.ranks)
     CHECK(schema.valid_as(Json::parse(plan::print_rank_plan(plan, bundle.provenance, bundle.programs)), "rank_plan"));
   auto like = Json::parse(plan::print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs, &bundle.ranks[0]));

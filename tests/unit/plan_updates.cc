@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::plan::example {
 namespace {
@@ -37,9 +39,18 @@ int32_t arguments(RankPlan& plan, std::string name, std::vector<BufferRange> ran
   return static_cast<int32_t>(plan.arguments.size()) - 1;
 }
 
+// Of a matrix whole rows, or the first elements of one.
+std::vector<int64_t> shape_of(const UpdateRanges& ranges) {
+  if (ranges.columns == 0) return {ranges.count};
+  if (ranges.count % ranges.columns != 0) return {1, ranges.count};
+  return {ranges.count / ranges.columns, ranges.columns};
+}
+
 Program update_program(const std::string& kind, const UpdateRanges& ranges) {
+  const std::vector<int64_t> shape = shape_of(ranges), strides = contiguous_strides(shape);
   Program program;
-  program.name = kind + (ranges.m.buffer >= 0 ? ".m" : "") + (ranges.v.buffer >= 0 ? ".v" : "") +
+  program.name = (ranges.columns == 0 ? kind : kind + "." + std::to_string(ranges.columns) + "_columns") +
+                 (ranges.m.buffer >= 0 ? ".m" : "") + (ranges.v.buffer >= 0 ? ".v" : "") +
                  (ranges.scale.buffer >= 0 ? ".clipped." : ".") + std::to_string(ranges.count) +
                  (ranges.overflow.buffer >= 0 ? ".skipping" : "") +
                  (ranges.working.buffer >= 0 ? ".to_" + std::string(dtype_name(ranges.working_type)) : "");
@@ -47,7 +58,7 @@ Program update_program(const std::string& kind, const UpdateRanges& ranges) {
   call.kernel = kind;
   call.origin = "optimizer";
   const auto state = [&](const char* name, SlotRole role) {
-    call.outputs.push_back({static_cast<int32_t>(program.slots.size()), 0, DType::kF32, {ranges.count}, {1}});
+    call.outputs.push_back({static_cast<int32_t>(program.slots.size()), 0, DType::kF32, shape, strides});
     program.slots.push_back({name, role, 4 * ranges.count, true, true});
   };
   const auto value = [&](const char* name, DType dtype) {
@@ -64,7 +75,7 @@ Program update_program(const std::string& kind, const UpdateRanges& ranges) {
   if (ranges.overflow.buffer >= 0) value("overflow", DType::kF32);
   if (ranges.working.buffer >= 0) {
     call.outputs.resize(static_cast<size_t>(find_kernel(kind)->outputs) - 1);
-    call.outputs.push_back({static_cast<int32_t>(program.slots.size()), 0, ranges.working_type, {ranges.count}, {1}});
+    call.outputs.push_back({static_cast<int32_t>(program.slots.size()), 0, ranges.working_type, shape, strides});
     program.slots.push_back(
         {"working", SlotRole::kParameter, dtype_bytes(ranges.working_type) * ranges.count, true, true});
   }
@@ -107,6 +118,8 @@ UpdateRanges ranges_of(const Bundle& bundle, const RankPlan& plan, const Update&
     if (name == "parameter") {
       ranges.parameter = list.arguments[slot];
       ranges.count = program.slots[slot].bytes / 4;
+      const std::vector<int64_t>& shape = program.calls[0].outputs[0].shape;
+      ranges.columns = shape.size() == 2 ? shape[1] : 0;
     }
     if (name == "gradient") ranges.gradient = list.arguments[slot];
     if (name == "m") ranges.m = list.arguments[slot];
@@ -129,7 +142,10 @@ void set_ranges(Bundle& bundle, RankPlan& plan, Update& update, const UpdateRang
   for (const BufferRange& more : {ranges.scale, ranges.overflow, ranges.working})
     if (more.buffer >= 0) list.push_back(more);
   const std::string& parameter = plan.buffers[static_cast<size_t>(ranges.parameter.buffer)].name;
-  update.program = program(bundle, update_program(bundle.manifest.optimizer.kind, ranges));
+  const Optimizer& optimizer = bundle.manifest.optimizer;
+  const bool known = static_cast<size_t>(update.group) < optimizer.groups.size();
+  const std::string& kind = known ? group_update(optimizer, update.group).numbers->kind : optimizer.kind;
+  update.program = program(bundle, update_program(kind, ranges));
   update.arguments = arguments(plan, "update " + parameter + " from " + std::to_string(ranges.parameter.offset), list);
 }
 

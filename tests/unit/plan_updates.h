@@ -1,4 +1,4 @@
-// Updates of plans that tests write by hand or damage: one call of the manifest's optimizer on f32 elements.
+// Updates of plans that tests write by hand or damage: one call of the group's optimizer on f32 elements, or a matrix.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@ namespace piper::plan::example {
 // buffer -1 where there is none.
 struct UpdateRanges {
   BufferRange parameter, gradient;
-  int64_t count = 0;
+  int64_t count = 0;  // elements
   BufferRange m, v, scale, overflow, working;
   DType working_type = DType::kBF16;
+  int64_t columns = 0;  // of a matrix; 0: elements in a row
 };
 
 Program advance_program();

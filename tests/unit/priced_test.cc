@@ -78,6 +78,8 @@ TEST_CASE("the work of products is two flops for each factor") {
   CHECK(kernel_work(call("matmul", {dense({5, 2, 4})}, {dense({5, 2, 3}), dense({5, 3, 4})}), {}).flops == 240);
   CHECK(kernel_work(call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})}), {}).flops == 48);
   CHECK(kernel_work(call("linear_backward_input", {dense({2, 3})}, {dense({2, 4}), dense({4, 3})}), {}).flops == 48);
+  CHECK(kernel_work(call("muon", {dense({8, 4}), dense({8, 4})}, {dense({}), dense({})}), {}).flops ==
+        5 * 2 * (4 * 8 * 4 + 4 * 4 * 4 + 4 * 4 * 8));
   CHECK(kernel_work(call("linear_backward_weight", {dense({4, 3})}, {dense({2, 4}), dense({2, 3})}), {}).flops == 48);
   const std::vector<Operand> image = {dense({1, 3, 8, 8}), dense({4, 3, 3, 3})};
   CHECK(kernel_work(call("convolution", {dense({1, 4, 8, 8})}, image), {}).flops == 2 * 4 * 64 * 27);

@@ -175,6 +175,17 @@ TEST_CASE("defaults of optimizers are PyTorch's, alternatives of lr_schedule and
   const auto sgd = load("optimizer: {sgd: {lr: .5, momentum: 0.9, nesterov: true}}").optimizer->values;
   CHECK(sgd.lr == 0.5);
   CHECK(sgd.nesterov);
+  const auto muon = load("optimizer: {muon: {lr: .02, rest: {sgd: {lr: .1}}}}").optimizer;
+  CHECK(muon->values.momentum == 0.95);
+  CHECK(muon->values.nesterov);
+  CHECK(muon->values.steps == 5);
+  CHECK(muon->values.eps == 1e-7);
+  CHECK(muon->values.adjust == plan::RateByShape::kOriginal);
+  CHECK(muon->weight_decay == 0.1);
+  CHECK(muon->rest->values.kind == "sgd");
+  CHECK(muon->rest->values.momentum == 0);
+  CHECK(load("optimizer: {muon: {lr: 1, adjust: match_rms_adamw, rest: {sgd: {lr: .1}}}}").optimizer->values.adjust ==
+        plan::RateByShape::kMatchRmsAdamw);
   CHECK(load("lr_schedule: {constant: 0.5}").lr_schedule.constant == 0.5);
   CHECK(load("lr_schedule: {warmup: 5}").lr_schedule.kind == "constant");
   CHECK(load("lr_schedule: {linear: {until: 10}}").lr_schedule.to == 0);

@@ -1,5 +1,6 @@
 // `update`: a program of the optimizer's kernels, which clear the gradients that they use.
 #include "runtime/exec/instructions/prepare.h"
+#include "schemas/plan/optimizers.h"
 
 namespace piper::exec {
 
@@ -17,10 +18,10 @@ class UpdateCommand : public ProgramCommand {
 }  // namespace
 
 hal::MadeCommand prepare_update(const plan::Update& update, int32_t, PrepareContext& context) {
-  const plan::Optimizer& optimizer = context.bundle->manifest.optimizer;
-  const plan::OptimizerGroup& group = optimizer.groups.at(static_cast<size_t>(update.group));
-  PIPER_ASSIGN(auto bound, bind_program(update.program, update.arguments, update.workspace, context,
-                                        {.optimizer = &optimizer, .weight_decay = group.weight_decay}));
+  const plan::GroupUpdate group = plan::group_update(context.bundle->manifest.optimizer, update.group);
+  PIPER_ASSIGN(auto bound,
+               bind_program(update.program, update.arguments, update.workspace, context,
+                            {.optimizer = group.numbers, .weight_decay = group.weight_decay, .rate = group.rate}));
   return std::unique_ptr<hal::Command>(std::make_unique<UpdateCommand>(*context.bundle, std::move(bound)));
 }
 

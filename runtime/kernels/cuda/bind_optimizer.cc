@@ -9,11 +9,12 @@ namespace piper::kernels::cuda {
 MadeKernel bind_update(const BoundCall& call) {
   enum State : size_t { kParameter, kGradient, kFirstMoment, kSecondMoment };
   const TrainingNumbers& numbers = call.update_numbers();
-  const plan::Optimizer& o = *numbers.optimizer;
+  const plan::OptimizerNumbers& o = *numbers.optimizer;
   if (o.kind != call.name()) refuse("the optimizer is ", o.kind);
   if (!call.out(kParameter).defined || !call.out(kGradient).defined) refuse("parameter or gradient is absent");
   want_gradient(call.out(0));
   const plan::OptimizerInfo& info = *plan::find_optimizer(call.name());
+  if (info.of_matrices) refuse("whole matrices are updated on CPU ranks alone");
   const int num_moments = info.num_moments(o);
   const size_t num_states = kFirstMoment + static_cast<size_t>(info.moments);
   const auto range = [&](size_t i) -> void* {
@@ -43,6 +44,7 @@ MadeKernel bind_update(const BoundCall& call) {
   u.beta2 = o.beta2;
   u.eps = o.eps;
   u.weight_decay = numbers.weight_decay;
+  u.rate = numbers.rate;
   u.decoupled = info.decay == plan::WeightDecay::kDecoupled;
   u.learning_rate = scalar_of<const double>(call.in(0), DType::kF64, "input 0");
   u.step = scalar_of<const int64_t>(call.in(1), DType::kI64, "input 1");

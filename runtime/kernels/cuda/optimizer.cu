@@ -30,7 +30,7 @@ __device__ Factors factors_of(const Update& u) {
   f.leave_out = u.overflow != nullptr && *u.overflow != 0;
   if (f.leave_out) return f;
   f.scale = u.factor != nullptr ? *u.factor : 1.0f;
-  const double lr = *u.learning_rate;
+  const double lr = *u.learning_rate * u.rate;
   const int64_t step = *u.step;
   f.rate = static_cast<float>(lr);
   f.decay = u.decoupled ? static_cast<float>(1 - lr * u.weight_decay) : 1.0f;

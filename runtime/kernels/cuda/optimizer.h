@@ -20,6 +20,7 @@ struct Update {
   int64_t count = 0;
   // Of the manifest. decoupled: weight decay as AdamW has it. kSgd: without a first moment there is no momentum.
   double momentum = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
+  double rate = 1;  // of the learning rate, that of these elements
   bool decoupled = false, nesterov = false;
   const double* learning_rate = nullptr;
   const int64_t* step = nullptr;    // from 1

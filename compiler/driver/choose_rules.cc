@@ -1,0 +1,76 @@
+#include "compiler/driver/choose_rules.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "compiler/passes/glob.h"
+#include "compiler/passes/hidden_matrices.h"
+#include "schemas/plan/optimizers.h"
+
+namespace piper::driver {
+namespace {
+
+bool covers(const std::string& glob, const ir::Parameter& parameter) {
+  return std::any_of(parameter.names.begin(), parameter.names.end(),
+                     [&](const std::string& name) { return passes::glob_covers(glob, name); });
+}
+
+// Of the matrices that there are, some names.
+std::string some_of(const ir::Graph& graph, const std::vector<bool>& matrices) {
+  constexpr size_t kShown = 12;
+  std::string text;
+  size_t found = 0;
+  for (size_t p = 0; p < matrices.size(); ++p)
+    if (matrices[p] && found++ < kShown) text += (text.empty() ? "" : ", ") + graph.parameters()[p].names[0];
+  return found > kShown ? text + ", ..." : text;
+}
+
+// Each of `except` says something.
+Status check_except(const Compilation& c, const ir::Graph& graph, const std::vector<bool>& matrices,
+                    diag::Diagnostics& diags) {
+  const strategy::OptimizerConfig& optimizer = *c.strategy.optimizer;
+  for (size_t i = 0; i < optimizer.except.size(); ++i) {
+    bool matches = false;
+    for (size_t p = 0; p < matrices.size(); ++p)
+      matches = matches || (matrices[p] && covers(optimizer.except[i], graph.parameters()[p]));
+    if (matches) continue;
+    auto error = diags.error("P0251", optimizer.except_spans[i]);
+    error << "'" << optimizer.values.kind << "' updates no matrix that '" << optimizer.except[i] << "' matches";
+    error.note("it updates " + some_of(graph, matrices));
+    return error;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status choose_rules(Compilation& c, diag::Diagnostics& diags) {
+  if (!c.strategy.optimizer) return {};
+  const strategy::OptimizerConfig& optimizer = *c.strategy.optimizer;
+  const plan::OptimizerInfo* const info = plan::find_optimizer(optimizer.values.kind);
+  if (info == nullptr || !info->of_matrices) return {};
+  if (c.target.device != plan::DeviceKind::kCpu) {
+    auto error = diags.error("P0252", optimizer.span);
+    error << "'" << optimizer.values.kind << "' updates matrices on CPU ranks alone, and the plans are for GPUs";
+    return error;
+  }
+  for (ir::ModelVariant& variant : c.module.variants) {
+    ir::Graph& graph = variant.chunked.graph;
+    std::vector<bool> matrices = passes::hidden_matrices(graph);
+    if (std::find(matrices.begin(), matrices.end(), true) == matrices.end()) {
+      auto error = diags.error("P0251", optimizer.span);
+      error << "the model has no hidden layer's matrix for '" << optimizer.values.kind << "' to update";
+      return error;
+    }
+    PIPER_RETURN_IF_ERROR(check_except(c, graph, matrices, diags));
+    for (size_t p = 0; p < matrices.size(); ++p) {
+      ir::Parameter& parameter = graph.parameters()[p];
+      parameter.matrix = matrices[p] && std::none_of(optimizer.except.begin(), optimizer.except.end(),
+                                                     [&](const std::string& glob) { return covers(glob, parameter); });
+    }
+  }
+  return {};
+}
+
+}  // namespace piper::driver

@@ -1,0 +1,12 @@
+// The pass that marks the parameters which an optimizer of whole matrices updates.
+#pragma once
+
+#include "compiler/driver/compilation.h"
+
+namespace piper::driver {
+
+// Marks them in every variant, where the strategy has such an optimizer. Errors: P0251 where it has nothing to update
+// or is told to leave what it would not update; P0252 on devices that lack it.
+Status choose_rules(Compilation& c, diag::Diagnostics& diags);
+
+}  // namespace piper::driver
