@@ -1,6 +1,7 @@
 #include "compiler/emit/emit_bundle.h"
 
 #include <algorithm>
+#include <map>
 
 #include "compiler/emit/bind_rank.h"
 #include "compiler/emit/emit_shared.h"
@@ -17,6 +18,20 @@
 
 namespace piper::emit {
 namespace {
+
+std::vector<plan::Chunk> chunks_of(const std::vector<ir::Chunk>& chunks) {
+  std::map<int32_t, int> segments;  // of each region
+  for (const ir::Chunk& chunk : chunks) ++segments[chunk.region];
+  std::vector<plan::Chunk> result;
+  for (const ir::Chunk& chunk : chunks) {
+    plan::Chunk& made = result.emplace_back();
+    made.name = made.region = chunk.name;
+    // cut_segments calls the pieces of a region REGION/1, REGION/2.
+    if (chunk.region >= 0 && segments[chunk.region] > 1) made.region = chunk.name.substr(0, chunk.name.rfind('/'));
+    for (const ir::TagValue& tag : chunk.tags) made.tags.push_back({tag.tag, tag.index});
+  }
+  return result;
+}
 
 plan::Manifest manifest_of(const EmitRequest& request) {
   const strategy::Strategy& strategy = *request.strategy;
@@ -57,6 +72,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     m.tensors.back().buffer = graph.parameters()[p].buffer;
   }
   for (const ir::Parameter& b : graph.buffers()) tensor(b, false);
+  m.chunks = chunks_of(request.module->chunks());
   m.optimizer = request.optimizer;
   m.lr_schedule = strategy.lr_schedule;
   m.clip_grad_norm = strategy.clip_grad_norm;

@@ -30,7 +30,8 @@ class EmitShared {
   const ir::Module& module;
   const Connections connections;
   const Buffers buffers;
-  const int32_t moments;  // that the optimizer keeps of each element: 0 to 2
+  const std::vector<ir::StepSum> sums;  // rows of step_sums
+  const int32_t moments;                // that the optimizer keeps of each element: 0 to 2
 
   int32_t intern_program(plan::Program program);  // by name; equal names have equal contents
   const plan::Program& program(int32_t index) const;
