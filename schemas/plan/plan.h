@@ -400,8 +400,8 @@ struct Tag {
 };
 struct Chunk {
   std::string name;       // unique
-  std::string region;     // the part of the model that the strategy names, of which it is all or a piece
-  std::vector<Tag> tags;  // of the region, each tag once
+  std::string region;     // the same for all pieces of one part of the model; of a part that is not cut its name
+  std::vector<Tag> tags;  // each tag once; none where it joins parts of different ones
 };
 
 struct Target {

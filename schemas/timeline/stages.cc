@@ -30,12 +30,15 @@ Stages::Stages(const Bundle& bundle) {
   const auto common = [&](const Tag& tag) { return having[tag.tag] == of_programs.size(); };
   const bool any =
       std::any_of(having.begin(), having.end(), [&](const auto& tag) { return tag.second == of_programs.size(); });
+  std::map<std::string, std::string> of_region;  // what pieces of it that have tags are called
   for (const Chunk& chunk : chunks) {
     std::string& stage = stages_.emplace_back();
     for (const Tag& tag : chunk.tags)
       if (!any || common(tag)) stage += (stage.empty() ? "" : ".") + text(tag);
-    if (stage.empty()) stage = chunk.region;
+    if (!stage.empty()) of_region.emplace(chunk.region, stage);
   }
+  for (size_t c = 0; c < chunks.size(); ++c)
+    if (stages_[c].empty()) stages_[c] = of_region.emplace(chunks[c].region, chunks[c].region).first->second;
   for (const auto& [chunk, pass] : passes) ++pieces_[{stage_of(chunk), pass}];
 }
 

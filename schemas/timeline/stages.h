@@ -18,7 +18,8 @@ class Stages {
   explicit Stages(const plan::Bundle& bundle);
 
   // "PP0" for chunks PP0, PP0/2, EP1.PP0.rest: its values of the tags that all chunks have. Where no tag is in all
-  // chunks, the chunk's own tags; the region where it has none. `chunk` is an index into Manifest::chunks.
+  // chunks, the chunk's own tags; where it has none those of its region, or the region's name. `chunk` is an index into
+  // Manifest::chunks.
   const std::string& stage_of(int32_t chunk) const { return stages_.at(static_cast<size_t>(chunk)); }
   // How many chunks of its stage have this pass; at least 1.
   int64_t pieces_of(int32_t chunk, plan::Pass pass) const;
