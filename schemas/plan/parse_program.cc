@@ -70,7 +70,7 @@ class ProgramParser {
     reader_.key("program");
     program_.name = reader_.string();
     if (reader_.ok() && program_.name.empty()) reader_.fail(kName, reader_.position(), "a program without a name");
-    if (reader_.optional_key("chunk")) program_.of = chunk_pass(chunks);
+    if (reader_.optional_key("of")) program_.of = chunk_pass(chunks);
     reader_.key("workspace_bytes");
     const size_t at = reader_.position();
     program_.workspace_bytes = reader_.integer();
@@ -134,6 +134,8 @@ class ProgramParser {
 
   ChunkPass chunk_pass(const std::vector<Chunk>& chunks) {
     ChunkPass of;
+    reader_.open_object();
+    reader_.key("chunk");
     (void)reader_.peek();
     size_t at = reader_.position();
     const std::string_view name = reader_.string();
@@ -147,6 +149,7 @@ class ProgramParser {
     of.samples = reader_.integer();
     if (of.samples < 1) reader_.fail(kRange, at, "a program of a chunk is for one sample or more");
     if (reader_.optional_key("recomputing")) of.recomputing = reader_.boolean();
+    reader_.close_object();
     return of;
   }
 

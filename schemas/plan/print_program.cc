@@ -125,6 +125,8 @@ std::string print_program(const Program& program, const std::vector<Chunk>& chun
   json.string(program.name);
   if (program.of) {
     json.next_member();
+    json.key("of");
+    json.raw("{");
     json.key("chunk");
     json.string(chunks.at(static_cast<size_t>(program.of->chunk)).name);
     json.key("pass");
@@ -135,6 +137,7 @@ std::string print_program(const Program& program, const std::vector<Chunk>& chun
       json.key("recomputing");
       json.boolean(true);
     }
+    json.raw("}");
   }
   json.next_member();
   json.key("workspace_bytes");

@@ -164,7 +164,7 @@ class Bundle:
     def add_program(self, name: str, slots: list[dict], calls: list[dict], workspace: int = 0):
         """One that is called as piperc calls a chunk's says in its fields that it is that chunk's."""
         fields = re.fullmatch(r"(.+)\.(F|B|BI|BW|C|N)\.b(\d+)", name)
-        of = {"chunk": fields[1], "pass": fields[2], "samples": int(fields[3])} if fields else {}
+        of = {"of": {"chunk": fields[1], "pass": fields[2], "samples": int(fields[3])}} if fields else {}
         if fields and all(item["chunk"] != fields[1] for item in self.manifest["chunks"]):
             self.manifest["chunks"].append({"chunk": fields[1], "tags": {}})
         self.programs[name] = {"program": name, **of, "workspace_bytes": workspace, "slots": slots, "calls": calls}

@@ -88,18 +88,18 @@ def rows_of_no_expert(bundle: Bundle):
         call("neg", ["workspace+200 i64[0]"], ["workspace+64 i64[0]"])], 256)
 
 
-@edit("gpipe", "P0636", "rule 8")
+@edit("gpipe", "P0637", 'reads "saved of PP1" where "saved" should be')
 def backward_said_to_be_of_the_other_stage(bundle: Bundle):
     """The second stage's backward says that it is the first one's."""
-    bundle.programs["PP1.B.b2"]["chunk"] = "PP0"
+    bundle.programs["PP1.B.b2"]["of"]["chunk"] = "PP0"
 
 
 @edit("replicas", "P0641", "rule 12")
 def programs_said_to_work_on_more_samples(bundle: Bundle):
     """Programs of chunks say twice the samples that they work on."""
     for program in bundle.programs.values():
-        if "samples" in program:
-            program["samples"] *= 2
+        if "of" in program:
+            program["of"]["samples"] *= 2
 
 
 @edit("gpipe", "P0636", "the loss that rank 0 reports holds")
@@ -114,8 +114,7 @@ def count_of_rows_said_to_be_the_loss(bundle: Bundle):
 @edit("one_device", "P0637", "is of a program of no chunk")
 def backward_said_to_be_of_no_chunk(bundle: Bundle):
     """The backward is called as before and says no chunk."""
-    for field in ("chunk", "pass", "samples"):
-        del bundle.programs["all.B.b8"][field]
+    del bundle.programs["all.B.b8"]["of"]
 
 
 @edit("one_device", "P0637", "rule 9")
