@@ -2,7 +2,7 @@
 """What two builds of piperc make of the same inputs: whether a change of the compiler changed a byte of any plan.
 
   compare_bundles.py --before DIR --after DIR [--only REGEX] [--jobs 2] [--keep DIR] [--strict] [--work DIR]
-                     [--models DIR --strategies DIR]
+                     [--models DIR --strategies DIR] [--ignore KEY,KEY]
 
 DIRs hold a piperc each. Both compile the files of strategies/ as their test does, every golden file with a COMPILE line, and every row
 of the matrix of compositions. With --models and --strategies also what a user has: STRATEGIES/NAME/*.yaml with every .onnx and .pt2
@@ -11,7 +11,8 @@ file below MODELS/NAME, files right in STRATEGIES with every file below MODELS.
 Compared are the exit status, every file of the bundle with its weights, what --emit=graph, dag, plan and --expand=yaml, csv print, and
 the diagnostics of --verbose. Exit status: 1 where a bundle or an exit status differs, with --strict also where a printed text or a
 diagnostic does; else 0. --keep keeps both sides of what differs. The tests' models are exported once, below --work
-(build/compare_bundles), by PIPER_PYTHON or the python that tools/find_python.sh finds.
+(build/compare_bundles), by PIPER_PYTHON or the python that tools/find_python.sh finds. --ignore leaves members of these names out of
+the bundles' texts, and with them the texts' digests: whether two formats say the same but for new fields.
 """
 from __future__ import annotations
 
@@ -124,13 +125,28 @@ def piperc(programs, pair, folder, flags):
     return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 
-def make(programs, pair, folder):
+def without(ignored, name, content):
+    """A file of a bundle without some members: of texts, and of the manifest's lines about these."""
+    if not ignored or not name.endswith(".json"):
+        return content
+    def kept(value):
+        if isinstance(value, dict):
+            return {key: kept(member) for key, member in value.items() if key not in ignored}
+        return [kept(item) for item in value] if isinstance(value, list) else value
+    value = kept(json.loads(content))
+    for file in value.get("files", []):
+        if file["file"].endswith(".json"):
+            del file["sha256"], file["bytes"]
+    return json.dumps(value, indent=0).encode()
+
+
+def make(programs, pair, folder, ignored=()):
     """Three processes where the compile succeeds, one where it fails. The bundle is `plans` in a folder per side: no text names the side."""
     folder.mkdir()
     status, text, diagnostics = piperc(programs, pair, folder, ("-o", "plans", "--weights", "copy", "--verbose", "--expand=yaml", "--emit=plan"))
     made = Made([status], {}, {"--expand=yaml --emit=plan": text}, diagnostics)
     plans = folder / "plans"
-    made.files = {str(p.relative_to(plans)): p.read_bytes() for p in sorted(plans.rglob("*")) if p.is_file()}
+    made.files = {str(p.relative_to(plans)): without(ignored, p.name, p.read_bytes()) for p in sorted(plans.rglob("*")) if p.is_file()}
     for flags, stop in ((("--expand=csv", "--emit=dag"), "order"), (("--emit=graph",), "differentiate")):
         if status == 0 or pair.stop:
             code, text, _ = piperc(programs, pair, folder, (*flags, f"--stop-after={pair.stop or stop}"))
@@ -179,7 +195,7 @@ def plans_differ(before, after):
 
 def compare(args, pair):
     with tempfile.TemporaryDirectory(prefix="compare_bundles.") as scratch:
-        sides = {side: make(getattr(args, side), pair, pathlib.Path(scratch) / side) for side in ("before", "after")}
+        sides = {side: make(getattr(args, side), pair, pathlib.Path(scratch) / side, args.ignore) for side in ("before", "after")}
         before, after = sides["before"], sides["after"]
         verdict = Verdict(pair, before.statuses[0] == 0, plans_differ(before, after))
         for flags in sorted(before.texts.keys() | after.texts.keys()):
@@ -227,6 +243,7 @@ def main():
     parser.add_argument("--only", default="", help="pairs whose name (strategies/..., golden/..., compositions/..., given/...) this finds")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=pathlib.Path, help="where both sides of what differs are kept")
+    parser.add_argument("--ignore", type=lambda text: set(text.split(",")), default=set(), help="members of texts that are not compared")
     parser.add_argument("--strict", action="store_true", help="changed texts and diagnostics are errors, too")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "compare_bundles")
     parser.add_argument("--export-to", type=pathlib.Path, help=argparse.SUPPRESS)

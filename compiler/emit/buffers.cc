@@ -1,7 +1,6 @@
 #include "compiler/emit/buffers.h"
 
 #include "schemas/base/check.h"
-#include "schemas/plan/chunk_names.h"
 
 namespace piper::emit {
 namespace {
@@ -39,11 +38,9 @@ plan::Buffer declare_scalar(const ir::StepScalar& scalar) {
 }  // namespace
 
 std::string pass_name(const ir::Module& module, const ir::ComputeNode& pass) {
-  plan::ChunkRun run{module.chunks()[pass.chunk.index].name,
-                     std::string(ir::phase_name(pass.phase, module.distribution.backward_split(pass.chunk))),
-                     {}};
-  if (module.step.split) run.microbatch = pass.microbatch;
-  return plan::run_name(run);
+  std::string name = module.chunks()[pass.chunk.index].name + ".";
+  name += ir::phase_name(pass.phase, module.distribution.backward_split(pass.chunk));
+  return module.step.split ? name + " m" + std::to_string(pass.microbatch) : name;
 }
 
 std::string Buffers::microbatch_mark(int32_t microbatch) const {

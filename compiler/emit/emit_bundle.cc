@@ -1,6 +1,7 @@
 #include "compiler/emit/emit_bundle.h"
 
 #include <algorithm>
+#include <map>
 
 #include "compiler/emit/bind_rank.h"
 #include "compiler/emit/emit_shared.h"
@@ -17,6 +18,25 @@
 
 namespace piper::emit {
 namespace {
+
+std::vector<plan::Chunk> chunks_of(const std::vector<ir::Chunk>& chunks) {
+  std::map<int32_t, int> pieces;  // of each region
+  for (const ir::Chunk& chunk : chunks) ++pieces[chunk.region];
+  std::vector<plan::Chunk> result;
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    const ir::Chunk& chunk = chunks[c];
+    plan::Chunk made{chunk.name, chunk.name, {}};
+    for (const ir::TagValue& tag : chunk.tags) made.tags.push_back({tag.tag, tag.index});
+    // Pieces follow one another. One that was fused with what follows may have lost its tags, and stays where it was.
+    const bool again = c > 0 && chunk.region >= 0 && chunk.region == chunks[c - 1].region &&
+                       (chunk.tags.empty() || chunk.tags == chunks[c - 1].tags);
+    if (again) made.region = result.back().region;
+    // cut_segments calls the pieces of a region REGION/1, REGION/2.
+    else if (chunk.region >= 0 && pieces[chunk.region] > 1) made.region = chunk.name.substr(0, chunk.name.rfind('/'));
+    result.push_back(std::move(made));
+  }
+  return result;
+}
 
 plan::Manifest manifest_of(const EmitRequest& request) {
   const strategy::Strategy& strategy = *request.strategy;
@@ -57,6 +77,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     m.tensors.back().buffer = graph.parameters()[p].buffer;
   }
   for (const ir::Parameter& b : graph.buffers()) tensor(b, false);
+  m.chunks = chunks_of(request.module->chunks());
   m.optimizer = request.optimizer;
   m.lr_schedule = strategy.lr_schedule;
   m.clip_grad_norm = strategy.clip_grad_norm;

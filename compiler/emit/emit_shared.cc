@@ -5,7 +5,7 @@
 
 #include "compiler/emit/role_emitter.h"
 #include "schemas/base/check.h"
-#include "schemas/plan/chunk_names.h"
+#include "schemas/plan/names.h"
 
 namespace piper::emit {
 namespace {
@@ -57,6 +57,7 @@ EmitShared::EmitShared(const EmitRequest& r)
       module(*r.module),
       connections(module),
       buffers(module),
+      sums(ir::step_sums(module.graph())),
       work_(module.variants.size() * module.chunks().size() * ir::kNumPhases) {
   for (const ir::DeviceGroup& group : module.distribution.groups) variant_of_.push_back(variant_for(module, group));
   provenance_of_.assign(module.provenance.size(), -1);
@@ -121,9 +122,11 @@ int32_t EmitShared::program_index(size_t variant, ir::ChunkId chunk, ir::Phase p
   Work::Program& asked = repeats ? work(variant, chunk, phase).repeating : work(variant, chunk, phase).program;
   if (const int32_t known = asked.index; known >= 0) return known;
   plan::Program program = asked.lowered->program;
-  program.name = plan::program_name({module.chunks()[chunk.index].name,
-                                     std::string(ir::phase_name(phase, module.distribution.backward_split(chunk))),
-                                     module.variants[variant].local_batch, repeats});
+  const int64_t samples = module.variants[variant].local_batch;
+  program.of = plan::ChunkPass{static_cast<int32_t>(chunk.index),
+                               ir::pass_of(phase, module.distribution.backward_split(chunk)), samples, repeats};
+  program.name = module.chunks()[chunk.index].name + "." + std::string(plan::pass_name(program.of->pass)) +
+                 (repeats ? "-recomputing" : "") + ".b" + std::to_string(samples);
   return asked.index = intern_program(std::move(program));  // the same whoever comes first
 }
 

@@ -33,6 +33,7 @@ class EmitShared {
   const Buffers buffers;
   // What updates a bucket; numbers of its groups aside. The moments that it keeps of each element are 0 to 2.
   plan::GroupUpdate update_of(const ir::Bucket& bucket) const;
+  const std::vector<ir::StepSum> sums;  // rows of step_sums
 
   int32_t intern_program(plan::Program program);  // by name; equal names have equal contents
   const plan::Program& program(int32_t index) const;

@@ -13,21 +13,14 @@ using ir::Phase;
 using plan::BufferRange;
 
 void RoleEmitter::log(ir::ScalarId id) {
-  if (module_.evaluates) {  // rows of step_sums: a sum and its count for each mean
-    const size_t mean = id.index / 2;
+  const ir::StepSum& sum = s_.sums.at(id.index);
+  if (module_.evaluates) {
     plan_.means.resize(graph().means.size());
-    (id.index % 2 == 0 ? plan_.means[mean].sum : plan_.means[mean].count) = scalar(id);
-    return;
+    plan::Mean& mean = plan_.means[static_cast<size_t>(sum.term)];
+    (sum.number == plan::StepNumber::kLoss ? mean.sum : mean.count) = scalar(id);
+  } else {
+    (sum.number == plan::StepNumber::kLoss ? plan_.loss : plan_.dropped) = scalar(id);
   }
-  struct Field {
-    std::string_view scalar;
-    BufferRange plan::RankPlan::* where;
-  };
-  static constexpr Field kFields[] = {{"loss", &plan::RankPlan::loss},
-                                      {"dropped", &plan::RankPlan::dropped},
-                                      {"grad_norm", &plan::RankPlan::grad_norm}};
-  for (const Field& field : kFields)
-    if (field.scalar == module_.dag.scalars[id.index].name) plan_.*field.where = scalar(id);
 }
 
 void RoleEmitter::emit(const Visit& at, const ir::TakeScalar& work) {
@@ -104,7 +97,7 @@ void RoleEmitter::emit(const Visit& at, const ir::UnscaleGradients& work) {
 }
 
 void RoleEmitter::emit(const Visit& at, const ir::ClipGradients& work) {
-  log(work.norm);
+  plan_.grad_norm = scalar(work.norm);
   const int64_t num = module_.dag.scalars[work.norms.index].elements();
   const bool scaled = module_.precision.scales();
   std::vector<BufferRange> arguments = {scalar(work.norms), scalar(work.norm), scalar(work.scale)};

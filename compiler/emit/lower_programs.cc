@@ -36,7 +36,7 @@ LoweredGraph lower_graph(const ir::Graph& graph, size_t num_chunks, const Lowere
     const Phase phase = l.op(i).kind == OpKind::kStepSum ? Phase::kCount : l.op(i).phase;
     ops[{l.op(i).chunk.index, phase}].push_back(i);
   }
-  const std::vector<ir::StepSum> sums = ir::step_sums(graph);
+  const std::vector<ir::StepSum>& sums = l.sums;
   std::map<ProgramKey, std::vector<std::pair<uint32_t, ValueId>>> added;  // what forwards add to which sum
   for (uint32_t row = 0; row < sums.size(); ++row)
     for (ValueId addend : sums[row].addends) {
@@ -53,7 +53,7 @@ LoweredGraph lower_graph(const ir::Graph& graph, size_t num_chunks, const Lowere
     ProgramBuilder builder(l, key);
     for (size_t i : indices) builder.add_op(i);
     if (const auto rows = added.find(key); rows != added.end())
-      for (const auto& [row, addend] : rows->second) builder.add_to_step(row, sums[row].name, addend);
+      for (const auto& [row, addend] : rows->second) builder.add_to_step(row, addend);
     if (key.second == Phase::kCountFinish) builder.clear_counts();
     programs[p] = builder.finish();
   });

@@ -5,7 +5,6 @@
 
 #include "compiler/emit/pack.h"
 #include "compiler/ir/shapes.h"
-#include "compiler/ir/step_scalars.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::emit {
@@ -24,7 +23,7 @@ using ir::ValueId;
 using ir::ValueKind;
 
 Lowering::Lowering(const ir::Graph& g, size_t num_chunks, const std::vector<Layout>* like)
-    : graph(g), layouts(lay_out(g, like)) {
+    : graph(g), sums(ir::step_sums(g)), layouts(lay_out(g, like)) {
   usage.saved_bytes.assign(num_chunks, {});
   for (size_t v = 0; v < graph.num_values(); ++v) root_bytes.push_back(graph.type(ValueId(v)).bytes());
   parameter_index.assign(graph.num_values(), -1);
@@ -88,7 +87,7 @@ void Lowering::analyse_usage() {
         if (v.valid()) read(v, key);
     }
   }
-  for (const ir::StepSum& sum : ir::step_sums(graph))
+  for (const ir::StepSum& sum : sums)
     for (ValueId addend : sum.addends) {
       const ir::Value& value = graph.value(root(addend));
       if (value.kind == ValueKind::kOpResult) read(addend, {graph.op(value.producer).chunk.index, Phase::kForward});

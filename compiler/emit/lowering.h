@@ -13,6 +13,7 @@
 #include "compiler/emit/layout.h"
 #include "compiler/emit/lower_programs.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/step_scalars.h"
 
 namespace piper::emit {
 
@@ -51,6 +52,7 @@ struct Lowering {
   }
 
   const ir::Graph& graph;
+  std::vector<ir::StepSum> sums;  // rows of step_sums
   std::vector<ir::Layout> layouts;
   Usage usage;
   std::vector<int64_t> root_bytes;                                        // [value]

@@ -7,7 +7,6 @@
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/call_origin.h"
-#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::emit {
@@ -66,6 +65,25 @@ std::vector<plan::Attr> kernel_attrs(const ir::Attrs& attrs) {
 
 }  // namespace
 
+// What of the model or of the step a slot holds, as the plan says it.
+void ProgramBuilder::say_what(const SlotHolds& holds, plan::Slot& slot) const {
+  using Kind = SlotHolds::Kind;
+  switch (holds.kind) {
+    case Kind::kInput: slot.of = l_.graph.inputs()[holds.index].name; break;
+    case Kind::kParameter:
+    case Kind::kGradient: slot.of = l_.graph.parameters()[holds.index].names[0]; break;
+    case Kind::kBuffer: slot.of = l_.graph.buffers()[holds.index].names[0]; break;
+    case Kind::kSeedStep: slot.holds = plan::StepNumber::kSeedStep; break;
+    case Kind::kSampleOffset: slot.holds = plan::StepNumber::kSampleOffset; break;
+    case Kind::kLossScale: slot.holds = plan::StepNumber::kLossScale; break;
+    case Kind::kStepSum:
+      slot.holds = l_.sums[holds.index].number;
+      slot.term = l_.sums[holds.index].term;
+      break;
+    default: break;  // what chunks make and read
+  }
+}
+
 int32_t ProgramBuilder::slot(SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads,
                              bool writes) {
   const bool by_value = holds.kind == SlotHolds::Kind::kValue || holds.kind == SlotHolds::Kind::kStepValue ||
@@ -77,6 +95,7 @@ int32_t ProgramBuilder::slot(SlotHolds holds, std::string name, plan::SlotRole r
     s.name = std::move(name);
     s.role = role;
     s.bytes = bytes;
+    say_what(holds, s);
     out_.program.slots.push_back(std::move(s));
     out_.holds.push_back(holds);
   }
@@ -195,8 +214,8 @@ plan::Operand ProgramBuilder::write(ValueId r) {
 
 int32_t ProgramBuilder::gradient_slot(uint32_t parameter) {
   const ir::Parameter& p = l_.graph.parameters()[parameter];
-  return slot({SlotHolds::Kind::kGradient, p.value, parameter}, plan::gradient_slot_name(p.names[0]),
-              plan::SlotRole::kGradient, p.trained(l_.graph.type(p.value)).bytes(), true, true);
+  return slot({SlotHolds::Kind::kGradient, p.value, parameter}, "grad " + p.names[0], plan::SlotRole::kGradient,
+              p.trained(l_.graph.type(p.value)).bytes(), true, true);
 }
 
 std::string ProgramBuilder::origin(const ir::Op& o) const {
@@ -322,7 +341,8 @@ void ProgramBuilder::add_op(size_t index) {
   emit(std::move(call));
 }
 
-void ProgramBuilder::add_to_step(uint32_t row, const std::string& name, ValueId addend) {
+void ProgramBuilder::add_to_step(uint32_t row, ValueId addend) {
+  const std::string& name = l_.sums[row].name;
   const ir::TensorType& type = l_.graph.type(addend);
   plan::Operand from = read(addend);
   from.shape = {};

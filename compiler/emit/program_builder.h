@@ -21,7 +21,7 @@ class ProgramBuilder {
 
   void add_op(size_t index);
   // Adds a scalar to a sum of the step, a row of step_sums.
-  void add_to_step(uint32_t row, const std::string& name, ir::ValueId addend);
+  void add_to_step(uint32_t row, ir::ValueId addend);
   void clear_counts();
   // Plans the workspace, once all ops are added.
   ir::LoweredProgram finish();
@@ -37,6 +37,7 @@ class ProgramBuilder {
   int32_t slot_of_leaf(ir::ValueId root);
   int32_t saved_slot(ir::ValueId root, bool reads, bool writes);
   int32_t slot(ir::SlotHolds holds, std::string name, plan::SlotRole role, int64_t bytes, bool reads, bool writes);
+  void say_what(const ir::SlotHolds& holds, plan::Slot& slot) const;
   int32_t gradient_slot(uint32_t parameter);
   // Adds the call whose operands were read and written since the last one.
   void emit(plan::KernelCall call);

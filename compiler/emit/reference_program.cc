@@ -263,9 +263,8 @@ ReferenceProgram reference_program(const ir::Graph& graph, int64_t samples) {
     builder.add_op(i);
     result.lines.resize(builder.num_calls(), line_behind(one.provenance(), one.op(ir::OpId(i)).prov));
   }
-  const std::vector<ir::StepSum> sums = ir::step_sums(one);
-  for (uint32_t row = 0; row < sums.size(); ++row)
-    for (ir::ValueId addend : sums[row].addends) builder.add_to_step(row, sums[row].name, addend);
+  for (uint32_t row = 0; row < lowering.sums.size(); ++row)
+    for (ir::ValueId addend : lowering.sums[row].addends) builder.add_to_step(row, addend);
   result.lines.resize(builder.num_calls());
   ir::LoweredProgram lowered = builder.finish_values();
   for (size_t s = 0; s < lowered.holds.size(); ++s)

@@ -2,7 +2,6 @@
 
 #include "compiler/emit/pack.h"
 #include "compiler/ir/state_layout.h"
-#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 
@@ -18,6 +17,20 @@ plan::Slot make_slot(std::string name, plan::SlotRole role, int64_t bytes, bool 
   slot.bytes = bytes;
   slot.reads = reads;
   slot.writes = writes;
+  return slot;
+}
+
+plan::Slot number_slot(plan::StepNumber number, DType dtype, bool writes) {
+  plan::Slot slot =
+      make_slot(std::string(plan::number_name(number)), plan::SlotRole::kScalar, dtype_bytes(dtype), true, writes);
+  slot.holds = number;
+  return slot;
+}
+
+plan::Slot gradient_slot(const OwnedGradient& gradient) {
+  plan::Slot slot = make_slot("grad " + gradient.name, plan::SlotRole::kGradient,
+                              dtype_bytes(gradient.dtype) * gradient.elements, true, false);
+  slot.of = gradient.name;
   return slot;
 }
 
@@ -113,8 +126,7 @@ plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
   p.calls.push_back(zero(flat(0, num_parameters), "clip_grad_norm"));
   for (const OwnedGradient& g : owned) {
     const auto slot = static_cast<int32_t>(p.slots.size());
-    p.slots.push_back(make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient,
-                                dtype_bytes(g.dtype) * g.elements, true, false));
+    p.slots.push_back(gradient_slot(g));
     p.calls.push_back(call("square_sum", {scalar(0, kScalarBytes * static_cast<int64_t>(g.parameter))},
                            {flat(slot, g.elements, g.dtype)}, g.name));
   }
@@ -128,8 +140,7 @@ plan::Program check_program(const std::string& name, const std::vector<OwnedGrad
   p.calls.push_back(zero(scalar(0), "loss_scale"));
   for (const OwnedGradient& g : owned) {
     const auto slot = static_cast<int32_t>(p.slots.size());
-    p.slots.push_back(make_slot(plan::gradient_slot_name(g.name), plan::SlotRole::kGradient,
-                                dtype_bytes(g.dtype) * g.elements, true, false));
+    p.slots.push_back(gradient_slot(g));
     plan::KernelCall check = call("overflows", {scalar(0)}, {flat(slot, g.elements, g.dtype)}, g.name);
     check.accumulate = true;
     p.calls.push_back(std::move(check));
@@ -145,7 +156,7 @@ plan::Program clip_program(int64_t num_parameters, bool scaled) {
              make_slot("grad_scale", plan::SlotRole::kOutput, kScalarBytes, false, true)};
   plan::KernelCall c = call("clip_scale", {scalar(1), scalar(2)}, {flat(0, num_parameters)}, "clip_grad_norm");
   if (scaled) {
-    p.slots.push_back(make_slot("loss_scale", plan::SlotRole::kScalar, kScalarBytes, true, false));
+    p.slots.push_back(number_slot(plan::StepNumber::kLossScale, ir::kScalarType, false));
     c.inputs.push_back(scalar(3));
   }
   p.calls.push_back(std::move(c));
@@ -155,7 +166,7 @@ plan::Program clip_program(int64_t num_parameters, bool scaled) {
 plan::Program unscale_program() {
   plan::Program p;
   p.name = "unscale";
-  p.slots = {make_slot("loss_scale", plan::SlotRole::kScalar, kScalarBytes, true, false),
+  p.slots = {number_slot(plan::StepNumber::kLossScale, ir::kScalarType, false),
              make_slot("grad_scale", plan::SlotRole::kOutput, kScalarBytes, false, true)};
   p.calls.push_back(call("unscale", {scalar(1)}, {scalar(0)}, "loss_scale"));
   return p;
@@ -191,7 +202,7 @@ plan::Program advance_program() {
 
 plan::Program advance_program(const ir::Precision& precision) {
   plan::Program p = advance_program();
-  p.slots.push_back(make_slot("loss_scale", plan::SlotRole::kScalar, kScalarBytes, true, true));
+  p.slots.push_back(number_slot(plan::StepNumber::kLossScale, ir::kScalarType, true));
   p.slots.push_back(make_slot("good_steps", plan::SlotRole::kScalar, dtype_bytes(DType::kI64), true, true));
   p.slots.push_back(make_slot("overflow", plan::SlotRole::kInput, kScalarBytes, true, false));
   p.calls[0].inputs.push_back(scalar(3));
@@ -225,7 +236,8 @@ plan::Program update_program(const UpdateShape& shape) {
   state("gradient", plan::SlotRole::kGradient);
   if (shape.num_moments > 0) state("m", plan::SlotRole::kMoment);
   if (shape.num_moments > 1) state("v", plan::SlotRole::kMoment);
-  value("learning_rate", DType::kF64);
+  update.inputs.push_back(scalar(next(), 0, DType::kF64));
+  p.slots.push_back(number_slot(plan::StepNumber::kLearningRate, DType::kF64, false));
   value("optimizer_step", DType::kI64);
   if (shape.scales) value("grad_scale", ir::kScalarType);
   if (shape.skips) {

@@ -1,18 +1,22 @@
 #include "compiler/ir/module.h"
 
 #include "schemas/base/check.h"
+#include "schemas/plan/names.h"
 
 namespace piper::ir {
 
-std::string_view phase_name(Phase phase, bool backward_split) {
+plan::Pass pass_of(Phase phase, bool backward_split) {
   switch (phase) {
-    case Phase::kCount: return "C";
-    case Phase::kCountFinish: return "N";
-    case Phase::kForward: return "F";
-    case Phase::kBackward: return backward_split ? "BI" : "B";
-    case Phase::kBackwardWeight: return "BW";
+    case Phase::kCount: return plan::Pass::kCount;
+    case Phase::kCountFinish: return plan::Pass::kCountFinish;
+    case Phase::kForward: return plan::Pass::kForward;
+    case Phase::kBackward: return backward_split ? plan::Pass::kBackwardInput : plan::Pass::kBackward;
+    case Phase::kBackwardWeight: return plan::Pass::kBackwardWeight;
   }
-  return "";
+  return plan::Pass::kForward;
+}
+std::string_view phase_name(Phase phase, bool backward_split) {
+  return plan::pass_name(pass_of(phase, backward_split));
 }
 
 const std::vector<Chunk>& Module::chunks() const {

@@ -103,7 +103,9 @@ struct Module {
   void merge_chunks(const std::vector<ChunkId>& into);
 };
 
-// A phase in messages: "C", "N", "F", "B"; of a split backward "BI" and "BW".
+// What plans call a phase.
+plan::Pass pass_of(Phase phase, bool backward_split);
+// The same in messages: "C", "N", "F", "B"; of a split backward "BI" and "BW".
 std::string_view phase_name(Phase phase, bool backward_split);
 
 }  // namespace piper::ir

@@ -24,9 +24,11 @@ enum class Heard : uint8_t {
 
 // A scalar that forwards add to.
 struct StepSum {
-  std::string name;   // "loss": of slots and buffers
-  std::string title;  // "loss of the step"
-  std::string what;   // "the loss"
+  std::string name;                                   // "loss": of slots and buffers
+  plan::StepNumber number = plan::StepNumber::kNone;  // what plans know it by, and
+  int32_t term = 0;                                   // of which mean
+  std::string title;                                  // "loss of the step"
+  std::string what;                                   // "the loss"
   DType dtype = DType::kF32;
   Heard heard = Heard::kByMessage;
   std::string stream;  // of its messages

@@ -1,12 +1,9 @@
 #include "compiler/tune/pass_times.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <tuple>
-
-#include "schemas/plan/chunk_names.h"
 
 namespace piper::tune {
 namespace {
@@ -15,21 +12,21 @@ using strategy::Pass;
 constexpr size_t kNumPasses = static_cast<size_t>(Pass::kBW) + 1;
 
 // -1: the chunk has no such tag.
-int32_t stage_of(const std::string& chunk, const std::string& tag) {
+int32_t stage_of(const plan::Chunk& chunk, const std::string& tag) {
   if (tag.empty()) return 0;
-  for (const plan::TagValue& value : plan::tags_of_chunk(chunk)) {
-    int32_t stage = -1;
-    if (value.tag != tag) continue;
-    const auto read = std::from_chars(value.index.data(), value.index.data() + value.index.size(), stage);
-    return read.ec == std::errc() ? stage : -1;
-  }
+  for (const plan::Tag& value : chunk.tags)
+    if (value.tag == tag) return value.index;
   return -1;
 }
-std::optional<size_t> pass_of(const std::string& word) {
-  if (word == "F") return static_cast<size_t>(Pass::kF);
-  if (word == "B") return static_cast<size_t>(Pass::kB);
-  if (word == "BI") return static_cast<size_t>(Pass::kBI);
-  if (word == "BW") return static_cast<size_t>(Pass::kBW);
+std::optional<size_t> pass_of(plan::Pass pass) {
+  switch (pass) {
+    case plan::Pass::kForward: return static_cast<size_t>(Pass::kF);
+    case plan::Pass::kBackward: return static_cast<size_t>(Pass::kB);
+    case plan::Pass::kBackwardInput: return static_cast<size_t>(Pass::kBI);
+    case plan::Pass::kBackwardWeight: return static_cast<size_t>(Pass::kBW);
+    case plan::Pass::kCount:
+    case plan::Pass::kCountFinish: break;
+  }
   return std::nullopt;
 }
 
@@ -43,18 +40,19 @@ struct Done {
 PassTimes::PassTimes(const plan::Bundle& bundle, const timeline::Timeline& timeline, const std::string& tag,
                      int32_t stages)
     : times_(static_cast<size_t>(stages), std::vector<PassTime>(kNumPasses)) {
-  std::map<std::tuple<size_t, int32_t, size_t, int64_t>, Done> done;  // rank, stage, pass, microbatch
+  std::map<std::tuple<size_t, int32_t, size_t, int32_t>, Done> done;  // rank, stage, pass, microbatch
   for (size_t p = 0; p < bundle.ranks.size(); ++p)
     for (size_t i = 0; i < bundle.ranks[p].instructions.size(); ++i) {
       const auto* run = std::get_if<plan::Run>(&bundle.ranks[p].instructions[i].action);
       if (run == nullptr) continue;
-      const auto named = plan::chunk_run(bundle.ranks[p].arguments[static_cast<size_t>(run->arguments)].name);
-      const auto pass = named ? pass_of(named->pass) : std::nullopt;
-      const int32_t stage = pass ? stage_of(named->chunk, tag) : -1;
+      const auto& of = bundle.programs[static_cast<size_t>(run->program)].of;
+      const auto pass = of ? pass_of(of->pass) : std::nullopt;
+      const int32_t stage = pass ? stage_of(bundle.manifest.chunks[static_cast<size_t>(of->chunk)], tag) : -1;
+      const int32_t microbatch = bundle.ranks[p].arguments[static_cast<size_t>(run->arguments)].microbatch;
       if (stage < 0 || stage >= stages) continue;
       const timeline::Activity& activity = timeline.activities[p][i];
       const auto [known, is_new] =
-          done.try_emplace({p, stage, *pass, named->microbatch.value_or(0)}, Done{activity.begin, activity.end, 0});
+          done.try_emplace({p, stage, *pass, std::max(microbatch, 0)}, Done{activity.begin, activity.end, 0});
       known->second.begin = std::min(known->second.begin, activity.begin);
       known->second.end = std::max(known->second.end, activity.end);
       known->second.compute += activity.end - activity.begin;

@@ -6,7 +6,7 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/call_origin.h"
-#include "schemas/plan/chunk_names.h"
+#include "schemas/plan/names.h"
 #include "schemas/plan/own_part.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/match.h"
@@ -133,16 +133,18 @@ Status StepValues::put_in_order() {
 
 // Replicas stand in the order in which their gradients are summed; without such a sum, in the order of ranks.
 void StepValues::find_positions() {
-  std::map<std::string, std::set<int32_t>> ranks_of;
+  microbatches_.assign(bundle_.manifest.chunks.size(), 1);
+  std::map<int32_t, std::set<int32_t>> ranks_of;
   for (const plan::RankPlan& plan : bundle_.ranks)
     for (const plan::Instruction& instruction : plan.instructions) {
       const auto* run = std::get_if<plan::Run>(&instruction.action);
       if (run == nullptr) continue;
-      const auto chunk = plan::chunk_run(plan.arguments.at(static_cast<size_t>(run->arguments)).name);
-      if (!chunk) continue;
-      ranks_of[chunk->chunk].insert(plan.rank);
-      int64_t& microbatches = microbatches_[chunk->chunk];
-      microbatches = std::max(microbatches, chunk->microbatch.value_or(0) + 1);
+      const auto& of = bundle_.programs.at(static_cast<size_t>(run->program)).of;
+      if (!of) continue;
+      ranks_of[of->chunk].insert(plan.rank);
+      int64_t& microbatches = microbatches_.at(static_cast<size_t>(of->chunk));
+      const int32_t microbatch = plan.arguments.at(static_cast<size_t>(run->arguments)).microbatch;
+      microbatches = std::max<int64_t>(microbatches, microbatch + 1);
     }
   for (const auto& [chunk, ranks] : ranks_of) {
     std::vector<int32_t> ordered(ranks.begin(), ranks.end());
@@ -157,22 +159,21 @@ void StepValues::find_positions() {
 
 void StepValues::name_samples(const plan::RankPlan& plan, int32_t program, int32_t arguments, ValueName& name) const {
   const plan::ArgumentList& list = plan.arguments.at(static_cast<size_t>(arguments));
-  const auto run = plan::chunk_run(list.name);
-  const auto of = plan::chunk_program(bundle_.programs.at(static_cast<size_t>(program)).name);
-  if (!run || !of) return;
-  name.chunk = run->chunk;
-  name.pass = run->pass;
+  const auto& of = bundle_.programs.at(static_cast<size_t>(program)).of;
+  if (!of || of->pass == plan::Pass::kCountFinish) return;  // what is done once a step has no samples
+  name.chunk = bundle_.manifest.chunks.at(static_cast<size_t>(of->chunk)).name;
+  name.pass = plan::pass_name(of->pass);
   for (const BufferRange& where : list.arguments)
     for (const plan::InputSlice& slice : plan.inputs)
-      if (where.buffer >= 0 && slice.where.buffer == where.buffer && slice.count == of->local_batch) {
+      if (where.buffer >= 0 && slice.where.buffer == where.buffer && slice.count == of->samples) {
         name.first_sample = slice.first;
         name.samples = slice.count;
         return;
       }
-  const int64_t of_microbatch = bundle_.manifest.batch / std::max<int64_t>(microbatches_.at(run->chunk), 1);
+  const int64_t of_microbatch = bundle_.manifest.batch / microbatches_.at(static_cast<size_t>(of->chunk));
   name.first_sample =
-      run->microbatch.value_or(0) * of_microbatch + positions_.at({run->chunk, plan.rank}) * of->local_batch;
-  name.samples = of->local_batch;
+      std::max(list.microbatch, 0) * of_microbatch + positions_.at({of->chunk, plan.rank}) * of->samples;
+  name.samples = of->samples;
 }
 
 // The tensors of the model that lie in a range.

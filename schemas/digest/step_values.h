@@ -1,6 +1,6 @@
 // What the values of a bundle's step are called, and an order of all ranks' instructions that goes with the flow of
-// data. Made of the plans alone: the runtime hands in (rank, instruction, call, output), and names come from here, as
-// those of the verifier do (plan/chunk_names.h). Used where values are recorded or one is looked for; not by a step.
+// data. Made of the plans alone: the runtime hands in (rank, instruction, call, output), and names come from here. Used
+// where values are recorded or one is looked for; not by a step.
 #pragma once
 
 #include <cstdint>
@@ -46,10 +46,10 @@ class StepValues {
   std::string tensors_of(const plan::RankPlan& plan, const plan::BufferRange& where, int64_t bytes) const;
   const plan::RankPlan& plan_of(int32_t rank) const;
 
-  plan::Bundle bundle_;                                           // its ranks stand in their order
-  std::vector<std::vector<int64_t>> order_;                       // [rank][instruction]
-  std::map<std::string, int64_t> microbatches_;                   // by chunk
-  std::map<std::pair<std::string, int32_t>, int64_t> positions_;  // (chunk, rank): which of the chunk's replicas
+  plan::Bundle bundle_;                                       // its ranks stand in their order
+  std::vector<std::vector<int64_t>> order_;                   // [rank][instruction]
+  std::vector<int64_t> microbatches_;                         // [chunk]
+  std::map<std::pair<int32_t, int32_t>, int64_t> positions_;  // (chunk, rank): which of the chunk's replicas
 };
 
 }  // namespace piper::digest

@@ -25,6 +25,7 @@ struct BufferRange {
 struct ArgumentList {  // one BufferRange per slot of the program
   std::string name;    // "c0.F m0"
   std::vector<BufferRange> arguments;
+  int32_t microbatch = -1;  // of the step that a run of a chunk is for; -1: of none, or the batch is not split
   friend bool operator==(const ArgumentList&, const ArgumentList&) = default;
 };
 

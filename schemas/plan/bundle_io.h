@@ -54,7 +54,8 @@ Result<Bundle> read_bundle(const std::string& directory, const std::vector<int32
 Status check_weights(const OpenBundle& opened);
 
 // Text of the parts, for tests, `piper-plan show` and `--emit=plan`.
-std::string print_program(const Program& program);
+// `chunks`: the manifest's, which a program names its own of.
+std::string print_program(const Program& program, const std::vector<Chunk>& chunks);
 // `like`: the plan that does the same work (like_ranks.h) and is spelt out elsewhere; null: all is spelt out here.
 std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
                             const std::vector<Program>& programs, const RankPlan* like = nullptr);
@@ -62,7 +63,7 @@ std::string print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEn
 void print_rank_plan(const RankPlan& plan, const std::vector<ProvenanceEntry>& provenance,
                      const std::vector<Program>& programs, const RankPlan* like, JsonWriter& json);
 std::string print_manifest(const Manifest& manifest);
-Result<Program> parse_program(std::string_view text, const std::string& file);
+Result<Program> parse_program(std::string_view text, const std::string& file, const std::vector<Chunk>& chunks);
 std::string print_reference(const Reference& reference);
 Result<Reference> parse_reference(std::string_view text, const std::string& file);
 // What a constants file of these tensors holds. P0603 where a source cannot be read.

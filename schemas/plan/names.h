@@ -57,6 +57,32 @@ constexpr std::string_view rate_by_shape_name(RateByShape rule) {
   return "";
 }
 
+constexpr std::string_view number_name(StepNumber number) {
+  switch (number) {
+    case StepNumber::kNone: return "none";
+    case StepNumber::kLoss: return "loss";
+    case StepNumber::kCount: return "count";
+    case StepNumber::kDropped: return "dropped";
+    case StepNumber::kSeedStep: return "seed_step";
+    case StepNumber::kSampleOffset: return "sample_offset";
+    case StepNumber::kLearningRate: return "learning_rate";
+    case StepNumber::kLossScale: return "loss_scale";
+  }
+  return "";
+}
+
+constexpr std::string_view pass_name(Pass pass) {
+  switch (pass) {
+    case Pass::kForward: return "F";
+    case Pass::kBackward: return "B";
+    case Pass::kBackwardInput: return "BI";
+    case Pass::kBackwardWeight: return "BW";
+    case Pass::kCount: return "C";
+    case Pass::kCountFinish: return "N";
+  }
+  return "";
+}
+
 constexpr std::string_view feed_name(Feed feed) {
   switch (feed) {
     case Feed::kTokens: return "tokens";

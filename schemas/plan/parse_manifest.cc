@@ -46,6 +46,7 @@ class ManifestParser {
     if (reader_.optional_key("evaluates")) manifest_.evaluates = reader_.boolean();
     inputs();
     tensors();
+    chunks();
     optimizer();
     run();
     evaluation();
@@ -201,6 +202,29 @@ class ManifestParser {
     if (!rule) reader_.fail(kSyntax, at, "no rule for the rate: " + in_quotes(word));
     numbers.adjust = rule.value_or(RateByShape::kOriginal);
     return info;
+  }
+  void chunks() {
+    std::unordered_set<std::string> names;
+    section("chunks", [&] {
+      const size_t at = reader_.position();
+      auto& chunk = manifest_.chunks.emplace_back();
+      chunk.name = chunk.region = text("chunk");
+      if (!names.insert(chunk.name).second) reader_.fail(kName, at, "two chunks are called " + in_quotes(chunk.name));
+      if (reader_.optional_key("region")) chunk.region = reader_.string();
+      tags(chunk);
+    });
+  }
+  void tags(Chunk& chunk) {
+    reader_.key("tags");
+    reader_.open_object();
+    for (std::string_view name; reader_.next_key(name);) {
+      const size_t at = reader_.position();
+      for (const Tag& tag : chunk.tags)
+        if (tag.tag == name) reader_.fail(kName, at, "the tag " + in_quotes(name) + " stands twice");
+      Tag& tag = chunk.tags.emplace_back(Tag{std::string(name)});
+      tag.index = reader_.small_integer();
+      if (tag.index < 0) reader_.fail(kRange, at, "the index of tag " + in_quotes(tag.tag) + " is negative");
+    }
   }
   void optimizer() {
     auto& optimizer = manifest_.optimizer;

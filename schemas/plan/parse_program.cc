@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <unordered_map>
 #include <unordered_set>
@@ -64,13 +65,14 @@ class ProgramParser {
  public:
   ProgramParser(std::string_view text, const std::string& file) : reader_(text, file) {}
 
-  Result<Program> parse() {
+  Result<Program> parse(const std::vector<Chunk>& chunks) {
     reader_.open_object();
     reader_.key("program");
     program_.name = reader_.string();
     if (reader_.ok() && program_.name.empty()) reader_.fail(kName, reader_.position(), "a program without a name");
+    if (reader_.optional_key("of")) program_.of = chunk_pass(chunks);
     reader_.key("workspace_bytes");
-    size_t at = reader_.position();
+    const size_t at = reader_.position();
     program_.workspace_bytes = reader_.integer();
     if (program_.workspace_bytes < 0) reader_.fail(kRange, at, "workspace_bytes is negative");
     reader_.key("slots");
@@ -97,8 +99,8 @@ class ProgramParser {
     reader_.open_object();
     reader_.key("reference");
     const size_t at = reader_.position();
-    if (const int64_t version = reader_.integer(); reader_.ok() && version != 2)
-      reader_.fail(kSyntax, at, "a reference of version " + std::to_string(version) + ", not 2");
+    if (const int64_t version = reader_.integer(); reader_.ok() && version != 3)
+      reader_.fail(kSyntax, at, "a reference of version " + std::to_string(version) + ", not 3");
     reader_.key("slots");
     reader_.open_array();
     while (reader_.next_item()) reference_slot(reference);
@@ -120,6 +122,55 @@ class ProgramParser {
   }
 
  private:
+  template <class Enum>
+  Enum word(const char* what, std::string_view (*name_of)(Enum)) {
+    (void)reader_.peek();
+    const size_t at = reader_.position();
+    const std::string_view name = reader_.string();
+    const auto known = enum_from_name<Enum>(name, name_of);
+    if (!known) reader_.fail(kSyntax, at, "unknown " + std::string(what) + " " + in_quotes(name));
+    return known.value_or(Enum{});
+  }
+
+  ChunkPass chunk_pass(const std::vector<Chunk>& chunks) {
+    ChunkPass of;
+    reader_.open_object();
+    reader_.key("chunk");
+    (void)reader_.peek();
+    size_t at = reader_.position();
+    const std::string_view name = reader_.string();
+    const auto chunk = std::find_if(chunks.begin(), chunks.end(), [&](const Chunk& c) { return c.name == name; });
+    if (chunk == chunks.end()) reader_.fail(kName, at, "the manifest has no chunk " + in_quotes(name));
+    of.chunk = static_cast<int32_t>(chunk - chunks.begin());
+    reader_.key("pass");
+    of.pass = word<Pass>("pass", pass_name);
+    reader_.key("samples");
+    at = reader_.position();
+    of.samples = reader_.integer();
+    if (of.samples < 1) reader_.fail(kRange, at, "a program of a chunk is for one sample or more");
+    if (reader_.optional_key("recomputing")) of.recomputing = reader_.boolean();
+    reader_.close_object();
+    return of;
+  }
+
+  // What a slot may say that it holds depends on its role.
+  bool check_held(size_t at, const Slot& slot) {
+    const auto bad = [&](const char* why) {
+      return reader_.fail(kSyntax, at, "slot " + in_quotes(slot.name) + ": " + why);
+    };
+    const StepNumber holds = slot.holds;
+    const bool term = holds == StepNumber::kLoss || holds == StepNumber::kCount;
+    const bool added = term || holds == StepNumber::kDropped;
+    if (!slot.of.empty() && slot.role != SlotRole::kInput && slot.role != SlotRole::kParameter &&
+        slot.role != SlotRole::kGradient && slot.role != SlotRole::kState)
+      return bad("only an input, a parameter, a gradient or a state is of the model");
+    if (holds == StepNumber::kNone) return slot.term == 0 || bad("only a loss and a count have terms");
+    if (!slot.of.empty()) return bad("what is of the model is no number of the step");
+    if (added ? slot.role != SlotRole::kGradient && slot.role != SlotRole::kOutput : slot.role != SlotRole::kScalar)
+      return bad("another role than that of what it holds");
+    return slot.term == 0 || (term && slot.term > 0) || bad("only a loss and a count have terms");
+  }
+
   bool check_slot(size_t at, Slot& slot, std::string_view role) {
     if (!reader_.ok()) return false;
     if (slot.name.empty() || slot.name == kWorkspaceWord)
@@ -130,7 +181,7 @@ class ProgramParser {
     const auto known = enum_from_name<SlotRole>(role, role_name);
     if (!known) return reader_.fail(kSyntax, at, "unknown slot role " + in_quotes(role));
     slot.role = *known;
-    return true;
+    return check_held(at, slot);
   }
 
   // Up to its size; the role is returned.
@@ -140,6 +191,13 @@ class ProgramParser {
     slot.name = reader_.string();
     reader_.key("role");
     const std::string_view role = reader_.string();
+    if (reader_.optional_key("of")) slot.of = reader_.string();
+    if (reader_.optional_key("holds")) {
+      const size_t at = reader_.position();
+      slot.holds = word<StepNumber>("number of the step", number_name);
+      if (slot.holds == StepNumber::kNone) reader_.fail(kSyntax, at, "a slot that holds no number does not say so");
+    }
+    if (reader_.optional_key("term")) slot.term = reader_.small_integer();
     reader_.key("bytes");
     return role;
   }
@@ -305,8 +363,8 @@ class ProgramParser {
 
 }  // namespace
 
-Result<Program> parse_program(std::string_view text, const std::string& file) {
-  return ProgramParser(text, file).parse();
+Result<Program> parse_program(std::string_view text, const std::string& file, const std::vector<Chunk>& chunks) {
+  return ProgramParser(text, file).parse(chunks);
 }
 
 Result<Reference> parse_reference(std::string_view text, const std::string& file) {

@@ -220,6 +220,11 @@ ArgumentList RankPlanParser::argument_list() {
   reader_.open_object();
   reader_.key("args");
   list.name = reader_.string();
+  if (reader_.optional_key("microbatch")) {
+    const size_t at = reader_.position();
+    list.microbatch = reader_.small_integer();
+    if (list.microbatch < 0) reader_.fail(kRange, at, "a microbatch is numbered from 0");
+  }
   reader_.key("in");
   reader_.open_array();
   while (reader_.next_item()) list.arguments.push_back(range());

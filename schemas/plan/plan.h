@@ -2,6 +2,9 @@
 // the writer and the checks of a damaged bundle stand beside it. One Bundle = the manifest, the
 // chunk programs, one RankPlan per rank. Formats on disk: schemas/README.md.
 //
+// Names are for people, and tell things apart: nothing is read from their letters. What a program is of, what a slot
+// holds of the model or of the step, and which microbatch arguments are for, stands in fields.
+//
 // A program is a flat list of kernel calls on operands; an operand is a slot (bound per run to a
 // range of a rank's buffer) or the workspace, plus byte offset, dtype, shape and strides. A rank
 // plan is ONE list of instructions in issue order, each naming its stream; the list of a stream is
@@ -24,7 +27,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 7;
+inline constexpr int kFormatVersion = 8;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -62,18 +65,49 @@ enum class SlotRole : uint8_t {
   kScalar,     // step-wide values (seed_step, sample_offset, 1/count): read, but for what advances one
   kMoment,     // read and written: moments of the optimizer
 };
+// A number of the step in a slot of a chunk's program.
+enum class StepNumber : uint8_t {
+  kNone,
+  kLoss,          // added up; of an evaluation a term of the loss
+  kCount,         // of an evaluation, added up: what a term of the loss is divided by
+  kDropped,       // added up: rows that experts dropped
+  kSeedStep,      // read
+  kSampleOffset,  // read: the number that the first sample has in the step
+  kLearningRate,  // read, by updates
+  kLossScale,     // read
+};
 struct Slot {
-  std::string name;  // what it holds, unique in the program
+  std::string name;  // unique in the program; programs that exchange a value call it alike
   SlotRole role = SlotRole::kInput;
   int64_t bytes = 0;
   bool reads = false, writes = false;
+  std::string of = {};  // the model's name of the input, parameter or state, or of what the gradient is of; "": none
+  StepNumber holds = StepNumber::kNone;
+  int32_t term = 0;  // of an evaluation's kLoss or kCount: index into RankPlan::means
+};
+
+// What is done with a part of the model.
+enum class Pass : uint8_t {
+  kForward,
+  kBackward,
+  kBackwardInput,  // the two parts of a backward that is split
+  kBackwardWeight,
+  kCount,        // adds up what the terms of a loss are divided by
+  kCountFinish,  // once a step, when all is counted
+};
+struct ChunkPass {
+  int32_t chunk = -1;  // index into Manifest::chunks
+  Pass pass = Pass::kForward;
+  int64_t samples = 0;       // that a run is for, at least 1
+  bool recomputing = false;  // a backward that repeats its forward
 };
 
 struct Program {
-  std::string name;  // "c0.F.b4": chunk, pass, local batch
+  std::string name;  // "c0.F.b4": chunk, pass, samples
   std::vector<Slot> slots;
   int64_t workspace_bytes = 0;
   std::vector<KernelCall> calls;
+  std::optional<ChunkPass> of = {};  // none: the step's own work
 };
 
 // ------------------------------------------------------------------ rank plans
@@ -370,6 +404,17 @@ struct TensorInfo {
   ModelBuffer buffer = ModelBuffer::kNone;
 };
 
+// A part of the model that programs compute.
+struct Tag {
+  std::string tag;  // of the strategy: "PP"
+  int32_t index = 0;
+};
+struct Chunk {
+  std::string name;       // unique
+  std::string region;     // the same for all pieces of one part of the model; of a part that is not cut its name
+  std::vector<Tag> tags;  // each tag once; none where it joins parts of different ones
+};
+
 struct Target {
   DeviceKind device = DeviceKind::kCpu;
   Summing summing = Summing::kPosition;
@@ -386,6 +431,7 @@ struct Manifest {
   int64_t proved = 0;      // results that rule 12 proves to be the model's; fewer refute the bundle
   std::vector<InputDecl> inputs;
   std::vector<TensorInfo> tensors;  // parameters and buffers of the model, canonical order
+  std::vector<Chunk> chunks;
   Optimizer optimizer;
   LrSchedule lr_schedule;
   double loss_scale = 0;      // at the start of training; 0: gradients are not scaled

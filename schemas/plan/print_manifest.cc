@@ -35,6 +35,7 @@ class ManifestPrinter {
     }
     inputs();
     tensors();
+    chunks();
     optimizer();
     run();
     if (manifest_.eval) evaluation(*manifest_.eval);
@@ -129,6 +130,21 @@ class ManifestPrinter {
     number("steps", numbers.steps);
     name("adjust", rate_by_shape_name(numbers.adjust));
   }
+  void chunks() {
+    section("chunks", manifest_.chunks, [&](const Chunk& chunk) {
+      name("chunk", chunk.name);
+      if (chunk.region != chunk.name) name("region", chunk.region);
+      json_.key("tags");
+      json_.raw("{");
+      for (const Tag& tag : chunk.tags) {
+        if (&tag != chunk.tags.data()) json_.raw(",");
+        json_.string(tag.tag);
+        json_.raw(":");
+        json_.number(tag.index);
+      }
+      json_.raw("}");
+    });
+  }
   void optimizer() {
     const auto& optimizer = manifest_.optimizer;
     json_.next_member();
@@ -205,7 +221,7 @@ class ManifestPrinter {
       number("peak_bytes", rank.peak_bytes);
     });
   }
-  void chunks(const std::vector<uint32_t>& digests) {
+  void chunk_digests(const std::vector<uint32_t>& digests) {
     json_.key("chunks");
     std::string text = "[";
     for (const uint32_t digest : digests) {
@@ -220,7 +236,7 @@ class ManifestPrinter {
       name("file", file.path);
       number("bytes", file.bytes);
       name("sha256", file.sha256);
-      if (!file.chunks.empty()) chunks(file.chunks);
+      if (!file.chunks.empty()) chunk_digests(file.chunks);
     });
   }
 

@@ -56,6 +56,28 @@ void print_operands(JsonWriter& json, const std::vector<Operand>& operands, cons
   json.raw("]");
 }
 
+// Up to its size.
+void begin_slot(JsonWriter& json, const Slot& slot) {
+  json.raw("{");
+  json.key("slot");
+  json.string(slot.name);
+  json.key("role");
+  json.string(role_name(slot.role));
+  if (!slot.of.empty()) {
+    json.key("of");
+    json.string(slot.of);
+  }
+  if (slot.holds != StepNumber::kNone) {
+    json.key("holds");
+    json.string(number_name(slot.holds));
+  }
+  if (slot.term != 0) {
+    json.key("term");
+    json.number(slot.term);
+  }
+  json.key("bytes");
+}
+
 struct PrintAttr {
   JsonWriter& json;
   void operator()(int64_t value) const { json.number(value); }
@@ -95,12 +117,28 @@ void print_call(JsonWriter& json, const KernelCall& call, const Program& program
 
 }  // namespace
 
-std::string print_program(const Program& program) {
+std::string print_program(const Program& program, const std::vector<Chunk>& chunks) {
   JsonWriter json;
   json.reserve(256 + 120 * program.calls.size());
   json.begin_file();
   json.key("program");
   json.string(program.name);
+  if (program.of) {
+    json.next_member();
+    json.key("of");
+    json.raw("{");
+    json.key("chunk");
+    json.string(chunks.at(static_cast<size_t>(program.of->chunk)).name);
+    json.key("pass");
+    json.string(pass_name(program.of->pass));
+    json.key("samples");
+    json.number(program.of->samples);
+    if (program.of->recomputing) {
+      json.key("recomputing");
+      json.boolean(true);
+    }
+    json.raw("}");
+  }
   json.next_member();
   json.key("workspace_bytes");
   json.number(program.workspace_bytes);
@@ -108,12 +146,7 @@ std::string print_program(const Program& program) {
   json.begin_lines("slots", '[');
   for (const auto& slot : program.slots) {
     json.line();
-    json.raw("{");
-    json.key("slot");
-    json.string(slot.name);
-    json.key("role");
-    json.string(role_name(slot.role));
-    json.key("bytes");
+    begin_slot(json, slot);
     json.number(slot.bytes);
     json.key("access");
     json.string(slot.reads ? (slot.writes ? "read_write" : "read") : (slot.writes ? "write" : "none"));
@@ -138,7 +171,7 @@ std::string print_reference(const Reference& reference) {
   json.reserve(256 + 200 * program.calls.size());
   json.begin_file();
   json.key("reference");
-  json.number(2);
+  json.number(3);
   json.next_member();
   json.begin_lines("slots", '[');
   auto constant = reference.constants.begin();
@@ -146,12 +179,7 @@ std::string print_reference(const Reference& reference) {
   for (size_t s = 0; s < program.slots.size(); ++s) {
     const Slot& slot = program.slots[s];
     json.line();
-    json.raw("{");
-    json.key("slot");
-    json.string(slot.name);
-    json.key("role");
-    json.string(role_name(slot.role));
-    json.key("bytes");
+    begin_slot(json, slot);
     json.raw("\"");
     print_number(json, slot.bytes, Spelling::kBySamples);
     json.raw("\"");

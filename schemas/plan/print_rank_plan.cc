@@ -246,9 +246,13 @@ class RankPlanPrinter {
   }
 
   void argument_list(size_t index) {
-    const std::vector<BufferRange>& ranges = plan_.arguments[index].arguments;
+    const auto& [list_name, ranges, microbatch] = plan_.arguments[index];
     json_.raw("{");
     name("args", arguments_, static_cast<int32_t>(index));
+    if (microbatch >= 0) {
+      json_.key("microbatch");
+      json_.number(microbatch);
+    }
     json_.key("in");
     json_.raw("[");
     for (size_t i = 0; i < ranges.size(); ++i) {

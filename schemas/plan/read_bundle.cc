@@ -112,7 +112,7 @@ class BundleReader {
     std::unordered_set<std::string> names;
     for (const auto& path : paths) {
       PIPER_ASSIGN(const auto file, checked_file(path));
-      PIPER_ASSIGN(auto program, parse_program(file.text(), path_of(path)));
+      PIPER_ASSIGN(auto program, parse_program(file.text(), path_of(path), bundle_.manifest.chunks));
       if (!names.insert(program.name).second)
         return Status::failure("P0606", path_of(path) + ":2: two programs are called \"" + program.name + "\"");
       bundle_.programs.push_back(std::move(program));

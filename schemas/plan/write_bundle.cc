@@ -104,7 +104,8 @@ class BundleWriter {
       if (i == 0) {
         statuses[i] = text_file(entries_[i], std::string(kProvenanceFile), print_provenance(bundle_.provenance));
       } else if (i <= programs) {
-        statuses[i] = text_file(entries_[i], files[i - 1], print_program(bundle_.programs[i - 1]));
+        statuses[i] =
+            text_file(entries_[i], files[i - 1], print_program(bundle_.programs[i - 1], bundle_.manifest.chunks));
       } else {
         const RankPlan& rank = bundle_.ranks[i - 1 - programs];
         const int32_t first = like[i - 1 - programs];

@@ -5,8 +5,9 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "schemas/plan/plan.h"
 
@@ -17,14 +18,15 @@ class Stages {
   explicit Stages(const plan::Bundle& bundle);
 
   // "PP0" for chunks PP0, PP0/2, EP1.PP0.rest: its values of the tags that all chunks have. Where no tag is in all
-  // chunks, the chunk's own tags; the chunk itself where it has none.
-  std::string stage_of(const std::string& chunk) const;
+  // chunks, the chunk's own tags; where it has none those of its region, or the region's name. `chunk` is an index into
+  // Manifest::chunks.
+  const std::string& stage_of(int32_t chunk) const { return stages_.at(static_cast<size_t>(chunk)); }
   // How many chunks of its stage have this pass; at least 1.
-  int64_t pieces_of(const std::string& chunk, const std::string& pass) const;
+  int64_t pieces_of(int32_t chunk, plan::Pass pass) const;
 
  private:
-  std::set<std::string> common_;                                   // tags of all chunks
-  std::map<std::pair<std::string, std::string>, int64_t> pieces_;  // by stage and pass
+  std::vector<std::string> stages_;                               // [chunk]
+  std::map<std::pair<std::string, plan::Pass>, int64_t> pieces_;  // by stage and pass
 };
 
 }  // namespace piper::timeline

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
-#include <unordered_map>
+#include <vector>
 
-#include "schemas/plan/chunk_names.h"
 #include "schemas/timeline/kernel_work.h"
 #include "schemas/timeline/play.h"
 #include "schemas/timeline/stages.h"
@@ -16,35 +14,35 @@ namespace {
 using namespace plan;
 
 // Nothing for runs that do not count: the step's own work, and the count of a loss's terms.
-std::optional<double> cost_of(const std::string& argument_list, const Costs& costs, const Stages& stages) {
-  const auto run = chunk_run(argument_list);
-  if (!run || run->pass == "C" || run->pass == "N") return std::nullopt;
-  const double stage = run->pass == "F" ? costs.forward : run->pass == "B" ? costs.backward : costs.backward / 2;
-  return stage / static_cast<double>(stages.pieces_of(run->chunk, run->pass));
+std::optional<double> cost_of(const Program& program, const Costs& costs, const Stages& stages) {
+  if (!program.of) return std::nullopt;
+  const Pass pass = program.of->pass;
+  if (pass == Pass::kCount || pass == Pass::kCountFinish) return std::nullopt;
+  const double stage = pass == Pass::kForward    ? costs.forward
+                       : pass == Pass::kBackward ? costs.backward
+                                                 : costs.backward / 2;
+  return stage / static_cast<double>(stages.pieces_of(program.of->chunk, pass));
 }
 
 // Communication and updates are free.
 class UnitCosts : public Pricing {
  public:
-  UnitCosts(const Bundle& bundle, const Costs& costs) : bundle_(bundle), costs_(costs), stages_(bundle) {}
+  UnitCosts(const Bundle& bundle, const Costs& costs) : bundle_(bundle) {
+    const Stages stages(bundle);
+    for (const Program& program : bundle.programs) costs_.push_back(cost_of(program, costs, stages));
+  }
 
   Task local(size_t p, size_t i) const override {
-    const auto& plan = bundle_.ranks[p];
-    const auto* run = std::get_if<Run>(&plan.instructions[i].action);
+    const auto* run = std::get_if<Run>(&bundle_.ranks[p].instructions[i].action);
     if (run == nullptr) return {0, 0, {}, false};
-    const std::string& name = plan.arguments[static_cast<size_t>(run->arguments)].name;
-    const auto [known, is_new] = cost_by_name_.try_emplace(name);
-    if (is_new) known->second = cost_of(name, costs_, stages_);
-    const std::optional<double> cost = known->second;
+    const std::optional<double> cost = costs_[static_cast<size_t>(run->program)];
     return {cost.value_or(0), 0, {}, cost.has_value()};
   }
   Task transfer(std::span<const TransferEnd>) const override { return {}; }
 
  private:
   const Bundle& bundle_;
-  Costs costs_;
-  Stages stages_;
-  mutable std::unordered_map<std::string, std::optional<double>> cost_by_name_;  // replicas run the same
+  std::vector<std::optional<double>> costs_;  // [program]
 };
 
 class MeasuredTimes : public Pricing {

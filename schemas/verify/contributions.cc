@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "schemas/plan/chunk_names.h"
+#include "schemas/verify/held_name.h"
 
 namespace piper::verify {
 namespace {
@@ -42,26 +42,25 @@ bool writes_inputs(const KernelCall& call, const KernelCall& reader) {
 
 // How often a chunk's forward reads each parameter by one kernel: of its kernels and its forwards of different local
 // batches, the one that does so most. Uses by different kernels add different things.
-using Uses = std::map<std::pair<std::string, std::string>, int64_t>;  // by chunk and tensor
+using Uses = std::map<std::pair<int32_t, std::string>, int64_t>;  // by chunk and tensor
 Uses count_uses(const std::vector<Program>& programs) {
   Uses most;
   for (const Program& program : programs) {
-    const auto named = chunk_program(program.name);
-    if (!named || named->pass != "F") continue;
+    if (!program.of || program.of->pass != Pass::kForward) continue;
     std::map<std::pair<int32_t, std::string>, int64_t> reads;  // by slot and kernel
     for (const KernelCall& call : program.calls)
       for (const Operand& input : call.inputs)
         if (input.slot >= 0 && program.slots.at(static_cast<size_t>(input.slot)).role == SlotRole::kParameter)
           ++reads[{input.slot, call.kernel}];
     for (const auto& [read, count] : reads) {
-      int64_t& uses = most[{named->chunk, program.slots[static_cast<size_t>(read.first)].name}];
+      int64_t& uses = most[{program.of->chunk, program.slots[static_cast<size_t>(read.first)].of}];
       uses = std::max(uses, count);
     }
   }
   return most;
 }
 
-Status check(const Program& program, const std::string& chunk, const Uses& uses) {
+Status check(const Program& program, const Uses& uses) {
   std::map<std::pair<int32_t, int64_t>, std::vector<size_t>> added;  // by place: calls that add there
   for (size_t c = 0; c < program.calls.size(); ++c) {
     const KernelCall& call = program.calls[c];
@@ -81,13 +80,12 @@ Status check(const Program& program, const std::string& chunk, const Uses& uses)
     }
     earlier.push_back(c);
     if (alike == 1) continue;
-    const auto tensor = tensor_of_gradient_slot(slot.name);
-    const auto used = tensor ? uses.find({chunk, std::string(*tensor)}) : uses.end();
+    const auto used = program.of && !slot.of.empty() ? uses.find({program.of->chunk, slot.of}) : uses.end();
     if (used != uses.end() && used->second >= alike) continue;
     return Status::failure("P0636", "rule 8: program " + program.name + " call " + std::to_string(c) + " (" +
                                         call.kernel + (call.origin.empty() ? "" : " of " + call.origin) +
-                                        ") adds to slot \"" + slot.name + "\" what call " + std::to_string(first) +
-                                        " has added");
+                                        ") adds to slot \"" + held_name(slot) + "\" what call " +
+                                        std::to_string(first) + " has added");
   }
   return {};
 }
@@ -96,10 +94,7 @@ Status check(const Program& program, const std::string& chunk, const Uses& uses)
 
 Status check_contributions(const std::vector<Program>& programs) {
   const Uses uses = count_uses(programs);
-  for (const Program& program : programs) {
-    const auto named = chunk_program(program.name);
-    PIPER_RETURN_IF_ERROR(check(program, named ? named->chunk : program.name, uses));
-  }
+  for (const Program& program : programs) PIPER_RETURN_IF_ERROR(check(program, uses));
   return {};
 }
 

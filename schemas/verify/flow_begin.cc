@@ -7,6 +7,7 @@
 #include "schemas/plan/names.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
+#include "schemas/verify/held_name.h"
 
 namespace piper::verify {
 
@@ -84,23 +85,23 @@ Status Flow::begin_inputs(Rank& rank) {
   return {};
 }
 
-// Scalars that the executor fills are called after what it fills in; one that the plan sets is the
+// Scalars that the executor fills have the label of what it fills in; one that the plan sets is the
 // position of a first sample.
 Status Flow::begin_scalars(Rank& rank) {
   const auto& plan = *rank.plan;
-  const auto check = [&](const BufferRange& where, BufferClass cls, const char* name) {
+  const auto check = [&](const BufferRange& where, BufferClass cls, StepNumber number) {
     const Buffer& buffer = plan.buffers[static_cast<size_t>(where.buffer)];
     return buffer.cls == cls
                ? Status()
-               : Status::failure("P0637", "rule 9: " + describe_rank(plan) + " has " + in_quotes(name) + " in " +
-                                              in_quotes(buffer.name) + ", a buffer of another class");
+               : Status::failure("P0637", "rule 9: " + describe_rank(plan) + " has " + in_quotes(number_name(number)) +
+                                              " in " + in_quotes(buffer.name) + ", a buffer of another class");
   };
-  const auto call = [&](const BufferRange& where, const char* name, DType dtype, int64_t count) -> Status {
+  const auto call = [&](const BufferRange& where, StepNumber number, DType dtype, int64_t count) -> Status {
     if (where.buffer < 0) return {};
-    PIPER_RETURN_IF_ERROR(check(where, BufferClass::kScalar, name));
+    PIPER_RETURN_IF_ERROR(check(where, BufferClass::kScalar, number));
     Content value;
     value.kind = Kind::kValue;
-    value.what = ledger_.labels.id(name);
+    value.what = ledger_.labels.id(held_name(number, 0), number);
     value.size = count * dtype_bytes(dtype);
     value.layout = layout_of(dtype);
     rank.contents.begin(where, value.size, value);
@@ -108,13 +109,13 @@ Status Flow::begin_scalars(Rank& rank) {
   };
   for (const auto& scalar : plan.scalars) {
     PIPER_RETURN_IF_ERROR(
-        call({scalar.buffer, 0}, "sample_offset", DType::kI64, static_cast<int64_t>(scalar.values.size())));
+        call({scalar.buffer, 0}, StepNumber::kSampleOffset, DType::kI64, static_cast<int64_t>(scalar.values.size())));
     rank.scalars.emplace(scalar.buffer, &scalar.values);
   }
-  PIPER_RETURN_IF_ERROR(call(plan.seed_step, "seed_step", DType::kI64, 2));
-  PIPER_RETURN_IF_ERROR(call(plan.learning_rate, "learning_rate", DType::kF64, 1));
+  PIPER_RETURN_IF_ERROR(call(plan.seed_step, StepNumber::kSeedStep, DType::kI64, 2));
+  PIPER_RETURN_IF_ERROR(call(plan.learning_rate, StepNumber::kLearningRate, DType::kF64, 1));
   if (plan.loss_scale.buffer < 0) return {};
-  PIPER_RETURN_IF_ERROR(check(plan.loss_scale, BufferClass::kTraining, "loss_scale"));
+  PIPER_RETURN_IF_ERROR(check(plan.loss_scale, BufferClass::kTraining, StepNumber::kLossScale));
   Content scale;
   scale.kind = Kind::kCounter;
   scale.what = 1;

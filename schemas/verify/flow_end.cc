@@ -2,15 +2,23 @@
 #include <algorithm>
 #include <utility>
 
-#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
+#include "schemas/verify/held_name.h"
 
 namespace piper::verify {
 
 using namespace plan;
 using Kind = Content::Kind;
+
+namespace {
+
+bool is_number(const Addend& addend, StepNumber number, int32_t term) {
+  return addend.number == number && addend.slot == held_name(number, term);
+}
+
+}  // namespace
 
 Status Flow::check_end() {
   std::sort(updated_elements_.begin(), updated_elements_.end());
@@ -41,7 +49,7 @@ Status Flow::check_loss() {
     return first_adder_.empty() ? Status() : Status::failure("P0636", "rule 8: the reporting rank has no loss");
   Pieces pieces, sum;
   reporting->contents.take(reporting->plan->loss, 4, pieces);
-  // A value called "loss" may be one where nothing says what the model's is.
+  // A value that is said to be the loss may be one where nothing says what the model's is.
   const bool added = pieces.size() == 1 && (pieces[0].content.kind == Kind::kSum || bundle_.reference.empty());
   std::string wrong = added ? ledger_.add({{4, Content{Kind::kZero}}}, pieces, sum) : "is never computed";
   if (wrong.empty() && sum[0].content.kind != Kind::kSum) wrong = "is never computed";
@@ -49,7 +57,8 @@ Status Flow::check_loss() {
     if (wrong = use_sum("loss", sum[0].content); !wrong.empty()) wrong = "has " + wrong;
   if (wrong.empty())
     for (const auto& [addend, samples] : ledger_.terms(sum[0].content))
-      if (ledger_.addends[addend].slot != "loss") wrong = "holds " + in_quotes(ledger_.addends[addend].slot);
+      if (!is_number(ledger_.addends[addend], StepNumber::kLoss, 0))
+        wrong = "holds " + in_quotes(ledger_.addends[addend].slot);
   if (!wrong.empty())
     return Status::failure("P0636", "rule 8: the loss that " + describe_rank(*reporting->plan) + " reports " + wrong);
   orders_.loss = ledger_.order(sum[0].content);
@@ -72,17 +81,19 @@ Status Flow::check_means() {
     return Status::failure("P0636", "rule 8: the reporting rank has no mean");
   const std::vector<Mean>& means = reporting->plan->means;
   for (size_t m = 0; m < means.size(); ++m)
-    for (const auto& [where, slot] : {std::pair(means[m].sum, term_slot_name(m, means.size())),
-                                      std::pair(means[m].count, count_slot_name(m, means.size()))}) {
+    for (const auto& [where, number] :
+         {std::pair(means[m].sum, StepNumber::kLoss), std::pair(means[m].count, StepNumber::kCount)}) {
       if (where.buffer < 0) continue;
+      const auto term = static_cast<int32_t>(m);
+      const std::string slot = held_name(number, term);
       Pieces pieces;
       reporting->contents.take(where, dtype_bytes(DType::kF32), pieces);
       const bool is_sum = pieces.size() == 1 && pieces[0].content.kind == Kind::kSum;
       std::string wrong = is_sum ? "" : "is never computed";
       if (is_sum) {
         for (const auto& [addend, samples] : ledger_.terms(pieces[0].content))
-          if (const std::string& holds = ledger_.addends[addend].slot; holds != slot)
-            wrong = "holds " + in_quotes(holds) + " as " + in_quotes(slot);
+          if (const Addend& of = ledger_.addends[addend]; !is_number(of, number, term))
+            wrong = "holds " + in_quotes(of.slot) + " as " + in_quotes(slot);
         const std::string lacks = use_sum(slot, pieces[0].content);
         if (wrong.empty() && !lacks.empty()) wrong = "has " + lacks;
       }
@@ -108,7 +119,8 @@ Status Flow::check_dropped() {
   reporting->contents.take(reporting->plan->dropped, dtype_bytes(DType::kI64), pieces);
   if (pieces.size() != 1 || pieces[0].content.kind != Kind::kSum) return wrong("is never computed");
   for (const auto& [addend, sum] : ledger_.terms(pieces[0].content))
-    if (ledger_.addends[addend].slot != "dropped") return wrong("holds \"" + ledger_.addends[addend].slot + "\"");
+    if (!is_number(ledger_.addends[addend], StepNumber::kDropped, 0))
+      return wrong("holds " + in_quotes(ledger_.addends[addend].slot));
   const std::string missing = use_sum("dropped", pieces[0].content);
   return missing.empty() ? Status() : wrong("has " + missing);
 }

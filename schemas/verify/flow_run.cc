@@ -179,7 +179,8 @@ Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, in
                          Seen& seen) {
   scratch_.clear();
   rank.contents.take(where, bytes, scratch_);
-  if (slot == "loss_scale") {
+  const StepNumber number = ledger_.labels.number(label);
+  if (number == StepNumber::kLossScale) {
     seen.scaled = true;
     return is_loss_scale(scratch_) ? Status() : refuted("P0637", rank, "reads what is no loss scale of this step");
   }
@@ -188,7 +189,8 @@ Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, in
       return refuted("P0637", rank, "reads something else where " + in_quotes(slot) + " should be");
     if (piece.content.how != 0) return refuted("P0637", rank, "reads samples where " + in_quotes(slot) + " should be");
   }
-  if (slot != "learning_rate" && slot != "seed_step" && slot != "sample_offset") return {};
+  if (number != StepNumber::kLearningRate && number != StepNumber::kSeedStep && number != StepNumber::kSampleOffset)
+    return {};
   const auto* set = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes);
   const bool by_executor = set != nullptr && set->content.start && set->begin == where.offset;
   return by_executor ? Status()
@@ -342,7 +344,7 @@ Status Flow::run(Rank& rank, const Run& run) {
   const auto& arguments = rank.plan->arguments[static_cast<size_t>(run.arguments)].arguments;
   if (effects.follow) return follow(rank, effects, program, arguments);
   if (!effects.not_run.empty()) return refuted("P0637", rank, "is of " + effects.not_run);
-  const auto name = [&](int32_t index) -> const std::string& { return program.slots[static_cast<size_t>(index)].name; };
+  const auto name = [&](int32_t index) -> const std::string& { return effects.slots[static_cast<size_t>(index)]; };
   const auto where = [&](int32_t index) -> const BufferRange& { return arguments[static_cast<size_t>(index)]; };
   const SlotLayouts& layouts = slots_[static_cast<size_t>(run.program)];
   for (const auto* list :

@@ -279,8 +279,9 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   }
   // What is the same for all elements.
   Seen seen;
-  PIPER_RETURN_IF_ERROR(read_scalar(rank, call.rate, dtype_bytes(DType::kF64), ledger_.labels.id("learning_rate"),
-                                    "learning_rate", seen));
+  PIPER_RETURN_IF_ERROR(read_scalar(rank, call.rate, dtype_bytes(DType::kF64),
+                                    ledger_.labels.id("learning_rate", StepNumber::kLearningRate), "learning_rate",
+                                    seen));
   scratch_.clear();
   rank.contents.take(call.step, dtype_bytes(DType::kI64), scratch_);
   for (const auto& piece : scratch_)

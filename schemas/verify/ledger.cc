@@ -19,8 +19,8 @@ Ledger::Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> element
       tensors_(tensors),
       elements_(std::move(elements)),
       element_bytes_(std::move(element_bytes)) {
-  measures_[static_cast<size_t>(Measure::kNorm)] = addends.id("", "square of the gradients' norm", -1);
-  measures_[static_cast<size_t>(Measure::kOverflow)] = addends.id("", "overflow of the gradients", -1);
+  measures_[static_cast<size_t>(Measure::kNorm)] = addends.id({"", "square of the gradients' norm"});
+  measures_[static_cast<size_t>(Measure::kOverflow)] = addends.id({"", "overflow of the gradients"});
 }
 
 Content Ledger::sum(int32_t addend, int32_t sample_ids, int64_t origin) {
@@ -62,7 +62,9 @@ void Ledger::add(Content& content, int32_t addend, int32_t sample_ids) {
 
 Content Ledger::as_sum(const Content& content) {
   if (content.kind != Kind::kValue) return content;
-  const int32_t addend = addends.id("", content.what < 0 ? "" : labels[content.what], -1);
+  Addend of;
+  if (content.what >= 0) of.slot = labels[content.what], of.number = labels.number(content.what);
+  const int32_t addend = addends.id(of);
   Content result = sum(addend, content.how, content.origin);
   result.layout = content.layout;
   return result;

@@ -62,7 +62,7 @@ class Ledger {
 
   SampleTable samples;
   Addends addends;
-  Names labels;
+  Labels labels;
 
  private:
   // As a part of a sum of several addends, where they have to be told apart.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
+#include "schemas/verify/held_name.h"
 
 namespace piper::verify {
 
@@ -21,10 +21,16 @@ int32_t Names::find(const std::string& name) const {
   const auto it = ids_.find(name);
   return it == ids_.end() ? -1 : it->second;
 }
-int32_t Addends::id(const std::string& chunk, const std::string& slot, int32_t tensor) {
-  const int32_t id = keys_.id(chunk + '\n' + slot);
-  if (static_cast<size_t>(id) == all_.size()) all_.push_back({chunk, slot, tensor});
-  return id;
+int32_t Labels::id(const std::string& name, StepNumber number) {
+  const auto [it, fresh] = ids_.emplace(std::pair(name, number), static_cast<int32_t>(all_.size()));
+  if (fresh) all_.push_back(it->first);
+  return it->second;
+}
+int32_t Addends::id(const Addend& addend) {
+  const auto [it, fresh] = ids_.emplace(std::tuple(addend.chunk, addend.slot, addend.tensor, addend.number),
+                                        static_cast<int32_t>(all_.size()));
+  if (fresh) all_.push_back(addend);
+  return it->second;
 }
 
 namespace {
@@ -84,14 +90,15 @@ std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
 
 class Summary {
  public:
-  Summary(const Program& program, bool compared, const Names& tensors, Names& labels, Addends& addends)
-      : program_(program), compared_(compared), tensors_(tensors), labels_(labels), addends_(addends) {
-    if (auto named = chunk_program(program.name)) chunk_ = std::move(named->chunk);
+  Summary(const Bundle& bundle, const Program& program, const Names& tensors, Labels& labels, Addends& addends)
+      : program_(program), compared_(!bundle.reference.empty()), tensors_(tensors), labels_(labels), addends_(addends) {
+    if (program.of) chunk_ = bundle.manifest.chunks.at(static_cast<size_t>(program.of->chunk)).name;
   }
 
   ProgramEffects make() {
     if (!chunk_ && follow()) return std::move(effects_);
     effects_ = {};
+    for (const Slot& slot : program_.slots) effects_.slots.push_back(held_name(slot));
     if (!chunk_ && compared_)
       effects_.not_run = "a program of no chunk that does more than copy, add, clear, clip and count";
     for (size_t s = 0; s < program_.slots.size(); ++s) bind(static_cast<int32_t>(s));
@@ -115,8 +122,11 @@ class Summary {
 
   // Values that chunks exchange are named alike everywhere; saved blocks within a chunk.
   int32_t label(const Slot& slot) {
-    return labels_.id(slot.role == SlotRole::kSaved ? chunk_.value_or(program_.name) + '\n' + slot.name : slot.name);
+    if (slot.role == SlotRole::kSaved) return labels_.id(chunk_.value_or(program_.name) + '\n' + slot.name);
+    return labels_.id(held_name(slot), slot.holds);
   }
+
+  int32_t tensor_of(const Slot& slot) const { return slot.of.empty() ? -1 : tensors_.find(slot.of); }
 
   void bind(int32_t index) {
     const auto& slot = program_.slots[static_cast<size_t>(index)];
@@ -137,9 +147,9 @@ class Summary {
         if (slot.reads) effects_.scalars.push_back({index, label(slot), slot.bytes});
         if (slot.writes) effects_.writes.push_back({index, label(slot), slot.bytes});
         break;
-      case SlotRole::kParameter: effects_.parameters.push_back({index, tensors_.find(slot.name), slot.bytes}); break;
+      case SlotRole::kParameter: effects_.parameters.push_back({index, tensor_of(slot), slot.bytes}); break;
       case SlotRole::kConstant: effects_.constants.push_back({index, -1, slot.bytes}); break;
-      case SlotRole::kState: effects_.statistics.push_back({index, tensors_.find(slot.name), slot.bytes}); break;
+      case SlotRole::kState: effects_.statistics.push_back({index, tensor_of(slot), slot.bytes}); break;
       case SlotRole::kGradient:
       case SlotRole::kMoment: break;
     }
@@ -149,12 +159,10 @@ class Summary {
     return operand.slot >= 0 && program_.slots[static_cast<size_t>(operand.slot)].role == SlotRole::kGradient;
   }
   void act(int32_t slot, ProgramEffects::Do what) {
-    const auto& name = program_.slots[static_cast<size_t>(slot)].name;
+    const Slot& sum = program_.slots[static_cast<size_t>(slot)];
     int32_t addend = -1;
-    if (what == ProgramEffects::Do::kAdd || what == ProgramEffects::Do::kAssign) {
-      const auto tensor = tensor_of_gradient_slot(name);
-      addend = addends_.id(chunk_.value_or(program_.name), name, tensor ? tensors_.find(std::string(*tensor)) : -1);
-    }
+    if (what == ProgramEffects::Do::kAdd || what == ProgramEffects::Do::kAssign)
+      addend = addends_.id({chunk_.value_or(program_.name), held_name(sum), tensor_of(sum), sum.holds});
     // Several calls that add to one slot are one contribution of the run.
     for (size_t i = effects_.sums.size(); i-- > 0;) {
       if (effects_.sums[i].slot != slot) continue;
@@ -163,7 +171,7 @@ class Summary {
         return;
       break;
     }
-    effects_.sums.push_back({slot, what, addend, program_.slots[static_cast<size_t>(slot)].bytes});
+    effects_.sums.push_back({slot, what, addend, sum.bytes});
   }
 
   void visit(const KernelCall& call) {
@@ -178,7 +186,7 @@ class Summary {
     if (call.kernel == "dropout" && call.inputs.size() == 3 && !is_constant(call.inputs[2]))
       add_sample_offset(call.inputs[2]);
     for (const Operand& input : call.inputs)
-      if (input.slot >= 0 && program_.slots[static_cast<size_t>(input.slot)].name == "sample_offset")
+      if (input.slot >= 0 && program_.slots[static_cast<size_t>(input.slot)].holds == StepNumber::kSampleOffset)
         add_sample_offset(input);
   }
   bool is_constant(const Operand& operand) const {
@@ -193,7 +201,7 @@ class Summary {
   const Program& program_;
   const bool compared_;  // with the model: what programs of chunks calculate is looked at
   const Names& tensors_;
-  Names& labels_;
+  Labels& labels_;
   Addends& addends_;
   std::optional<std::string> chunk_;
   ProgramEffects effects_;
@@ -201,11 +209,11 @@ class Summary {
 
 }  // namespace
 
-std::vector<ProgramEffects> program_effects(const Bundle& bundle, const Names& tensors, Names& labels,
+std::vector<ProgramEffects> program_effects(const Bundle& bundle, const Names& tensors, Labels& labels,
                                             Addends& addends) {
   std::vector<ProgramEffects> effects;
   for (const auto& program : bundle.programs)
-    effects.push_back(Summary(program, !bundle.reference.empty(), tensors, labels, addends).make());
+    effects.push_back(Summary(bundle, program, tensors, labels, addends).make());
   return effects;
 }
 

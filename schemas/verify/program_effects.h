@@ -5,9 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "schemas/plan/plan.h"
@@ -27,20 +30,33 @@ class Names {
   std::vector<std::string> names_;
 };
 
-// A kind of addend of a sum: what the programs of one chunk add into the slot of one name. Passes and
-// local batches of a chunk add to the same (plan/chunk_names.h).
+// What values are called (held_name.h), as ids, from 0: what a number of the step is called is never a value's label.
+class Labels {
+ public:
+  int32_t id(const std::string& name, plan::StepNumber number = plan::StepNumber::kNone);
+  const std::string& operator[](int32_t id) const { return all_[static_cast<size_t>(id)].first; }
+  plan::StepNumber number(int32_t id) const { return all_[static_cast<size_t>(id)].second; }
+
+ private:
+  std::map<std::pair<std::string, plan::StepNumber>, int32_t> ids_;
+  std::vector<std::pair<std::string, plan::StepNumber>> all_;
+};
+
+// A kind of addend of a sum: what the programs of one chunk, of all passes and sizes, add into slots that hold one
+// thing (held_name.h).
 struct Addend {
   std::string chunk, slot;
   int32_t tensor = -1;  // where the slot is a gradient's: the tensor's id, else -1
+  plan::StepNumber number = plan::StepNumber::kNone;
 };
 class Addends {
  public:
-  int32_t id(const std::string& chunk, const std::string& slot, int32_t tensor);
+  int32_t id(const Addend& addend);
   const Addend& operator[](int32_t id) const { return all_[static_cast<size_t>(id)]; }
   size_t size() const { return all_.size(); }
 
  private:
-  Names keys_;
+  std::map<std::tuple<std::string, std::string, int32_t, plan::StepNumber>, int32_t> ids_;
   std::vector<Addend> all_;
 };
 
@@ -48,6 +64,7 @@ struct ProgramEffects {
   // Why no run may be of this program, or "": it has slots in roles that runs have no use for, or, beside a reference,
   // it belongs to no chunk and does more than can be followed.
   std::string not_run;
+  std::vector<std::string> slots;  // what they hold (held_name.h)
   struct Bound {
     int32_t slot = -1, what = -1;
     int64_t bytes = 0;
@@ -100,7 +117,7 @@ struct ProgramEffects {
 };
 
 // Labels name values; tensors are parameters of the model.
-std::vector<ProgramEffects> program_effects(const plan::Bundle& bundle, const Names& tensors, Names& labels,
+std::vector<ProgramEffects> program_effects(const plan::Bundle& bundle, const Names& tensors, Labels& labels,
                                             Addends& addends);
 
 }  // namespace piper::verify

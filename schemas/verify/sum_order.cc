@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "schemas/plan/chunk_names.h"
+#include "schemas/verify/held_name.h"
 #include "schemas/verify/order_digest.h"
 
 namespace piper::verify {
@@ -38,9 +38,11 @@ void note_makers(const Program& program, Makers& makers) {
   std::map<int32_t, std::string> kernels;  // by slot
   for (const KernelCall& call : program.calls)
     for (const Operand& output : call.outputs)
-      if (output.slot >= 0 && tensor_of_gradient_slot(program.slots[static_cast<size_t>(output.slot)].name))
+      if (const Slot* const slot = output.slot < 0 ? nullptr : &program.slots[static_cast<size_t>(output.slot)];
+          slot != nullptr && slot->role == SlotRole::kGradient && !slot->of.empty())
         kernels[output.slot] += call.kernel + " ";
-  for (const auto& [slot, sequence] : kernels) makers[program.slots[static_cast<size_t>(slot)].name].insert(sequence);
+  for (const auto& [slot, sequence] : kernels)
+    makers[held_name(program.slots[static_cast<size_t>(slot)])].insert(sequence);
 }
 
 void note_types(const RankPlan& rank, std::set<std::vector<DType>>& types) {

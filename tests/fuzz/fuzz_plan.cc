@@ -76,11 +76,12 @@ void prove_with(const std::string& path, std::string_view text) {
 }
 
 void fuzz_program(std::string_view text) {
-  const auto program = parse_program(text, "f");
+  static const std::vector<Chunk> chunks = {{"c0", "c0", {}}, {"all", "all", {}}};  // of the seeds
+  const auto program = parse_program(text, "f", chunks);
   if (!program.ok()) return;
-  const auto printed = print_program(*program);
-  const auto again = parse_program(printed, "f");
-  require(again.ok() && print_program(*again) == printed);
+  const auto printed = print_program(*program, chunks);
+  const auto again = parse_program(printed, "f", chunks);
+  require(again.ok() && print_program(*again, chunks) == printed);
   const auto& programs = proved_bundle().programs;
   for (size_t p = 0; p < programs.size(); ++p)
     if (programs[p].name == program->name) prove_with(program_files(programs)[p], printed);

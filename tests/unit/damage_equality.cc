@@ -4,7 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "schemas/plan/chunk_names.h"
 #include "schemas/verify/numbers/equality.h"
 #include "tests/unit/plan_damages.h"
 
@@ -17,10 +16,8 @@ using namespace plan;
 bool is_covered(const Bundle& b) {
   const auto report = verify::check_equality(b);
   return report.ok() && report->whole() &&
-         std::none_of(b.programs.begin(), b.programs.end(), [](const Program& program) {
-           const auto named = chunk_program(program.name);
-           return named && named->local_batch == 1;
-         });
+         std::none_of(b.programs.begin(), b.programs.end(),
+                      [](const Program& program) { return program.of && program.of->samples == 1; });
 }
 
 // Whether `change` did something to the calls of a kernel in backwards.
@@ -28,8 +25,7 @@ template <class Change>
 bool in_backwards(Bundle& b, const std::string& kernel, Change change) {
   if (!is_covered(b)) return false;
   for (Program& program : b.programs) {
-    const auto named = chunk_program(program.name);
-    if (!named || named->pass.front() != 'B') continue;
+    if (!program.of || program.of->pass == Pass::kForward) continue;
     for (KernelCall& call : program.calls)
       if (call.kernel == kernel && change(call)) return true;
   }

@@ -13,7 +13,8 @@ using namespace plan;
 bool run_reads_another_microbatch(Bundle& b) {
   return change_argument(
       b, SlotRole::kInput, [](RankPlan& plan, const Program& program, size_t, BufferRange& where, const Run&) {
-        if (class_of(plan, where) != BufferClass::kInput || program.name.find(".C.") != std::string::npos) return false;
+        if (class_of(plan, where) != BufferClass::kInput || (program.of && program.of->pass == Pass::kCount))
+          return false;
         const auto here = std::find_if(plan.inputs.begin(), plan.inputs.end(),
                                        [&](const InputSlice& slice) { return slice.where.buffer == where.buffer; });
         for (const auto& slice : plan.inputs)

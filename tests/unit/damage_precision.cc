@@ -84,7 +84,7 @@ bool master_read_by_a_program(Bundle& b) {
   return change_argument(b, SlotRole::kParameter,
                          [](RankPlan& plan, const Program& program, size_t slot, BufferRange& where, const Run&) {
                            for (const Placement& p : plan.placements)
-                             if (p.kind == PlacementKind::kMaster && p.name == program.slots[slot].name &&
+                             if (p.kind == PlacementKind::kMaster && p.name == program.slots[slot].of &&
                                  p.part.count * dtype_bytes(p.dtype) >= program.slots[slot].bytes) {
                                where = p.part.where;
                                return true;
@@ -134,7 +134,7 @@ bool gradient_not_unscaled(Bundle& b) {
 bool loss_scaled_by_something_else(Bundle& b) {
   return change_argument(b, SlotRole::kScalar,
                          [](RankPlan& plan, const Program& program, size_t slot, BufferRange& where, const Run&) {
-                           if (program.slots[slot].name != "loss_scale" || program.name == "advance") return false;
+                           if (program.slots[slot].holds != StepNumber::kLossScale) return false;
                            where = plan.overflow;
                            return true;
                          });
@@ -146,7 +146,8 @@ bool loss_not_scaled(Bundle& b) {
     for (KernelCall& call : program.calls) {
       if (call.kernel != "mul") continue;
       for (Operand& operand : call.inputs) {
-        if (operand.slot < 0 || program.slots[static_cast<size_t>(operand.slot)].name != "loss_scale") continue;
+        if (operand.slot < 0 || program.slots[static_cast<size_t>(operand.slot)].holds != StepNumber::kLossScale)
+          continue;
         program.slots[static_cast<size_t>(operand.slot)].reads = false;
         operand = call.inputs[&operand == &call.inputs[0] ? 1 : 0];
         changed = true;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "schemas/plan/chunk_names.h"
 #include "tests/unit/plan_damage_edits.h"
 #include "tests/unit/plan_damages.h"
 #include "tests/unit/plan_updates.h"
@@ -123,7 +122,7 @@ bool trained_tensor_left_as_it_is(Bundle& b) {
     erase(b, at);
     for (Program& program : b.programs) {
       for (size_t s = 0; s < program.slots.size(); ++s) {
-        if (tensor_of_gradient_slot(program.slots[s].name) != names[0]) continue;
+        if (program.slots[s].role != SlotRole::kGradient || program.slots[s].of != names[0]) continue;
         program.slots[s].writes = false;
         program.calls.erase(
             std::remove_if(program.calls.begin(), program.calls.end(),
@@ -157,8 +156,8 @@ bool statistics_exchanged(Bundle& b) {
   for (Program& program : b.programs)
     for (KernelCall& call : program.calls) {
       if (call.kernel != "batch_norm" || call.inputs.size() < 5 || call.inputs[3].slot < 0) continue;
-      std::swap(program.slots[static_cast<size_t>(call.inputs[3].slot)].name,
-                program.slots[static_cast<size_t>(call.inputs[4].slot)].name);
+      std::swap(program.slots[static_cast<size_t>(call.inputs[3].slot)].of,
+                program.slots[static_cast<size_t>(call.inputs[4].slot)].of);
       any = true;
     }
   return any;

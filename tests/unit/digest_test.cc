@@ -140,6 +140,8 @@ plan::Bundle two_stages() {
   for (const char* chunk : {"a", "b"}) {
     plan::Program program;
     program.name = std::string(chunk) + ".F.b4";
+    program.of = plan::ChunkPass{static_cast<int32_t>(bundle.manifest.chunks.size()), plan::Pass::kForward, 4};
+    bundle.manifest.chunks.push_back({chunk, chunk, {}});
     program.slots = {{"x", plan::SlotRole::kInput, 16, true, false}, {"y", plan::SlotRole::kOutput, 16, false, true}};
     plan::KernelCall call;
     call.kernel = "tanh";
@@ -163,7 +165,7 @@ plan::Bundle two_stages() {
         buffers.push_back(
             {std::string(what) + std::to_string(m), plan::BufferClass::kArena, 16, 64 * (2 * m), DType::kF32, {4}});
       arguments.push_back(
-          {std::string(rank == 0 ? "a" : "b") + ".F m" + std::to_string(m), {{2 * m, 0}, {2 * m + 1, 0}}});
+          {std::string(rank == 0 ? "a" : "b") + ".F m" + std::to_string(m), {{2 * m, 0}, {2 * m + 1, 0}}, m});
       const plan::Instruction run{0, plan::Run{rank, m, {}}, 0};
       if (rank == 0) {
         instructions.push_back(run);

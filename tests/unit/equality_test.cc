@@ -6,7 +6,8 @@
 #include <string>
 
 #include "schemas/plan/bundle_io.h"
-#include "schemas/plan/chunk_names.h"
+#include "schemas/plan/names.h"
+#include "schemas/timeline/timeline.h"
 #include "schemas/verify/numbers/casts.h"
 #include "schemas/verify/numbers/equality.h"
 #include "schemas/verify/verify.h"
@@ -74,7 +75,7 @@ std::string answer(const Bundle& bundle) {
 // The first call of a kernel in a program whose pass is `pass`.
 KernelCall& call_of(Bundle& bundle, const std::string& pass, const std::string& kernel) {
   for (Program& program : bundle.programs)
-    if (const auto named = chunk_program(program.name); named && named->pass == pass)
+    if (program.of && pass_name(program.of->pass) == pass)
       for (KernelCall& call : program.calls)
         if (call.kernel == kernel) return call;
   FAIL("no " << kernel << " in " << pass);
@@ -82,31 +83,48 @@ KernelCall& call_of(Bundle& bundle, const std::string& pass, const std::string& 
 }
 Program& program_of(Bundle& bundle, const std::string& pass) {
   for (Program& program : bundle.programs)
-    if (const auto named = chunk_program(program.name); named && named->pass == pass) return program;
+    if (program.of && pass_name(program.of->pass) == pass) return program;
   FAIL("no " << pass);
   return bundle.programs[0];
 }
 using Catch::Contains;
 
-// Other names for programs, for what slots hold, and for origins; the grammar of chunk_names.h and the model's own
-// names stay.
+// Every name read backwards, but for those of the model and of the strategy: what is alike stays alike, and no letter
+// says what a thing is.
+void shuffle(std::string& name) {
+  std::reverse(name.begin(), name.end());
+  name = "~" + name;
+}
 void rename(Bundle& bundle) {
-  const auto of_model = [&](const Slot& slot) {
-    return std::any_of(bundle.manifest.inputs.begin(), bundle.manifest.inputs.end(),
-                       [&](const InputDecl& input) { return input.name == slot.name; });
-  };
+  for (Chunk& chunk : bundle.manifest.chunks) {
+    shuffle(chunk.name);
+    shuffle(chunk.region);
+  }
   for (Program& program : bundle.programs) {
-    auto named = chunk_program(program.name);
-    if (!named) continue;
-    named->chunk = "renamed " + named->chunk;
-    program.name = program_name(*named);
-    for (Slot& slot : program.slots) {
-      const bool value =
-          slot.role == SlotRole::kInput || slot.role == SlotRole::kOutput || slot.role == SlotRole::kSaved;
-      if (slot.role == SlotRole::kConstant || (value && !of_model(slot))) slot.name = "other " + slot.name;
-    }
+    shuffle(program.name);
+    for (Slot& slot : program.slots) shuffle(slot.name);
     for (KernelCall& call : program.calls) call.origin = "elsewhere";
   }
+  for (RankPlan& plan : bundle.ranks) {
+    for (Stream& stream : plan.streams.edit()) shuffle(stream.name);
+    for (Communicator& communicator : plan.communicators) shuffle(communicator.name);
+    for (Channel& channel : plan.channels) shuffle(channel.name);
+    for (std::string& event : plan.events.edit()) shuffle(event);
+    for (Buffer& buffer : plan.buffers.edit()) shuffle(buffer.name);
+    for (ArgumentList& list : plan.arguments.edit()) shuffle(list.name);
+  }
+  for (Bundle& evaluation : bundle.evaluation) rename(evaluation);
+}
+
+std::string spans_of(const Bundle& bundle) {
+  const auto played = timeline::simulate(bundle, timeline::Costs());
+  REQUIRE(played.ok());
+  std::string text = std::to_string(played->step);
+  for (const auto& spans : played->spans)
+    for (const timeline::Span& span : spans)
+      text +=
+          " " + std::to_string(span.instruction) + ":" + std::to_string(span.begin) + "-" + std::to_string(span.end);
+  return text;
 }
 
 }  // namespace
@@ -179,8 +197,8 @@ TEST_CASE("a manifest that feeds an input with something else is refused") {
   other.replace(other.find("\"tokens\""), 8, "\"words\"");
   CHECK_THAT(parse_reference(other, "r").status().error().message, Contains("unknown feed \"words\""));
   other = text;
-  other.replace(other.find("\"reference\":2"), 13, "\"reference\":1");
-  CHECK_THAT(parse_reference(other, "r").status().error().message, Contains("a reference of version 1, not 2"));
+  other.replace(other.find("\"reference\":3"), 13, "\"reference\":1");
+  CHECK_THAT(parse_reference(other, "r").status().error().message, Contains("a reference of version 1, not 3"));
 }
 
 TEST_CASE("a program that was changed does not compute the model's gradients") {
@@ -290,17 +308,94 @@ TEST_CASE("programs of a GPT that were changed do not compute its gradients") {
   }
 }
 
-TEST_CASE("names of programs, slots and origins change no verdict") {
+TEST_CASE("names change no verdict and no timeline") {
   for (const std::string* strategy : {&kPipelineOfReplicas, &kUnequalGroups, &kMicrobatches}) {
     INFO(*strategy);
     Bundle b = mlp(*strategy);
+    const std::string spans = spans_of(b);
     rename(b);
     const auto report = verify::verify(b);
     REQUIRE(report.ok());
     CHECK((report->equality.whole() && report->equality.proved == 7));
+    CHECK(spans_of(b) == spans);
     std::swap(call_of(b, "F", "sub").inputs[0], call_of(b, "F", "sub").inputs[1]);
     CHECK_THAT(answer(b), Contains("sub of \"elsewhere\"") && Contains("(sub of \"mse_loss at make_models.py:28\")"));
   }
+}
+
+// With experts, casts, a loss scale, masks, running statistics and evaluations as well.
+TEST_CASE("plans of every kind are proved alike whatever things are called") {
+  const std::pair<const char*, std::string> plans[] = {
+      {"tiny_gpt.onnx", two_stages("eval: {data: held_out.bin, every: 5}\n"
+                                   "schedule: {family: zero_bubble, microbatches: 2, ranks: [[0], [1]]}\n")},
+      {"tiny_gpt.onnx", two_stages("precision: {compute: f16, loss_scale: dynamic}\n"
+                                   "directives: [{op: recompute, filter: {PP: 0}}]\n"
+                                   "schedule: {family: 1f1b, microbatches: 2, ranks: [[0], [1]]}\n")},
+      {"tiny_gpt_dropout.onnx",
+       "piper: 1\nmodel: {batch: 8, dims: {S: 6}}\nannotate:\n  - {tag: PP, starts: [h.0, ln_f]}\n"
+       "schedule: {family: 1f1b, microbatches: 2, ranks: [[0, 1], [2, 3]]}\n" +
+           kOptimizer},
+      {"hazards.onnx",
+       "piper: 1\nmodel: {batch: 8}\ndirectives: [{op: split, num_microbatches: 2}]\n"
+       "per_microbatch: [norm]\n" +
+           kOptimizer},
+  };
+  for (const auto& [model, strategy] : plans) {
+    INFO(model << "\n" << strategy);
+    Bundle b = compiled::bundle(model, strategy);
+    const auto before = verify::verify(b);
+    REQUIRE(before.ok());
+    rename(b);
+    const auto after = verify::verify(b);
+    INFO((after.ok() ? std::string() : after.error().message));
+    REQUIRE(after.ok());
+    CHECK(describe(after->equality) == describe(before->equality));
+  }
+}
+
+// What fields say is held to what the program does: one that lies is refused, or is not proved.
+TEST_CASE("fields of programs and slots that lie do not pass") {
+  const Bundle sound = mlp(kPipelineOfReplicas);
+  REQUIRE(answer(sound) == "proved 7");
+  const auto refused = [&](const std::function<void(Bundle&)>& change) {
+    Bundle b = sound;
+    b.manifest.proved = 7;
+    change(b);
+    const auto report = verify::verify(b);
+    return report.ok() ? "accepted: " + describe(report->equality) : report.error().message;
+  };
+  CHECK(refused([](Bundle&) {}) == "accepted: " + describe(verify::verify(sound)->equality));
+  CHECK_THAT(refused([](Bundle& b) { program_of(b, "F").of->samples += 1; }), Contains("rule 12"));
+  CHECK_THAT(refused([](Bundle& b) { program_of(b, "B").of->samples += 1; }), Contains("rule 12"));
+  // A backward that says it is of the other stage adds the same samples there, and has none of its own.
+  CHECK_THAT(refused([](Bundle& b) { program_of(b, "B").of->chunk ^= 1; }), Contains("rule "));
+  CHECK_THAT(refused([](Bundle& b) { program_of(b, "F").of.reset(); }), Contains("a program of no chunk"));
+  const auto slot_of = [](Bundle& b, SlotRole role) -> Slot& {
+    for (Slot& slot : program_of(b, "B").slots)
+      if (slot.role == role) return slot;
+    FAIL("no such slot");
+    return b.programs[0].slots[0];
+  };
+  CHECK_THAT(refused([&](Bundle& b) { slot_of(b, SlotRole::kGradient).of = "layers.1.bias"; }), Contains("rule "));
+  CHECK_THAT(refused([&](Bundle& b) { slot_of(b, SlotRole::kGradient).of.clear(); }), Contains("rule "));
+  CHECK_THAT(refused([&](Bundle& b) { slot_of(b, SlotRole::kParameter).of = "layers.0.weight"; }), Contains("rule "));
+  const auto loss = [](Bundle& b) -> Slot& {
+    for (Program& program : b.programs)
+      for (Slot& slot : program.slots)
+        if (slot.holds == StepNumber::kLoss) return slot;
+    FAIL("no loss");
+    return b.programs[0].slots[0];
+  };
+  CHECK_THAT(refused([&](Bundle& b) { loss(b).holds = StepNumber::kNone; }), Contains("rule 8: the loss"));
+  CHECK_THAT(refused([&](Bundle& b) { loss(b).holds = StepNumber::kDropped; }), Contains("rule 8: the loss"));
+  CHECK_THAT(refused([&](Bundle& b) { loss(b).term = 1; }), Contains("rule 8: the loss"));
+  // A name does not make a loss.
+  CHECK_THAT(refused([&](Bundle& b) {
+               Slot& slot = loss(b);
+               slot.holds = StepNumber::kNone;
+               slot.name = "loss";
+             }),
+             Contains("rule 8: the loss"));
 }
 
 TEST_CASE("what has no row is said to be open, and refuses nothing") {
@@ -321,13 +416,16 @@ TEST_CASE("a chain of sums through more programs than the proof follows is open"
   Bundle b = mlp(kOneDevice);
   b.manifest.proved = 0;
   for (int p = 0; p < kPrograms; ++p) {  // each adds what the next has added up
-    const std::string to = p == 0 ? gradient_slot_name("layers.0.bias") : "sum " + std::to_string(p);
+    const std::string chunk = "c" + std::to_string(p);
+    Slot to{"sum " + std::to_string(p), SlotRole::kGradient, 40, true, true};
+    if (p == 0) to.of = "layers.0.bias";
+    b.manifest.chunks.push_back({chunk, chunk, {}});
     const Operand sum{1, 0, DType::kF32, {10}, {1}}, of_next{0, 0, DType::kF32, {10}, {1}};
-    b.programs.push_back({"c" + std::to_string(p) + ".F.b12",
-                          {{"sum " + std::to_string(p + 1), SlotRole::kGradient, 40, true, false},
-                           {to, SlotRole::kGradient, 40, true, true}},
+    b.programs.push_back({chunk,
+                          {{"sum " + std::to_string(p + 1), SlotRole::kGradient, 40, true, false}, to},
                           0,
-                          {{"add_into", true, {sum}, {of_next}, {}, ""}}});
+                          {{"add_into", true, {sum}, {of_next}, {}, ""}},
+                          ChunkPass{static_cast<int32_t>(b.manifest.chunks.size()) - 1, Pass::kForward, 12}});
     b.ranks[0].instructions.edit().push_back({0, Run{static_cast<int32_t>(b.programs.size()) - 1, 0, {}}, -1});
   }
   CHECK_THAT(answer(b), Contains("a chain of more programs than the proof follows"));
@@ -403,7 +501,8 @@ TEST_CASE("casts are held to the model without them") {
   }
   SECTION("nothing is added to the loss") {
     for (KernelCall& call : program.calls)
-      if (call.kernel == "add_into" && program.slots[static_cast<size_t>(call.outputs[0].slot)].name == "loss")
+      if (call.kernel == "add_into" &&
+          program.slots[static_cast<size_t>(call.outputs[0].slot)].holds == StepNumber::kLoss)
         call.kernel = "neg";
     refusal();
   }

@@ -33,7 +33,11 @@ plan::KernelCall mm(Operand out, Operand a, Operand b, bool accumulate = false) 
 
 plan::Slot slot(const std::string& name, SlotRole role, int64_t bytes) {
   const bool writes = role == SlotRole::kOutput || role == SlotRole::kGradient;
-  return {name, role, bytes, role != SlotRole::kOutput, writes};
+  plan::Slot made{name, role, bytes, role != SlotRole::kOutput, writes};
+  if (role == SlotRole::kParameter) made.of = name;
+  if (role == SlotRole::kGradient) made.of = name.substr(5);  // "grad w"
+  if (name == "loss") made.holds = plan::StepNumber::kLoss;
+  return made;
 }
 
 int32_t add_buffer(plan::RankPlan& rank, const std::string& name, BufferClass cls, int64_t offset,

@@ -16,14 +16,17 @@ PassTimes unit_times(int32_t stages) {
   timeline::Timeline timeline;
   timeline.activities.emplace_back();
   double now = 0;
-  for (int32_t s = 0; s < stages; ++s)
-    for (const auto& [pass, takes] : {std::pair{"F", 1.0}, {"B", 2.0}}) {
-      const auto index = static_cast<int32_t>(rank.arguments.size());
-      rank.arguments.edit().push_back({"PP" + std::to_string(s) + "." + pass + " m0", {}});
-      rank.instructions.edit().push_back({0, plan::Run{0, index, {}}});
+  for (int32_t s = 0; s < stages; ++s) {
+    bundle.manifest.chunks.push_back({"c" + std::to_string(s), "", {{"PP", s}}});
+    for (const auto& [pass, takes] : {std::pair{plan::Pass::kForward, 1.0}, {plan::Pass::kBackward, 2.0}}) {
+      const auto index = static_cast<int32_t>(bundle.programs.size());
+      bundle.programs.push_back({"", {}, 0, {}, plan::ChunkPass{s, pass, 1}});
+      rank.arguments.edit().push_back({"", {}, 0});
+      rank.instructions.edit().push_back({0, plan::Run{index, index, {}}});
       timeline.activities[0].push_back({timeline::Kind::kRun, 0, now, now + takes});
       now += takes;
     }
+  }
   bundle.ranks.push_back(std::move(rank));
   return PassTimes(bundle, timeline, "PP", stages);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/base/check.h"
+#include "schemas/plan/names.h"
 #include "tests/unit/plan_updates.h"
 
 namespace piper::plan::example {
@@ -19,6 +20,7 @@ Program forward() {
   program.slots = {{"x", SlotRole::kInput, 64, true, false},
                    {"weight", SlotRole::kParameter, 64, true, false},
                    {"y", SlotRole::kOutput, 64, false, true}};
+  program.of = ChunkPass{0, Pass::kForward, 4};
   KernelCall product{"matmul",
                      false,
                      {{Operand::kWorkspace, 64, DType::kF32, {4, 4}, {4, 1}}},
@@ -44,6 +46,7 @@ Program backward() {
   Program program{"c0.B.b4", {}, 0, {}};
   program.slots = {{"grad y", SlotRole::kInput, 64, true, false}, {"grad weight", SlotRole::kGradient, 64, true, true}};
   program.calls = {{"copy", true, {slot(1, {16}, {1})}, {slot(0, {16}, {1})}, {}, ""}};
+  program.of = ChunkPass{0, Pass::kBackward, 4};
   return program;
 }
 
@@ -97,7 +100,7 @@ Bundle two_ranks() {
     const auto ran = add_event(plan, "c0.F m0"), arrived = add_event(plan, "act peer m0"),
                done = add_event(plan, "c0.B m0"), summed = add_event(plan, "grad weight summed"),
                left = add_event(plan, "act y m0 left");
-    plan.arguments = {{"c0.F m0", {{0, 0}, {1, 0}, {4, 0}}}, {"c0.B m0", {{5, 64}, {2, 0}}}};
+    plan.arguments = {{"c0.F m0", {{0, 0}, {1, 0}, {4, 0}}, 0}, {"c0.B m0", {{5, 64}, {2, 0}}, 0}};
     append(plan, kCompute, Run{2, 0, {3, 0}}, 0);
     append(plan, kCompute, Record{ran});
     append(plan, kToPeer, Wait{ran});
@@ -131,6 +134,7 @@ Bundle two_ranks() {
   manifest.batch = 8;
   manifest.inputs = {{"input", DType::kF32, {4}, true, Feed::kNone}};
   manifest.tensors = {{"layers.0.weight", DType::kF32, {4, 4}, {"tied.weight"}, true}};
+  manifest.chunks = {{"c0", "c0", {}}};
   manifest.optimizer.groups = {{"all", 0.1}};
   manifest.run = {{{"web.bin", 3, "s.yaml:9:13"}, {"books", 0.5, ""}}, 10, 18446744073709551615u, "sequential", 50256};
   manifest.ranks = {{640, 264, 0, 64, 904}, {640, 264, 0, 64, 904}};
@@ -140,9 +144,10 @@ Bundle two_ranks() {
 namespace {
 
 // Values are called after their maker; `from` = -1: none arrives.
-Program pass_program(int32_t rank, const std::string& pass, int32_t from) {
+Program pass_program(int32_t rank, Pass of, int32_t from) {
+  const std::string pass(pass_name(of));
   const auto value = [&](int32_t maker) { return pass + " PP" + std::to_string(maker); };
-  Program program{"PP" + std::to_string(rank) + "." + pass + ".b1", {}, 0, {}};
+  Program program{"PP" + std::to_string(rank) + "." + pass + ".b1", {}, 0, {}, ChunkPass{rank, of, 1}};
   if (from >= 0) program.slots.push_back({value(from), SlotRole::kInput, 64, true, false});
   program.slots.push_back({value(rank), SlotRole::kOutput, 64, false, true});
   const Operand out = slot(from >= 0 ? 1 : 0, {16}, {1});
@@ -174,7 +179,7 @@ void add_pass(RankPlan& plan, int32_t rank, int32_t program, const std::string& 
     return add_buffer(plan, {buffer, BufferClass::kArena, 64, plan.arena_bytes - 64, DType::kF32, {16}});
   };
   const int32_t out = fresh("out " + name);
-  ArgumentList list{name, {}};
+  ArgumentList list{name, {}, m};
   if (from >= 0) {
     const int32_t in = fresh("in " + name), event = add_event(plan, "in " + name);
     append(plan, incoming, Recv{{in, 0}, 16, channel(plan, kind, from, rank)}, 0);
@@ -202,10 +207,13 @@ Bundle pipeline(int32_t ranks, int32_t microbatches, bool alternate) {
   bundle.manifest.world_size = ranks;
   bundle.manifest.reporting_rank = ranks - 1;
   bundle.manifest.ranks.clear();
+  bundle.manifest.chunks.clear();
   for (int32_t rank = 0; rank < ranks; ++rank) {
     const bool last = rank + 1 == ranks;
-    bundle.programs.push_back(pass_program(rank, "F", rank - 1));
-    bundle.programs.push_back(pass_program(rank, "B", last ? -1 : rank + 1));
+    const std::string chunk = "PP" + std::to_string(rank);
+    bundle.manifest.chunks.push_back({chunk, chunk, {{"PP", rank}}});
+    bundle.programs.push_back(pass_program(rank, Pass::kForward, rank - 1));
+    bundle.programs.push_back(pass_program(rank, Pass::kBackward, last ? -1 : rank + 1));
     RankPlan plan;
     plan.rank = rank;
     plan.streams = {{"compute"}, {"act in"}, {"grad in"}, {"act out"}, {"grad out"}};

@@ -92,11 +92,9 @@ inline BufferClass class_of(const RankPlan& plan, const BufferRange& where) {
 }
 
 inline bool adds_gradients(const Program& program) {
-  return std::any_of(program.slots.begin(), program.slots.end(),
-                     [](const Slot& slot) {
-                       return slot.role == SlotRole::kGradient && starts(slot.name, "grad ") && slot.writes;
-                     }) &&
-         !starts(program.name, "combine");
+  return std::any_of(program.slots.begin(), program.slots.end(), [](const Slot& slot) {
+    return slot.role == SlotRole::kGradient && !slot.of.empty() && slot.writes;
+  });
 }
 inline bool makes_values(const Program& program) {
   return std::any_of(program.slots.begin(), program.slots.end(), [](const Slot& slot) {
@@ -113,7 +111,8 @@ inline std::vector<At> leaf_backwards(const Bundle& bundle) {
 }
 inline std::vector<At> forwards(const Bundle& bundle) {
   return find<Run>(bundle, [&](const RankPlan&, const Run& run) {
-    return program_of(bundle, run).name.find(".F.") != std::string::npos;
+    const auto& of = program_of(bundle, run).of;
+    return of && of->pass == plan::Pass::kForward;
   });
 }
 // Reductions of parameters' gradients; `of_first`: of the first one's communicator and buffer only.

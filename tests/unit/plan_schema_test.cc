@@ -112,7 +112,7 @@ TEST_CASE("the writer's texts follow the schema") {
   for (auto program : bundle.programs) {
     for (auto& call : program.calls)
       if (!call.attrs.empty()) call.attrs.erase(call.attrs.begin());
-    CHECK(schema.valid_as(Json::parse(plan::print_program(program)), "program"));
+    CHECK(schema.valid_as(Json::parse(plan::print_program(program, bundle.manifest.chunks)), "program"));
   }
   CHECK(schema.valid_as(Json::parse(plan::print_provenance(bundle.provenance)), "provenance"));
 }

@@ -208,7 +208,7 @@ TEST_CASE("diff tells lines and ranks") {
   INFO(changed->text);
   CHECK(changed->differs);
   CHECK(holds(changed->text, "+2: \"provenance\"") == false);
-  CHECK(holds(changed->text, "manifest.json\n  -17: \"optimizer\":{\"kind\":\"sgd\",\"lr\":0.01,"));
+  CHECK(holds(changed->text, "manifest.json\n  -22: \"optimizer\":{\"kind\":\"sgd\",\"lr\":0.01,"));
   CHECK(holds(changed->text, "provenance.json\n  -3: \"s.yaml:3:5\":\"place at s.yaml:3:5\"\n  +3: \"s.yaml:4:5\""));
   CHECK(holds(changed->text, "rank 2\n  -"));
   const auto cut = tools::diff(a, dir / "c", 1);

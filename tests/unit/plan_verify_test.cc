@@ -57,15 +57,15 @@ Program toucher(const std::string& name, bool reads, bool writes) {
 
 }  // namespace
 
-// The example with what it leaves open: names by which its slots mean something, a loss, no scale.
+// The example with what it leaves open: what its slots hold of the model, a loss, no scale.
 Bundle complete_example() {
   auto bundle = example::two_ranks();
   auto &backward = bundle.programs[1], &forward = bundle.programs[2];
   backward.slots[0].name = "y";
-  backward.slots[1].name = "grad layers.0.weight";
-  forward.slots[0].name = "input";
-  forward.slots[1].name = "layers.0.weight";
-  forward.slots.push_back({"loss", SlotRole::kOutput, 4, false, true});
+  backward.slots[1].of = "layers.0.weight";
+  forward.slots[0].of = "input";
+  forward.slots[1].of = "layers.0.weight";
+  forward.slots.push_back({"reported", SlotRole::kOutput, 4, false, true, "", StepNumber::kLoss});
   forward.calls.push_back({"fill", false, {{3, 0, DType::kF32, {}, {}}}, {}, {{"value", 1.0}}, ""});
   for (auto& plan : bundle.ranks) {
     plan.arguments.edit()[0].arguments.push_back({6, 0});
@@ -543,7 +543,7 @@ TEST_CASE("stories of sums, meaning and updates") {
   CHECK(story([](Bundle& b) { b.ranks[0].inputs[1].first = 1; }) ==
         "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): reads \"t\" "
         "for sample 1, other values for sample 0");
-  CHECK(story([](Bundle& b) { b.programs[0].slots[2].name = "v"; }) ==
+  CHECK(story([](Bundle& b) { b.programs[0].slots[2].of = "v"; }) ==
         "P0637 rule 9: rank 0 instruction 0 (run c0.FB with \"c0.FB m0\", on stream \"compute\"; copy): the model has "
         "no parameter \"v\"");
   CHECK(story([](Bundle& b) {

@@ -5,6 +5,7 @@
 #include "schemas/plan/link_port.h"
 #include "schemas/timeline/fair_shares.h"
 #include "schemas/timeline/play.h"
+#include "schemas/timeline/stages.h"
 #include "tests/unit/plan_bundle_example.h"
 
 namespace piper::timeline {
@@ -25,6 +26,28 @@ Timeline played(const plan::Bundle& bundle, const Pricing& pricing) {
 }
 
 }  // namespace
+
+// A tag keeps its index, whatever letters and digits it has.
+TEST_CASE("stages are told apart by fields, not by the letters of chunks") {
+  plan::Bundle bundle = plan::example::pipeline(4, 2, true);
+  for (plan::Chunk& chunk : bundle.manifest.chunks) {
+    chunk.tags[0].tag = "L2";
+    chunk.name = "any" + std::to_string(chunk.tags[0].index);
+  }
+  bundle.manifest.chunks[3].tags.push_back({"EP", 1});  // not in all chunks
+  const Stages stages(bundle);
+  CHECK(stages.stage_of(3) == "L2:3");
+  CHECK(stages.stage_of(0) == "L2:0");
+  CHECK(stages.pieces_of(3, plan::Pass::kBackward) == 1);
+  // Untagged pieces of a region are one stage, and share its time.
+  for (plan::Chunk& chunk : bundle.manifest.chunks) {
+    chunk.tags.clear();
+    chunk.region = "all";
+  }
+  const Stages whole(bundle);
+  CHECK(whole.stage_of(2) == "all");
+  CHECK(whole.pieces_of(2, plan::Pass::kForward) == 4);
+}
 
 // Two users of one resource have half of it each; what one of them cannot use, the other gets.
 TEST_CASE("rates are max-min fair") {

@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/model_file.h"
 #include "compiler/machine/load_machine.h"
+#include "compiler/tune/pass_times.h"
 #include "compiler/tune/trial.h"
 #include "tests/unit/temp_folder.h"
 
@@ -87,6 +88,26 @@ Trial judged(const TempFolder& folder, const std::string& text) {
 bool holds(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
 
 }  // namespace
+
+// "L2" with index 1 is stage 1 of tag L2, not stage 21 of tag L.
+TEST_CASE("passes of stages are found by a tag that ends in a digit") {
+  plan::Bundle bundle;
+  timeline::Timeline timeline;
+  plan::RankPlan& plan = bundle.ranks.emplace_back();
+  timeline.activities.emplace_back();
+  for (int32_t stage = 0; stage < 2; ++stage) {
+    bundle.manifest.chunks.push_back({"L2" + std::to_string(stage), "L2" + std::to_string(stage), {{"L2", stage}}});
+    bundle.programs.push_back(
+        {"p" + std::to_string(stage), {}, 0, {}, plan::ChunkPass{stage, plan::Pass::kForward, 1}});
+    plan.arguments.push_back({"a" + std::to_string(stage), {}, 0});
+    plan.instructions.push_back({0, plan::Run{stage, stage, {}}, -1});
+    timeline.activities[0].push_back({timeline::Kind::kRun, 0, 0.0, 3.0 + stage});
+  }
+  const PassTimes times(bundle, timeline, "L2", 2);
+  CHECK(times.of(0, strategy::Pass::kF).compute == 3);
+  CHECK(times.of(1, strategy::Pass::kF).compute == 4);
+  CHECK(PassTimes(bundle, timeline, "L", 22).of(21, strategy::Pass::kF).compute == 0);
+}
 
 TEST_CASE("a pipeline's passes are moved, and every change says what it gained") {
   const TempFolder folder;

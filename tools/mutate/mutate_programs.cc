@@ -207,6 +207,74 @@ bool slots_exchange_names(Draft& draft) {
   std::swap(chosen->slots[at].name, chosen->slots[other].name);
   return true;
 }
+// What programs and slots say that they are of.
+ChunkPass* chunk_pass(Draft& draft) {
+  Program* const chosen = program(draft);
+  return chosen == nullptr || !chosen->of ? nullptr : &*chosen->of;
+}
+bool another_chunk(Draft& draft) {
+  ChunkPass* const chosen = chunk_pass(draft);
+  if (chosen == nullptr) return false;
+  const int32_t before = chosen->chunk;
+  chosen->chunk = static_cast<int32_t>(draft.random.below(draft.bundle.manifest.chunks.size()));
+  return chosen->chunk != before;
+}
+bool another_pass(Draft& draft) {
+  ChunkPass* const chosen = chunk_pass(draft);
+  if (chosen == nullptr) return false;
+  const Pass before = chosen->pass;
+  chosen->pass = static_cast<Pass>(draft.random.below(static_cast<size_t>(Pass::kCountFinish) + 1));
+  return chosen->pass != before;
+}
+bool other_samples(Draft& draft) {
+  ChunkPass* const chosen = chunk_pass(draft);
+  if (chosen == nullptr) return false;
+  chosen->samples = draft.random.coin() || chosen->samples == 1 ? chosen->samples * 2 : chosen->samples - 1;
+  return true;
+}
+bool of_no_chunk(Draft& draft) {
+  Program* const chosen = program(draft);
+  if (chosen == nullptr || !chosen->of) return false;
+  chosen->of.reset();
+  return true;
+}
+std::vector<Slot*> slots_of_meaning(Draft& draft) {
+  std::vector<Slot*> found;
+  if (Program* const chosen = program(draft); chosen != nullptr)
+    for (Slot& slot : chosen->slots)
+      if (!slot.of.empty() || slot.holds != StepNumber::kNone) found.push_back(&slot);
+  return found;
+}
+bool slots_exchange_what_they_hold(Draft& draft) {
+  const auto found = slots_of_meaning(draft);
+  if (found.size() < 2) return false;
+  Slot &one = *draft.random.of(found), &other = *draft.random.of(found);
+  if (&one == &other || (one.of == other.of && one.holds == other.holds && one.term == other.term)) return false;
+  std::swap(one.of, other.of);
+  std::swap(one.holds, other.holds);
+  std::swap(one.term, other.term);
+  return true;
+}
+bool slot_holds_nothing(Draft& draft) {
+  const auto found = slots_of_meaning(draft);
+  if (found.empty()) return false;
+  Slot& slot = *draft.random.of(found);
+  slot.of.clear();
+  slot.holds = StepNumber::kNone;
+  slot.term = 0;
+  return true;
+}
+bool slot_holds_another_number(Draft& draft) {
+  const auto found = slots_of_meaning(draft);
+  if (found.empty()) return false;
+  Slot& slot = *draft.random.of(found);
+  if (slot.holds == StepNumber::kNone) return false;
+  const auto numbers = static_cast<size_t>(StepNumber::kLossScale);
+  const auto other = static_cast<StepNumber>(1 + draft.random.below(numbers));
+  if (other == slot.holds) slot.term = 1 - std::min(slot.term, 1);
+  else slot.holds = other;
+  return true;
+}
 bool calls_of_two_programs_exchanged(Draft& draft) {
   Program *const one = program(draft), *const other = program(draft);
   if (one == nullptr || one == other || one->slots.size() != other->slots.size()) return false;
@@ -240,6 +308,13 @@ std::vector<Mutation> of_programs() {
       {"workspace: another size", size_of_the_workspace},
       {"slots exchange names", slots_exchange_names},
       {"calls of two programs exchanged", calls_of_two_programs_exchanged},
+      {"program: of another chunk", another_chunk},
+      {"program: another pass", another_pass},
+      {"program: other samples", other_samples},
+      {"program: of no chunk", of_no_chunk},
+      {"slots exchange what they hold", slots_exchange_what_they_hold},
+      {"slot: holds nothing", slot_holds_nothing},
+      {"slot: holds another number", slot_holds_another_number},
   };
 }
 

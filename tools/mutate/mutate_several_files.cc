@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/kernels.h"
 #include "tools/mutate/mutation.h"
 
@@ -153,8 +152,8 @@ bool runs_of_a_program_doubled(Draft& draft) {
 bool gradients_said_to_be_states(Draft& draft) {
   std::vector<Program*> found;
   for (Program& program : draft.bundle.programs)
-    if (chunk_program(program.name) && std::any_of(program.slots.begin(), program.slots.end(),
-                                                   [](const Slot& slot) { return slot.role == SlotRole::kGradient; }))
+    if (program.of && std::any_of(program.slots.begin(), program.slots.end(),
+                                  [](const Slot& slot) { return slot.role == SlotRole::kGradient; }))
       found.push_back(&program);
   if (found.empty()) return false;
   Program& chosen = *draft.random.of(found);
@@ -212,8 +211,9 @@ bool tensor_not_trained(Draft& draft) {
                list.end());
   }
   for (Program& program : draft.bundle.programs) {
-    const auto slot = std::find_if(program.slots.begin(), program.slots.end(),
-                                   [&](const Slot& each) { return tensor_of_gradient_slot(each.name) == name; });
+    const auto slot = std::find_if(program.slots.begin(), program.slots.end(), [&](const Slot& each) {
+      return each.role == SlotRole::kGradient && each.of == name;
+    });
     if (slot == program.slots.end()) continue;
     const auto index = static_cast<int32_t>(slot - program.slots.begin());
     program.calls.erase(std::remove_if(program.calls.begin(), program.calls.end(),

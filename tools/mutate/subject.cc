@@ -41,7 +41,7 @@ Status write(const fs::path& path, const std::string& text) {
 Texts print_texts(const Bundle& bundle) {
   Texts texts;
   const auto files = program_files(bundle.programs);
-  for (size_t p = 0; p < files.size(); ++p) texts[files[p]] = print_program(bundle.programs[p]);
+  for (size_t p = 0; p < files.size(); ++p) texts[files[p]] = print_program(bundle.programs[p], bundle.manifest.chunks);
   const auto like = like_ranks(bundle);
   for (size_t r = 0; r < bundle.ranks.size(); ++r)
     texts[rank_file(bundle.ranks[r].rank)] =

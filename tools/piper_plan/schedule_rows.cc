@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "schemas/plan/chunk_names.h"
+#include "schemas/plan/names.h"
 #include "schemas/timeline/stages.h"
 
 namespace piper::tools {
@@ -22,19 +22,20 @@ std::string short_stage(const std::string& stage) {
 }
 
 // Pieces of a stage that follow one another are one cell.
-std::vector<Cell> cells_of(const RankPlan& plan, const std::vector<Span>& spans, const Stages& stages) {
+std::vector<Cell> cells_of(const Bundle& bundle, const RankPlan& plan, const std::vector<Span>& spans,
+                           const Stages& stages) {
   std::set<std::string> present;
-  std::vector<ChunkRun> passes;
+  std::vector<Cell> passes;
   for (const auto& span : spans) {
     const auto& run = std::get<Run>(plan.instructions[static_cast<size_t>(span.instruction)].action);
-    passes.push_back(*chunk_run(plan.arguments[static_cast<size_t>(run.arguments)].name));
-    passes.back().chunk = stages.stage_of(passes.back().chunk);
-    present.insert(passes.back().chunk);
+    const ChunkPass& of = bundle.programs[static_cast<size_t>(run.program)].of.value();
+    const int32_t microbatch = plan.arguments[static_cast<size_t>(run.arguments)].microbatch;
+    passes.push_back(
+        {"", stages.stage_of(of.chunk), pass_name(of.pass).back(), std::max(microbatch, 0), span.begin, span.end});
+    present.insert(passes.back().stage);
   }
   std::vector<Cell> cells;
-  for (size_t i = 0; i < spans.size(); ++i) {
-    Cell cell{"",          passes[i].chunk, passes[i].pass.back(), passes[i].microbatch.value_or(0), spans[i].begin,
-              spans[i].end};
+  for (Cell& cell : passes) {
     cell.label = (present.size() > 1 ? short_stage(cell.stage) : "") + cell.pass + std::to_string(cell.microbatch);
     constexpr double kRounding = 1e-9;
     if (!cells.empty() && cells.back().label == cell.label && std::abs(cells.back().end - cell.begin) < kRounding)
@@ -50,7 +51,7 @@ std::vector<ScheduleRow> schedule_rows(const Bundle& bundle, const timeline::Tim
   const Stages stages(bundle);
   std::vector<ScheduleRow> rows;
   for (size_t p = 0; p < bundle.ranks.size(); ++p)
-    rows.push_back({{bundle.ranks[p].rank}, cells_of(bundle.ranks[p], timeline.spans[p], stages)});
+    rows.push_back({{bundle.ranks[p].rank}, cells_of(bundle, bundle.ranks[p], timeline.spans[p], stages)});
   return rows;
 }
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "schemas/plan/convert_elements.h"
 #include "schemas/plan/names.h"
+#include "schemas/verify/held_name.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/numbers/sums.h"
@@ -104,7 +106,7 @@ Bundle in_one_type(const Manifest& manifest) {
 std::map<std::string, Terms> sums_of(const NumberedProgram& run, const NumberTable& table) {
   std::map<std::string, Terms> sums;
   for (const Contribution& contribution : run.contributions)
-    append_terms(contribution, -1, table, sums[run.program->slots[static_cast<size_t>(contribution.slot)].name]);
+    append_terms(contribution, -1, table, sums[held_name(run.program->slots[static_cast<size_t>(contribution.slot)])]);
   return sums;
 }
 
@@ -133,13 +135,16 @@ Result<HeldCasts> check_casts(const Bundle& bundle) {
         " what the model does not; the difference begins at its " + tell_call(cast.program, call) +
         (cast.lines[static_cast<size_t>(call)].empty() ? "" : " at " + cast.lines[static_cast<size_t>(call)]));
   };
+  std::set<std::string> results;
+  for (const Slot& slot : cast.program.slots)
+    if (is_result(bundle.manifest, slot)) results.insert(held_name(slot));
   HeldCasts answer;
   for (const auto& [name, terms] : wanted) {
     const auto with_casts = found.find(name);
     if (with_casts == found.end()) return casts_refuted("with casts the reference adds nothing to " + in_quotes(name));
     if (const Number* const unknown = unknown_in(terms, table)) {
       if (answer.open == 0) answer.why = unknown->why;
-      answer.open += is_result(bundle.manifest, name) ? 1 : 0;
+      answer.open += static_cast<int64_t>(results.count(name));
       continue;
     }
     if (const Number* const unknown = unknown_in(with_casts->second, table))
@@ -147,7 +152,7 @@ Result<HeldCasts> check_casts(const Bundle& bundle) {
     Terms missing, foreign;
     differences(terms, with_casts->second, table, missing, foreign);
     if (missing.empty() && foreign.empty()) {
-      answer.held += is_result(bundle.manifest, name) ? 1 : 0;
+      answer.held += static_cast<int64_t>(results.count(name));
       continue;
     }
     const Term& term = foreign.empty() ? missing.front() : foreign.front();

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "schemas/plan/names.h"
+#include "schemas/verify/held_name.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/link.h"
 #include "schemas/verify/numbers/pieces.h"
@@ -18,7 +19,7 @@ using namespace plan;
 
 namespace {
 
-bool is_dropped(const Slot& slot) { return slot.name == "dropped"; }
+bool is_dropped(const Slot& slot) { return slot.holds == StepNumber::kDropped; }
 bool is_changed_statistic(const Slot& slot) { return slot.role == SlotRole::kState && slot.writes; }
 bool any_slot(const Program& program, bool (*is)(const Slot&)) {
   return std::any_of(program.slots.begin(), program.slots.end(), is);
@@ -68,8 +69,7 @@ class Comparison {
     report_.numbers = table_.size();
     for (const auto& [name, wanted] : wanted_) PIPER_RETURN_IF_ERROR(compare(name, wanted, found_[name]));
     for (const auto& [name, found] : found_)
-      if (wanted_.count(name) == 0 && is_result(bundle_.manifest, name))
-        PIPER_RETURN_IF_ERROR(compare(name, {}, found));
+      if (wanted_.count(name) == 0) PIPER_RETURN_IF_ERROR(compare(name, {}, found));
     if (!other_pieces_) PIPER_RETURN_IF_ERROR(check_statistics());
     return report_;
   }
@@ -89,7 +89,7 @@ class Comparison {
                        [&](const Reference::Input& input) { return input.slot == static_cast<int32_t>(s); });
       const Feed wanted = fed == reference.inputs.end() ? Feed::kNone : fed->feed;
       for (const InputDecl& input : bundle_.manifest.inputs)
-        if (input.name == slot.name && input.feed != wanted)
+        if (input.name == slot.of && input.feed != wanted)
           return refuted("the manifest feeds " + told(input.feed) + " to input " + in_quotes(input.name) +
                          ", the model takes " + told(wanted));
     }
@@ -104,25 +104,26 @@ class Comparison {
     std::map<std::string, const HeldValues*> left;
     for (size_t s = 0; s < reference_.slots.size(); ++s)
       if (const Slot& slot = reference_.program->slots[s]; slot.role == SlotRole::kState)
-        left.emplace(slot.name, &reference_.slots[s]);
+        left.emplace(held_name(slot), &reference_.slots[s]);
     std::map<std::string, bool> proved;  // by name: all programs that change it leave what the model leaves
     for (const NumberedProgram& run : plan_.programs())
       for (size_t s = 0; s < run.slots.size(); ++s) {
         const Slot& slot = run.program->slots[s];
         if (!is_changed_statistic(slot)) continue;
-        const auto model = left.find(slot.name);
+        const std::string name = held_name(slot);
+        const auto model = left.find(name);
         if (model == left.end())
           return refuted("program " + in_quotes(run.program->name) + " changes the running statistic " +
-                         in_quotes(slot.name) + ", the model does not");
+                         in_quotes(name) + ", the model does not");
         const HeldValues& found = run.slots[s];
         const bool same = found.all() == model->second->all();
         const Number* const unknown = unknown_in(found);
-        bool& all_same = proved.try_emplace(slot.name, true).first->second;
+        bool& all_same = proved.try_emplace(name, true).first->second;
         all_same = all_same && same && unknown == nullptr;
         if (!same && (unknown == nullptr || unknown->unfit))
           return refuted("program " + in_quotes(run.program->name) +
-                         " leaves something else in the running statistic " + in_quotes(slot.name) + " than the model");
-        if (unknown != nullptr) leave_open(unknown->why, slot.name);
+                         " leaves something else in the running statistic " + in_quotes(name) + " than the model");
+        if (unknown != nullptr) leave_open(unknown->why, name);
       }
     report_.proved += std::count_if(proved.begin(), proved.end(), [](const auto& of) { return of.second; });
     return {};
@@ -141,14 +142,14 @@ class Comparison {
   // What is added to each sum: by the reference, and by the programs of each chunk.
   void collect() {
     for (const Contribution& contribution : reference_.contributions)
-      if (const std::string& name = slot_of(reference_, contribution); is_result(bundle_.manifest, name))
-        append_terms(contribution, -1, table_, wanted_[name]);
+      if (const Slot& slot = slot_of(reference_, contribution); is_result(bundle_.manifest, slot))
+        append_terms(contribution, -1, table_, wanted_[held_name(slot)]);
     std::map<std::pair<std::string, std::string>, Terms> of_chunk;  // (chunk, slot)
     for (size_t p = 0; p < plan_.programs().size(); ++p) {
       std::map<std::string, Terms> of_program;
       for (const Contribution& contribution : plan_.programs()[p].contributions)
-        if (const std::string& name = slot_of(plan_.programs()[p], contribution); is_result(bundle_.manifest, name))
-          append_terms(contribution, static_cast<int32_t>(p), table_, of_program[name]);
+        if (const Slot& slot = slot_of(plan_.programs()[p], contribution); is_result(bundle_.manifest, slot))
+          append_terms(contribution, static_cast<int32_t>(p), table_, of_program[held_name(slot)]);
       // Of the programs of a chunk that add to a sum each microbatch runs one: all must add the same.
       for (auto& [name, terms] : of_program) {
         const auto [known, fresh] = of_chunk.try_emplace({plan_.chunk(p), name}, terms);
@@ -161,8 +162,8 @@ class Comparison {
     }
   }
 
-  static const std::string& slot_of(const NumberedProgram& run, const Contribution& contribution) {
-    return run.program->slots[static_cast<size_t>(contribution.slot)].name;
+  static const Slot& slot_of(const NumberedProgram& run, const Contribution& contribution) {
+    return run.program->slots[static_cast<size_t>(contribution.slot)];
   }
 
   Status compare(const std::string& name, const Terms& wanted, const Terms& found) {
@@ -306,7 +307,7 @@ class Comparison {
   bool ambiguous_ = false;     // which axis numbers the samples, or the experts, was a choice in some program
   bool other_pieces_ = false;  // than a reference for pieces is for
   std::vector<char> made_;     // [number] by the plan
-  std::map<std::string, Terms> wanted_, found_;  // by slot
+  std::map<std::string, Terms> wanted_, found_;  // by what slots hold
   std::map<std::string, int32_t> differing_;     // slots to which programs of a chunk add differently: one of these
   EqualityReport report_;
 };

@@ -15,13 +15,13 @@ int64_t sample_bytes(const InputDecl& input) {
   return element_count(input.sample_shape).value_or(0) * dtype_bytes(input.dtype);
 }
 
-int32_t scalar(const std::string& name, int64_t bytes, NumberTable& table) {
-  return table.leaf("scalar " + name, Over::kNothing, bytes);
+int32_t scalar(StepNumber number, int64_t bytes, NumberTable& table) {
+  return table.leaf("scalar " + std::string(number_name(number)), Over::kNothing, bytes);
 }
 
 }  // namespace
 
-int32_t sample_offset(NumberTable& table) { return scalar("sample_offset", dtype_bytes(DType::kI64), table); }
+int32_t sample_offset(NumberTable& table) { return scalar(StepNumber::kSampleOffset, dtype_bytes(DType::kI64), table); }
 
 Leaves::Leaves(const Bundle& bundle) : manifest_(bundle.manifest) {
   for (const RankPlan& rank : bundle.ranks)
@@ -31,7 +31,7 @@ Leaves::Leaves(const Bundle& bundle) : manifest_(bundle.manifest) {
 
 const InputDecl* Leaves::declared(const Slot& slot) const {
   const auto found = std::find_if(manifest_.inputs.begin(), manifest_.inputs.end(),
-                                  [&](const InputDecl& input) { return input.name == slot.name; });
+                                  [&](const InputDecl& input) { return input.name == slot.of; });
   return found == manifest_.inputs.end() ? nullptr : &*found;
 }
 
@@ -50,21 +50,21 @@ int32_t Leaves::input(const Slot& slot, int64_t samples, NumberTable& table) con
   const int64_t bytes = sample_bytes(*input);
   if (slot.bytes != bytes * (input->batched ? samples : 1))
     return table.unknown("an input for another number of samples than its program's");
-  return table.leaf("input " + slot.name, input->batched ? Over::kEach : Over::kNothing, bytes);
+  return table.leaf("input " + slot.of, input->batched ? Over::kEach : Over::kNothing, bytes);
 }
 
 // Whole, in the type that is trained or that of the copies that programs read.
 int32_t Leaves::parameter(const Slot& slot, NumberTable& table) const {
   const auto tensor = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
-                                   [&](const TensorInfo& info) { return info.name == slot.name; });
+                                   [&](const TensorInfo& info) { return info.name == slot.of; });
   if (tensor == manifest_.tensors.end()) return -1;
-  const auto working = working_.find(slot.name);
+  const auto working = working_.find(slot.of);
   const DType dtype = working == working_.end() ? tensor->dtype : working->second;
   const int64_t bytes = element_count(tensor->shape).value_or(0) * dtype_bytes(dtype);
   const bool of_experts = !tensor->shape.empty() && bytes > 0 && slot.bytes > 0 && bytes % slot.bytes == 0 &&
                           tensor->shape[0] % (bytes / slot.bytes) == 0;
   if (slot.bytes != bytes && !of_experts) return table.unknown("a part of a parameter");
-  return table.leaf("parameter " + slot.name, Over::kNothing, bytes);
+  return table.leaf("parameter " + slot.of, Over::kNothing, bytes);
 }
 
 HeldValue Leaves::held(const Slot& slot, int32_t leaf, const NumberTable& table) const {
@@ -74,7 +74,7 @@ HeldValue Leaves::held(const Slot& slot, int32_t leaf, const NumberTable& table)
     return value;
   value.spread.devices = bytes / slot.bytes;
   const auto tensor = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
-                                   [&](const TensorInfo& info) { return info.name == slot.name; });
+                                   [&](const TensorInfo& info) { return info.name == slot.of; });
   value.spread.part = element_count(tensor->shape).value_or(0) / value.spread.devices;
   return value;
 }
@@ -82,9 +82,9 @@ HeldValue Leaves::held(const Slot& slot, int32_t leaf, const NumberTable& table)
 bool Leaves::is_of_one_expert(const Slot& slot) const {
   if (slot.role != SlotRole::kParameter) return false;
   const auto tensor = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
-                                   [&](const TensorInfo& info) { return info.name == slot.name; });
+                                   [&](const TensorInfo& info) { return info.name == slot.of; });
   if (tensor == manifest_.tensors.end() || tensor->shape.empty() || tensor->shape[0] < 2) return false;
-  const auto working = working_.find(slot.name);
+  const auto working = working_.find(slot.of);
   const DType dtype = working == working_.end() ? tensor->dtype : working->second;
   return slot.bytes * tensor->shape[0] == element_count(tensor->shape).value_or(0) * dtype_bytes(dtype);
 }
@@ -96,10 +96,12 @@ int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sh
     case SlotRole::kConstant:
       if (sha256.empty()) return table.unknown("a constant without bytes");
       return table.constant("constant " + sha256, slot.bytes);
-    case SlotRole::kState: return table.leaf("state " + slot.name, Over::kNothing, slot.bytes);
+    case SlotRole::kState: return table.leaf("state " + slot.of, Over::kNothing, slot.bytes);
     case SlotRole::kScalar:
-      if (slot.name != "seed_step" && slot.name != "sample_offset" && slot.name != "loss_scale") return -1;
-      return scalar(slot.name, slot.bytes, table);
+      if (slot.holds != StepNumber::kSeedStep && slot.holds != StepNumber::kSampleOffset &&
+          slot.holds != StepNumber::kLossScale)
+        return -1;
+      return scalar(slot.holds, slot.bytes, table);
     case SlotRole::kOutput:
     case SlotRole::kSaved:
     case SlotRole::kGradient:

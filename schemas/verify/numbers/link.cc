@@ -4,9 +4,9 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/names.h"
+#include "schemas/verify/held_name.h"
 #include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/exchange.h"
 #include "schemas/verify/numbers/sums.h"
@@ -25,7 +25,7 @@ bool is_value(SlotRole role) {
 
 // Values that chunks exchange are named alike everywhere; saved blocks within a chunk.
 std::string label(const std::string& chunk, const Slot& slot) {
-  return slot.role == SlotRole::kSaved ? chunk + '\n' + slot.name : slot.name;
+  return slot.role == SlotRole::kSaved ? chunk + '\n' + slot.name : held_name(slot);
 }
 
 // Whether calls read a slot, and do not only add to it.
@@ -98,13 +98,13 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const
       constants_(constants_of_programs(bundle)) {
   const std::vector<char> is_run = programs_run(bundle);
   for (size_t p = 0; p < bundle.programs.size(); ++p) {
-    const auto named = chunk_program(bundle.programs[p].name);
-    if (!named || !is_run[p]) continue;
-    chunks_[p] = named->chunk;
+    const std::optional<ChunkPass>& of = bundle.programs[p].of;
+    if (!of || !is_run[p]) continue;
+    chunks_[p] = bundle.manifest.chunks.at(static_cast<size_t>(of->chunk)).name;
     NumberedProgram& run = runs_[p];
     run.program = &bundle.programs[p];
     run.index = static_cast<int32_t>(p);
-    run.samples = std::max<int64_t>(named->local_batch, 1);
+    run.samples = std::max<int64_t>(of->samples, 1);
     run.batch = leaves_.batch();
     run.whole = run.samples == run.batch;
     run.by_pieces = by_pieces;
@@ -211,20 +211,22 @@ bool LinkedPrograms::is_changed_elsewhere(int32_t program, const Slot& state) co
   for (size_t p = 0; p < runs_.size(); ++p) {
     if (runs_[p].program == nullptr || chunks_[p] == chunks_[static_cast<size_t>(program)]) continue;
     for (const Slot& slot : runs_[p].program->slots)
-      if (slot.role == SlotRole::kState && slot.writes && slot.name == state.name) return true;
+      if (slot.role == SlotRole::kState && slot.writes && held_name(slot) == held_name(state)) return true;
   }
   return false;
 }
 
-// What the programs of all chunks add to the slots of this name. Those of one chunk must add the same.
+// What the programs of all chunks add to the slots that hold this. Those of one chunk must add the same.
 int32_t LinkedPrograms::total_of_slot(const std::string& name, int64_t bytes) {
   std::map<std::string, Terms> of_chunk;
   for (size_t p = 0; p < runs_.size(); ++p) {
     if (runs_[p].program == nullptr) continue;
     const auto& slots = runs_[p].program->slots;
-    const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == name; });
+    const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) {
+      return s.role == SlotRole::kGradient && held_name(s) == name;
+    });
     const auto index = static_cast<int32_t>(slot - slots.begin());
-    if (slot == slots.end() || slot->role != SlotRole::kGradient || is_read(*runs_[p].program, index)) continue;
+    if (slot == slots.end() || is_read(*runs_[p].program, index)) continue;
     if (state_[p] == 1) return table_.unknown("a sum over the step that depends on itself");
     evaluate(static_cast<int32_t>(p));
     Terms terms;
@@ -252,14 +254,14 @@ void LinkedPrograms::evaluate(int32_t program) {
       run.totals[s] = is_added_to(*run.program, static_cast<int32_t>(s))
                           ? table_.unfit("a sum to which its reader adds", program, 0)
                       : deepest ? table_.unknown(kTooDeep)
-                                : total_of_slot(slot.name, slot.bytes);
+                                : total_of_slot(held_name(slot), slot.bytes);
     }
     if (!slot.reads || slot.role == SlotRole::kGradient) continue;
     const std::string& constant = constants_[p].empty() ? std::string() : constants_[p][s];
     int32_t leaf = leaves_.of_slot(slot, run.samples, constant, table_);
     if (slot.role == SlotRole::kState && is_changed_elsewhere(program, slot))
       leaf = table_.unknown("running statistics that several chunks change");
-    if (leaf >= 0 && makers_.count(slot.name) != 0)
+    if (leaf >= 0 && makers_.count(held_name(slot)) != 0)
       leaf = table_.unknown("a value called like what a step begins with");
     if (leaf < 0 && deepest) leaf = table_.unknown(kTooDeep);
     if (leaf >= 0) run.slots[s].put(0, leaves_.held(slot, leaf, table_));

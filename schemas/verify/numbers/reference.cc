@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "schemas/plan/chunk_names.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/signature.h"
@@ -64,8 +63,9 @@ NumberedProgram number_reference(const Reference& reference, const Leaves& leave
   return run;
 }
 
-bool is_result(const Manifest& manifest, const std::string& slot) {
-  return manifest.evaluates || slot == "loss" || slot == "dropped" || tensor_of_gradient_slot(slot).has_value();
+bool is_result(const Manifest& manifest, const Slot& slot) {
+  return manifest.evaluates || slot.holds == StepNumber::kLoss || slot.holds == StepNumber::kDropped ||
+         (slot.role == SlotRole::kGradient && !slot.of.empty());
 }
 
 int32_t first_new(const NumberTable& table, int32_t from, const std::function<bool(int32_t)>& is_new) {

@@ -22,7 +22,7 @@ NumberedProgram number_reference(const plan::Reference& reference, const Leaves&
 
 // Whether a sum is a result: of a step a gradient, the loss or the number of dropped rows, as others (counts) are what
 // these are made of; of an evaluation every one, as it is reported.
-bool is_result(const plan::Manifest& manifest, const std::string& slot);
+bool is_result(const plan::Manifest& manifest, const plan::Slot& slot);
 
 // A number below `from` that `is_new`, all of whose operands are not: where a difference begins.
 int32_t first_new(const NumberTable& table, int32_t from, const std::function<bool(int32_t)>& is_new);

@@ -16,7 +16,7 @@
 // CHECK-NOT: "kind":"gradient"
 // CHECK: {"tensor":"v","kind":"value","dtype":"f32","shape":[3,3],"in":"param PP0/v"}
 // CHECK: {"sum":"loss","count":"loss count"}
-// CHECK: {"args":"PP0.F m0","in":["x m0","param PP0/v",
+// CHECK: {"args":"PP0.F m0","microbatch":0,"in":["x m0","param PP0/v",
 // CHECK-NOT: update
 // CHECK: {"run":"PP0.F.b2","args":"PP0.F m0"
 // CHECK-NOT: PP0.B

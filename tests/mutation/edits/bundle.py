@@ -60,8 +60,19 @@ def fill(out: str, value: float) -> dict:
     return call("fill", [out], [], shape=json.loads(f"[{shape}]"), value=value, to=dtype)
 
 
+MODEL_INPUTS = ("input_ids", "labels")
+
+
 def slot(name: str, role: str, size: int, access: str) -> dict:
-    return {"slot": name, "role": role, "bytes": size, "access": access}
+    """A slot with piperc's name for what it holds says in its fields that it holds that."""
+    held = {}
+    if role in ("parameter", "state") or (role == "input" and name in MODEL_INPUTS):
+        held = {"of": name}
+    elif role == "gradient" and name.startswith("grad "):
+        held = {"of": name.removeprefix("grad ")}
+    elif role == "scalar" or (role in ("gradient", "output") and name == "loss"):
+        held = {"holds": name}
+    return {"slot": name, "role": role, **held, "bytes": size, "access": access}
 
 
 def buffer(name: str, buffer_class: str, size: int, dtype: str, shape: list[int]) -> dict:
@@ -151,7 +162,12 @@ class Bundle:
         return [rank for rank in self.ranks if rank.spelt_out]
 
     def add_program(self, name: str, slots: list[dict], calls: list[dict], workspace: int = 0):
-        self.programs[name] = {"program": name, "workspace_bytes": workspace, "slots": slots, "calls": calls}
+        """One that is called as piperc calls a chunk's says in its fields that it is that chunk's."""
+        fields = re.fullmatch(r"(.+)\.(F|B|BI|BW|C|N)\.b(\d+)", name)
+        of = {"of": {"chunk": fields[1], "pass": fields[2], "samples": int(fields[3])}} if fields else {}
+        if fields and all(item["chunk"] != fields[1] for item in self.manifest["chunks"]):
+            self.manifest["chunks"].append({"chunk": fields[1], "tags": {}})
+        self.programs[name] = {"program": name, **of, "workspace_bytes": workspace, "slots": slots, "calls": calls}
         self.manifest["files"].append({"file": file_of(name), "bytes": 0, "sha256": ""})
         self.manifest["files"].sort(key=lambda entry: entry["file"])
 

@@ -3,7 +3,7 @@ from edits.bundle import Bundle, buffer, edit, only, put
 from edits.kept_tensors import FAR, says
 
 
-@edit("replicas_evaluated", "P0636", 'the evaluation: rule 8: "loss", which rank 0 reports, holds "loss" as "loss 0"')
+@edit("replicas_evaluated", "P0636", 'the evaluation: rule 8: "loss", which rank 0 reports, holds "loss" as "loss 1"')
 def mean_reported_twice(bundle: Bundle):
     """A mean counts twice in what an evaluation reports."""
     rank = bundle.evaluation.ranks[0]

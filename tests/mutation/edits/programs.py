@@ -86,3 +86,40 @@ def rows_of_no_expert(bundle: Bundle):
         fill("workspace i64[2]", 0.0),
         call("expert_order", ordered, ["workspace i64[2]"], experts=0, capacity=1, segments=2),
         call("neg", ["workspace+200 i64[0]"], ["workspace+64 i64[0]"])], 256)
+
+
+@edit("gpipe", "P0637", 'reads "saved of PP1" where "saved" should be')
+def backward_said_to_be_of_the_other_stage(bundle: Bundle):
+    """The second stage's backward says that it is the first one's."""
+    bundle.programs["PP1.B.b2"]["of"]["chunk"] = "PP0"
+
+
+@edit("replicas", "P0641", "rule 12")
+def programs_said_to_work_on_more_samples(bundle: Bundle):
+    """Programs of chunks say twice the samples that they work on."""
+    for program in bundle.programs.values():
+        if "of" in program:
+            program["of"]["samples"] *= 2
+
+
+@edit("gpipe", "P0636", "the loss that rank 0 reports holds")
+def count_of_rows_said_to_be_the_loss(bundle: Bundle):
+    """What the loss is added up in says that it is a number of dropped rows; its name stays."""
+    for program in bundle.programs.values():
+        for item in program["slots"]:
+            if item.get("holds") == "loss":
+                item["holds"] = "dropped"
+
+
+@edit("one_device", "P0637", "is of a program of no chunk")
+def backward_said_to_be_of_no_chunk(bundle: Bundle):
+    """The backward is called as before and says no chunk."""
+    del bundle.programs["all.B.b8"]["of"]
+
+
+@edit("one_device", "P0637", "rule 9")
+def weights_said_to_be_each_others(bundle: Bundle):
+    """Two parameters of one size exchange what their slots say that they hold, and keep their names."""
+    slots = bundle.programs["all.B.b8"]["slots"]
+    one, other = only(slots, slot="h.0.fc.weight"), only(slots, slot="h.1.fc.weight")
+    one["of"], other["of"] = other["of"], one["of"]

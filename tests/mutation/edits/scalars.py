@@ -9,7 +9,7 @@ ELSEWHERE = 'reads something else where "{}" should be'
 def rate_made_by_program(bundle: Bundle):
     """A program of the chunk makes the rate by which parameters are updated."""
     rank = bundle.ranks[0]
-    bundle.add_program("all.N.b8", [slot("learning_rate", "output", 8, "write")], [fill("learning_rate f64[]", 0.5)])
+    bundle.add_program("all.N.b8", [slot("learning_rate", "scalar", 8, "write")], [fill("learning_rate f64[]", 0.5)])
     rank.exchange_argument("learning_rate", "workspace", "update")
     rank.add_run("all.N.b8", ["workspace"], before=rank.instruction(run="advance"))
 
