@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/call_key.h"
 
 namespace piper::timeline {
@@ -20,7 +21,7 @@ std::vector<ProgramRuns> measured_programs(const Bundle& bundle, const Measured&
   std::vector<ProgramRuns> programs(bundle.programs.size());
   for (size_t p = 0; p < bundle.ranks.size(); ++p)
     for (size_t i = 0; i < bundle.ranks[p].instructions.size(); ++i) {
-      const int32_t program = program_of(bundle.ranks[p].instructions[i].action);
+      const int32_t program = launch_of(bundle.ranks[p].instructions[i].action).program;
       if (program < 0) continue;
       ++programs[static_cast<size_t>(program)].runs;
       programs[static_cast<size_t>(program)].us += measured.cost_us[p][i];

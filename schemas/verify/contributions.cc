@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "schemas/plan/chunk_names.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 namespace {
@@ -84,10 +85,9 @@ Status check(const Program& program, const std::string& chunk, const Uses& uses)
     const auto tensor = tensor_of_gradient_slot(slot.name);
     const auto used = tensor ? uses.find({chunk, std::string(*tensor)}) : uses.end();
     if (used != uses.end() && used->second >= alike) continue;
-    return Status::failure("P0636", "rule 8: program " + program.name + " call " + std::to_string(c) + " (" +
-                                        call.kernel + (call.origin.empty() ? "" : " of " + call.origin) +
-                                        ") adds to slot \"" + slot.name + "\" what call " + std::to_string(first) +
-                                        " has added");
+    return violates(Rule::kSums, "program " + program.name + " call " + std::to_string(c) + " (" + call.kernel +
+                                     (call.origin.empty() ? "" : " of " + call.origin) + ") adds to slot \"" +
+                                     slot.name + "\" what call " + std::to_string(first) + " has added");
   }
   return {};
 }

@@ -18,6 +18,7 @@
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/program_effects.h"
 #include "schemas/verify/rank_contents.h"
+#include "schemas/verify/rules.h"
 #include "schemas/verify/sum_order.h"
 
 namespace piper::verify {
@@ -100,6 +101,10 @@ class Flow {
   static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes,
                                     const Content& parameter);
   Status check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes);
+  Status send(Rank& rank, const plan::Send& send, size_t transfer, std::vector<size_t>& ready);
+  bool receive(Rank& rank, const plan::Recv& recv, size_t transfer);  // false: it was not sent yet
+  // At a collective, which goes on once all members are there; `ready` has the others then.
+  Status meet(Rank& rank, size_t transfer, std::vector<size_t>& ready);
   Status collective(int32_t transfer);
   Status exchange();  // of `members_`
   // The label of the value by which a member counts the rows that it sends or gets, of the same samples as these.
@@ -138,7 +143,7 @@ class Flow {
 
   // --- stories
   std::string here(const Rank& rank) const;  // the instruction at `next`
-  Status refuted(const char* code, const Rank& rank, const std::string& what) const;
+  Status refuted(Rule rule, const Rank& rank, const std::string& what) const;
 
   const plan::Bundle& bundle_;
   const Matching& matching_;

@@ -52,8 +52,7 @@ Status Flow::begin_inputs(Rank& rank) {
     const auto declared = std::find_if(bundle_.manifest.inputs.begin(), bundle_.manifest.inputs.end(),
                                        [&](const auto& input) { return input.name == slice.input; });
     const auto wrong = [&](const std::string& what) {
-      return Status::failure(
-          "P0637", "rule 9: " + describe_rank(*rank.plan) + ": input " + in_quotes(slice.input) + ": " + what);
+      return violates(Rule::kMeaning, describe_rank(*rank.plan) + ": input " + in_quotes(slice.input) + ": " + what);
     };
     if (declared == bundle_.manifest.inputs.end()) return wrong("the model has none of this name");
     int64_t bytes = dtype_bytes(declared->dtype);
@@ -90,10 +89,9 @@ Status Flow::begin_scalars(Rank& rank) {
   const auto& plan = *rank.plan;
   const auto check = [&](const BufferRange& where, BufferClass cls, const char* name) {
     const Buffer& buffer = plan.buffers[static_cast<size_t>(where.buffer)];
-    return buffer.cls == cls
-               ? Status()
-               : Status::failure("P0637", "rule 9: " + describe_rank(plan) + " has " + in_quotes(name) + " in " +
-                                              in_quotes(buffer.name) + ", a buffer of another class");
+    return buffer.cls == cls ? Status()
+                             : violates(Rule::kMeaning, describe_rank(plan) + " has " + in_quotes(name) + " in " +
+                                                            in_quotes(buffer.name) + ", a buffer of another class");
   };
   const auto call = [&](const BufferRange& where, const char* name, DType dtype, int64_t count) -> Status {
     if (where.buffer < 0) return {};
@@ -143,17 +141,17 @@ Status Flow::begin_placements(Rank& rank) {
     const Buffer& buffer = rank.plan->buffers[static_cast<size_t>(placement.part.where.buffer)];
     // A gradient that is assigned anew in each step may lie anywhere.
     if (placement.kind != PlacementKind::kGradient && buffer.cls != class_of(placement.kind))
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places the " +
-                                          describe_kind(placement.kind) + " of " + in_quotes(placement.name) + " in " +
-                                          in_quotes(buffer.name) + ", a buffer of another class");
+      return violates(Rule::kUpdates, describe_rank(*rank.plan) + " places the " + describe_kind(placement.kind) +
+                                          " of " + in_quotes(placement.name) + " in " + in_quotes(buffer.name) +
+                                          ", a buffer of another class");
     if (const auto wrong = wrong_type(placement); !wrong.empty())
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places the " +
-                                          describe_kind(placement.kind) + " of " + in_quotes(placement.name) + " as " +
+      return violates(Rule::kUpdates, describe_rank(*rank.plan) + " places the " + describe_kind(placement.kind) +
+                                          " of " + in_quotes(placement.name) + " as " +
                                           std::string(dtype_name(placement.dtype)) + ", " + wrong);
     const auto whole = std::accumulate(placement.shape.begin(), placement.shape.end(), int64_t{1}, std::multiplies<>());
     if (placement.kind == PlacementKind::kConstant && (placement.part.first != 0 || placement.part.count != whole))
-      return Status::failure(
-          "P0638", "rule 10: " + describe_rank(*rank.plan) + " places a part of constant " + in_quotes(placement.name));
+      return violates(Rule::kUpdates,
+                      describe_rank(*rank.plan) + " places a part of constant " + in_quotes(placement.name));
     content.size = dtype_bytes(placement.dtype);
     content.layout = layout_of(placement.dtype);
     switch (placement.kind) {
@@ -174,12 +172,12 @@ Status Flow::begin_placements(Rank& rank) {
     }
     content.what = content.kind == Kind::kConstant ? constants_.id(placement.name) : tensors_.find(placement.name);
     if (content.what < 0)
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places " + in_quotes(placement.name) +
+      return violates(Rule::kUpdates, describe_rank(*rank.plan) + " places " + in_quotes(placement.name) +
                                           ", which the model does not have");
     const int64_t bytes = placement.part.count * dtype_bytes(placement.dtype);
     if (placement.kind == PlacementKind::kConstant && !is_empty(rank.contents, placement.part.where, bytes))
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places constant " +
-                                          in_quotes(placement.name) + " over another in " + in_quotes(buffer.name));
+      return violates(Rule::kUpdates, describe_rank(*rank.plan) + " places constant " + in_quotes(placement.name) +
+                                          " over another in " + in_quotes(buffer.name));
     rank.contents.begin(placement.part.where, bytes, content);
   }
   std::sort(rank.gradients.begin(), rank.gradients.end(), [](const PlacedGradient& a, const PlacedGradient& b) {

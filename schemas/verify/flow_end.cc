@@ -37,8 +37,7 @@ Status Flow::check_loss() {
     return rank.plan->rank == bundle_.manifest.reporting_rank;
   });
   const bool has_loss = reporting != ranks_.end() && reporting->plan->loss.buffer >= 0;
-  if (!has_loss)
-    return first_adder_.empty() ? Status() : Status::failure("P0636", "rule 8: the reporting rank has no loss");
+  if (!has_loss) return first_adder_.empty() ? Status() : violates(Rule::kSums, "the reporting rank has no loss");
   Pieces pieces, sum;
   reporting->contents.take(reporting->plan->loss, 4, pieces);
   // A value called "loss" may be one where nothing says what the model's is.
@@ -51,7 +50,7 @@ Status Flow::check_loss() {
     for (const auto& [addend, samples] : ledger_.terms(sum[0].content))
       if (ledger_.addends[addend].slot != "loss") wrong = "holds " + in_quotes(ledger_.addends[addend].slot);
   if (!wrong.empty())
-    return Status::failure("P0636", "rule 8: the loss that " + describe_rank(*reporting->plan) + " reports " + wrong);
+    return violates(Rule::kSums, "the loss that " + describe_rank(*reporting->plan) + " reports " + wrong);
   orders_.loss = ledger_.order(sum[0].content);
   if (reporting->plan->grad_norm.buffer < 0) return {};
   pieces.clear();
@@ -59,8 +58,7 @@ Status Flow::check_loss() {
   const Content& reported = pieces[0].content;
   const bool norm = reported.kind == Kind::kClip && reported.what == 0 && reported.how == (scales() ? 1 : 0);
   return norm ? Status()
-              : Status::failure("P0636", "rule 8: " + describe_rank(*reporting->plan) +
-                                             " reports what is no norm of the gradients");
+              : violates(Rule::kSums, describe_rank(*reporting->plan) + " reports what is no norm of the gradients");
 }
 
 // Of an evaluation: each reported sum and each count is one over all samples, of the term that it is reported as.
@@ -69,7 +67,7 @@ Status Flow::check_means() {
     return rank.plan->rank == bundle_.manifest.reporting_rank;
   });
   if (reporting == ranks_.end() || reporting->plan->means.empty())
-    return Status::failure("P0636", "rule 8: the reporting rank has no mean");
+    return violates(Rule::kSums, "the reporting rank has no mean");
   const std::vector<Mean>& means = reporting->plan->means;
   for (size_t m = 0; m < means.size(); ++m)
     for (const auto& [where, slot] : {std::pair(means[m].sum, term_slot_name(m, means.size())),
@@ -88,8 +86,8 @@ Status Flow::check_means() {
       }
       if (wrong.empty()) continue;
       const std::string& name = reporting->plan->buffers[static_cast<size_t>(where.buffer)].name;
-      return Status::failure(
-          "P0636", "rule 8: " + in_quotes(name) + ", which " + describe_rank(*reporting->plan) + " reports, " + wrong);
+      return violates(Rule::kSums,
+                      in_quotes(name) + ", which " + describe_rank(*reporting->plan) + " reports, " + wrong);
     }
   return {};
 }
@@ -101,8 +99,8 @@ Status Flow::check_dropped() {
   });
   if (reporting == ranks_.end() || reporting->plan->dropped.buffer < 0) return {};
   const auto wrong = [&](const std::string& what) {
-    return Status::failure(
-        "P0636", "rule 8: the number of dropped rows that " + describe_rank(*reporting->plan) + " reports " + what);
+    return violates(Rule::kSums,
+                    "the number of dropped rows that " + describe_rank(*reporting->plan) + " reports " + what);
   };
   Pieces pieces;
   reporting->contents.take(reporting->plan->dropped, dtype_bytes(DType::kI64), pieces);
@@ -119,16 +117,15 @@ Status Flow::check_overflow(const Rank& rank, const std::vector<SampleRange>& up
   if (where.buffer < 0)
     return rank.plan->loss_scale.buffer < 0
                ? Status()
-               : Status::failure("P0636", "rule 8: " + describe_rank(*rank.plan) +
-                                              " reports the loss scale without the overflow by which it skips steps");
+               : violates(Rule::kSums, describe_rank(*rank.plan) +
+                                           " reports the loss scale without the overflow by which it skips steps");
   Pieces pieces;
   rank.contents.at(where.buffer).read(where.offset, where.offset + dtype_bytes(DType::kF32), pieces);
   int32_t sum = 0;
   std::string wrong = ledger_.measured(Ledger::Measure::kOverflow, pieces, sum);
   if (wrong.empty()) wrong = ledger_.check_measured(sum, updated);
-  return wrong.empty()
-             ? Status()
-             : Status::failure("P0636", "rule 8: the overflow that " + describe_rank(*rank.plan) + " reports " + wrong);
+  return wrong.empty() ? Status()
+                       : violates(Rule::kSums, "the overflow that " + describe_rank(*rank.plan) + " reports " + wrong);
 }
 
 // Whatever is added somewhere reaches an update, a count or the loss.
@@ -136,10 +133,10 @@ Status Flow::check_addends() const {
   for (size_t a = 0; a < first_adder_.size(); ++a) {
     if (first_adder_[a].instruction < 0 || (a < ledger_.used().size() && ledger_.used()[a])) continue;
     const auto& addend = ledger_.addends[static_cast<int32_t>(a)];
-    return Status::failure("P0636", "rule 8: nothing uses what " +
-                                        describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
-                                                             static_cast<size_t>(first_adder_[a].instruction)) +
-                                        " adds to " + in_quotes(addend.slot));
+    return violates(Rule::kSums, "nothing uses what " +
+                                     describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
+                                                          static_cast<size_t>(first_adder_[a].instruction)) +
+                                     " adds to " + in_quotes(addend.slot));
   }
   return {};
 }
@@ -155,10 +152,10 @@ Status Flow::check_all_added() const {
     else if (const auto used = used_sums_.find(addend.slot); addend.tensor < 0 && used != used_sums_.end())
       held = &used->second;
     if (held == nullptr || std::find(held->begin(), held->end(), id) != held->end()) continue;
-    return Status::failure("P0636", "rule 8: " + in_quotes(addend.slot) + " is used without what " +
-                                        describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
-                                                             static_cast<size_t>(first_adder_[a].instruction)) +
-                                        " adds to it");
+    return violates(Rule::kSums, in_quotes(addend.slot) + " is used without what " +
+                                     describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
+                                                          static_cast<size_t>(first_adder_[a].instruction)) +
+                                     " adds to it");
   }
   return {};
 }
@@ -177,10 +174,9 @@ std::vector<SampleRange> Flow::elements_updated() const {
 Status Flow::check_measures(const std::vector<SampleRange>& updated) const {
   for (const auto& [measure, place] : measured_)
     if (const auto wrong = ledger_.check_measured(measure, updated); !wrong.empty())
-      return Status::failure(
-          "P0636",
-          "rule 8: " + describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +
-              ": its norm " + wrong);
+      return violates(Rule::kSums,
+                      describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +
+                          ": its norm " + wrong);
   return {};
 }
 

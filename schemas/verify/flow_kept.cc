@@ -24,15 +24,14 @@ Status Flow::check_next_step(const Rank& rank) const {
     for (const auto& piece : left) {
       const auto& content = piece.content;
       if (found.kind == Kind::kZero && content.kind != Kind::kZero)
-        return Status::failure("P0636", "rule 8: " + describe_rank(plan) + " adds to " + in_quotes(buffer.name) +
-                                            " from zero on, but leaves it uncleared for the next step");
+        return violates(Rule::kSums, describe_rank(plan) + " adds to " + in_quotes(buffer.name) +
+                                         " from zero on, but leaves it uncleared for the next step");
       if (found.kind == Kind::kParameter || found.kind == Kind::kMaster) {
         const bool trained = updated_.count(found.what) > 0;
         if (content.kind != found.kind || content.what != found.what || content.origin != origin ||
             content.how != (trained ? 1 : 0))
-          return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " reads " +
-                                              in_quotes(tensors_[found.what]) + " in " + in_quotes(buffer.name) +
-                                              ", but leaves elements from " +
+          return violates(Rule::kUpdates, describe_rank(plan) + " reads " + in_quotes(tensors_[found.what]) + " in " +
+                                              in_quotes(buffer.name) + ", but leaves elements from " +
                                               std::to_string(origin / std::max<int64_t>(found.size, 1)) +
                                               " on without their update for the next step");
       }
@@ -48,7 +47,7 @@ Status Flow::check_next_step(const Rank& rank) const {
         PIPER_RETURN_IF_ERROR(check(static_cast<int32_t>(b), segment.begin, segment.end, segment.content));
   for (const auto& gradient : rank.gradients)
     if (gradient.tensor >= 0 && updated_.count(gradient.tensor) > 0 && gradient.taken != gradient.bytes)
-      return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " places a gradient of " +
+      return violates(Rule::kUpdates, describe_rank(plan) + " places a gradient of " +
                                           in_quotes(tensors_[gradient.tensor]) + " that no update takes");
   if (scales()) {
     Pieces scale;
@@ -57,16 +56,15 @@ Status Flow::check_next_step(const Rank& rank) const {
       rank.contents.at(plan.loss_scale.buffer).read(at, at + dtype_bytes(DType::kF32), scale);
     const Content content = scale.empty() ? Content() : scale[0].content;
     if (content.kind != Kind::kCounter || content.what != 1 || content.how != 1)
-      return Status::failure("P0638",
-                             "rule 10: the loss scale of " + describe_rank(plan) + " does not follow the step");
+      return violates(Rule::kUpdates, "the loss scale of " + describe_rank(plan) + " does not follow the step");
   }
   for (const auto& placement : plan.placements) {
     const int32_t tensor = tensors_.find(placement.name);
     const bool updated = updated_.count(tensor) > 0;
     // A tensor with an accumulator is trained.
     if (tensor >= 0 && placement.kind == PlacementKind::kGradient && !updated)
-      return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " has a gradient of " +
-                                          in_quotes(placement.name) + ", but nothing updates it");
+      return violates(Rule::kUpdates, describe_rank(plan) + " has a gradient of " + in_quotes(placement.name) +
+                                          ", but nothing updates it");
     PIPER_RETURN_IF_ERROR(check_kept(rank, placement, tensor, updated));
   }
   return {};
@@ -79,7 +77,7 @@ Status Flow::check_counters(const Rank& rank) const {
     if (buffer.cls != BufferClass::kTraining) continue;
     for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
       if (segment.content.kind != Kind::kCounter || segment.content.how != 1)
-        return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " keeps " + in_quotes(buffer.name) +
+        return violates(Rule::kUpdates, describe_rank(*rank.plan) + " keeps " + in_quotes(buffer.name) +
                                             " for training, but does not count it in a step");
   }
   return {};
@@ -98,8 +96,7 @@ Status Flow::check_loss_scales() const {
       if (call.kernel != "advance_loss_scale") continue;
       if (first == nullptr) first = &program, rules = &call;
       if (!equal(*rules, call))
-        return Status::failure("P0638", "rule 10: programs " + in_quotes(first->name) + " and " +
-                                            in_quotes(program.name) +
+        return violates(Rule::kUpdates, "programs " + in_quotes(first->name) + " and " + in_quotes(program.name) +
                                             " bring the loss scale forward by different rules");
     }
   return {};
@@ -136,9 +133,9 @@ Status Flow::check_kept(const Rank& rank, const Placement& placement, int32_t te
       case PlacementKind::kConstant: break;
     }
     if (!right)
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) +
-                                          " leaves something else, or old, where the " + describe_kind(placement.kind) +
-                                          " of " + in_quotes(placement.name) + " is placed, in " +
+      return violates(Rule::kUpdates, describe_rank(*rank.plan) + " leaves something else, or old, where the " +
+                                          describe_kind(placement.kind) + " of " + in_quotes(placement.name) +
+                                          " is placed, in " +
                                           in_quotes(rank.plan->buffers[static_cast<size_t>(part.where.buffer)].name));
   }
   return {};
@@ -170,7 +167,7 @@ Status Flow::check_all_trained() const {
     const bool begins = range != updated.begin() && std::prev(range)->first + std::prev(range)->count > first;
     const int64_t missing = begins ? std::prev(range)->first + std::prev(range)->count : first;
     if (missing < end)
-      return Status::failure("P0638", "rule 10: nothing updates element " + std::to_string(missing - first) + " of " +
+      return violates(Rule::kUpdates, "nothing updates element " + std::to_string(missing - first) + " of " +
                                           in_quotes(tensors_[static_cast<int32_t>(t)]) +
                                           ", which the manifest says is trained");
   }
@@ -187,8 +184,7 @@ Status Flow::check_statistics() {
           sums[segment.content.what] = ledger_.add_samples(sums[segment.content.what], segment.content.how);
   for (const auto& [tensor, sum] : sums)
     if (const std::string wrong = ledger_.lacks(sum); !wrong.empty())
-      return Status::failure("P0638",
-                             "rule 10: the running statistic " + in_quotes(tensors_[tensor]) + " has " + wrong);
+      return violates(Rule::kUpdates, "the running statistic " + in_quotes(tensors_[tensor]) + " has " + wrong);
   return {};
 }
 
@@ -206,20 +202,20 @@ Status Flow::check_owners() const {
     for (const auto& placement : rank.plan->placements) {
       if (placement.kind == PlacementKind::kConstant) {
         if (placement.part.owner)
-          return Status::failure(
-              "P0638", "rule 10: " + describe_rank(*rank.plan) + " saves the constant " + in_quotes(placement.name));
+          return violates(Rule::kUpdates,
+                          describe_rank(*rank.plan) + " saves the constant " + in_quotes(placement.name));
         continue;
       }
       if (placement.kind == PlacementKind::kWorking) {
         if (placement.part.owner)
-          return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " saves the working copy of " +
+          return violates(Rule::kUpdates, describe_rank(*rank.plan) + " saves the working copy of " +
                                               in_quotes(placement.name) + ", not its master");
         continue;
       }
       const int32_t tensor = tensors_.find(placement.name);
       if (tensor < 0 && placement.part.owner)
-        return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " saves " +
-                                            in_quotes(placement.name) + ", which the model does not have");
+        return violates(Rule::kUpdates, describe_rank(*rank.plan) + " saves " + in_quotes(placement.name) +
+                                            ", which the model does not have");
       // Nothing of a tensor is owned where it is only placed: an entry without elements stands for that.
       if (tensor >= 0)
         owned.push_back(
@@ -235,8 +231,8 @@ Status Flow::check_owners() const {
       const std::string kind = all.kind == PlacementKind::kValue || all.kind == PlacementKind::kState
                                    ? ""
                                    : "the " + std::string(describe_kind(all.kind)) + " of ";
-      return Status::failure("P0638", "rule 10: " + std::string(what) + " saves element " + std::to_string(element) +
-                                          " of " + kind + in_quotes(tensors_[all.tensor]));
+      return violates(Rule::kUpdates, std::string(what) + " saves element " + std::to_string(element) + " of " + kind +
+                                          in_quotes(tensors_[all.tensor]));
     };
     for (; at < owned.size() && owned[at].key() == all.key(); ++at) {
       if (owned[at].count == 0) continue;

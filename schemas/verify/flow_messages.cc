@@ -1,6 +1,7 @@
 // Collectives: all members have arrived; their contents are moved and added at once.
 #include <algorithm>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/own_part.h"
 #include "schemas/verify/flow.h"
 
@@ -37,12 +38,7 @@ Status Flow::collective(int32_t transfer) {
     Rank& rank = ranks_[static_cast<size_t>(participant.plan)];
     members.push_back({&rank, &rank.plan->instructions[static_cast<size_t>(participant.instruction)].action});
   }
-  const auto communicator = std::visit(
-      [](const auto& action) -> int32_t {
-        if constexpr (requires { action.communicator; }) return action.communicator;
-        else return -1;
-      },
-      *members[0].action);
+  const int32_t communicator = communicator_of(*members[0].action);
   const auto& order = members[0].rank->plan->communicators[static_cast<size_t>(communicator)].ranks;
   std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
     return std::find(order.begin(), order.end(), a.rank->plan->rank) <
@@ -59,24 +55,25 @@ Status Flow::collective(int32_t transfer) {
         // Values of one member are a sum of one.
         const Pieces nothing = {{bytes, Content{Kind::kZero}}};
         if (const auto wrong = ledger_.add(nothing, scratch_, sum); !wrong.empty())
-          return refuted("P0636", *member.rank, wrong);
+          return refuted(Rule::kSums, *member.rank, wrong);
         continue;
       }
       if (const auto wrong = ledger_.add(sum, scratch_, scratch_sum_); !wrong.empty())
-        return refuted("P0636", *member.rank, wrong);
+        return refuted(Rule::kSums, *member.rank, wrong);
       std::swap(sum, scratch_sum_);
     }
     return {};
   };
 
-  if (std::holds_alternative<AllReduce>(*members[0].action)) {
-    const auto& shape = std::get<AllReduce>(*members[0].action);
+  // Rule 2: all members do the same.
+  const auto reduce_all = [&](const AllReduce& shape) -> Status {
     Pieces sum;
     PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; }, shape.bytes(),
                                   shape.types.data, sum));
     for (const auto& member : members) member.rank->contents.put(std::get<AllReduce>(*member.action).data, sum);
-  } else if (std::holds_alternative<ReduceScatter>(*members[0].action)) {
-    const auto& shape = std::get<ReduceScatter>(*members[0].action);
+    return {};
+  };
+  const auto scatter = [&](const ReduceScatter& shape) -> Status {
     const int64_t part = shape.bytes();
     Pieces sum;
     PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<ReduceScatter>(*m.action).data; },
@@ -87,8 +84,10 @@ Status Flow::collective(int32_t transfer) {
       members[j].rank->contents.put(own_part(std::get<ReduceScatter>(*members[j].action), static_cast<int64_t>(j)),
                                     scratch_);
     }
-  } else if (std::holds_alternative<AllGather>(*members[0].action)) {
-    const int64_t part = std::get<AllGather>(*members[0].action).bytes();
+    return {};
+  };
+  const auto gather_all = [&](const AllGather& shape) -> Status {
+    const int64_t part = shape.bytes();
     scratch_.clear();
     for (size_t j = 0; j < members.size(); ++j) {
       const auto& gather = std::get<AllGather>(*members[j].action);
@@ -99,10 +98,14 @@ Status Flow::collective(int32_t transfer) {
       for (const Piece& piece : sent_[0]) append(scratch_, piece);
     }
     for (const auto& member : members) member.rank->contents.put(std::get<AllGather>(*member.action).data, scratch_);
-  } else if (std::holds_alternative<AllToAll>(*members[0].action)) {
-    return exchange();
-  }
-  return {};
+    return {};
+  };
+  return std::visit(
+      Cases{[&](const AllReduce& shape) { return reduce_all(shape); },
+            [&](const ReduceScatter& shape) { return scatter(shape); },
+            [&](const AllGather& shape) { return gather_all(shape); }, [&](const AllToAll&) { return exchange(); },
+            [](const IsOneOf<Run, Update, Send, Recv, Record, Wait> auto&) { return Status(); }},
+      *members[0].action);
 }
 
 // Parts of equal size: part j of what member i sends becomes part i of what member j has.
@@ -131,7 +134,8 @@ Status Flow::exchange() {
         // Rows that came in parts go back in parts, other values go to every member for all of their samples.
         content.at = content.parts > 0 ? -1 : static_cast<int32_t>(j);
         if (content.parts > 0) content.how = samples_of(piece);
-        if (content.how < 0) return refuted("P0637", *members[i].rank, "a part begins or ends inside of a sample");
+        if (content.how < 0)
+          return refuted(Rule::kMeaning, *members[i].rank, "a part begins or ends inside of a sample");
         content.what = ledger_.exchanged(content.what);
         content.parts = static_cast<int32_t>(num_members);
         content.origin = 0;
@@ -169,12 +173,12 @@ Result<int32_t> Flow::label_of_counts(Rank& rank, const BufferRange& counts, con
   const Content& content = scratch_[0].content;
   for (const Piece& piece : scratch_)
     if (piece.content.kind != Kind::kValue || piece.content.what != content.what)
-      return refuted("P0637", rank, "counts the rows that it moves by what is no value of a program");
+      return refuted(Rule::kMeaning, rank, "counts the rows that it moves by what is no value of a program");
   // Rows that came from several ranks and went back to them are their own again.
   const int32_t counted = scratch_[0].content.how, moved = samples_of_all(rows);
   const bool alike = std::all_of(rows.begin(), rows.end(), [&](const Piece& p) { return samples_of(p) == counted; });
   if (counted != 0 && moved > 0 && counted != moved && !alike)
-    return refuted("P0637", rank,
+    return refuted(Rule::kMeaning, rank,
                    "moves rows of " + text(ledger_.samples.ranges(moved)) + " by counts of " +
                        text(ledger_.samples.ranges(counted)));
   return content.what;

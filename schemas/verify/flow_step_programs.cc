@@ -85,7 +85,7 @@ class Flow::StepProgram {
     const bool right = counts ? buffer.cls == BufferClass::kTraining
                               : buffer.cls == BufferClass::kArena || buffer.cls == BufferClass::kGradient;
     return right ? Status()
-                 : flow_.refuted("P0638", rank_,
+                 : flow_.refuted(Rule::kUpdates, rank_,
                                  "writes " + in_quotes(buffer.name) + ", which is kept for something else");
   }
 
@@ -96,7 +96,7 @@ class Flow::StepProgram {
     return zero;
   }
   Status wrong_sum(const std::string& wrong) const {
-    return wrong.empty() ? Status() : flow_.refuted("P0636", rank_, wrong);
+    return wrong.empty() ? Status() : flow_.refuted(Rule::kSums, rank_, wrong);
   }
   Status sum_into(const Place& place, const std::string& wrong) {
     PIPER_RETURN_IF_ERROR(wrong_sum(wrong));
@@ -112,14 +112,14 @@ class Flow::StepProgram {
       const bool is_scale = by_scale && i == 0;
       for (Piece& piece : a_) {
         if (piece.content.kind != Kind::kCounter || piece.content.how != 0 || (piece.content.what == 1) != is_scale)
-          return flow_.refuted("P0638", rank_, "counts what is no counter, or counted before in this step");
+          return flow_.refuted(Rule::kUpdates, rank_, "counts what is no counter, or counted before in this step");
         piece.content.how = 1;
         if (by_scale && !is_scale) piece.content.what = 2;
       }
       put(call.outputs[i], a_);
     }
     if (call.inputs.empty() == flow_.scales())
-      return flow_.refuted("P0638", rank_,
+      return flow_.refuted(Rule::kUpdates, rank_,
                            flow_.scales() ? "counts steps that are skipped" : "skips steps of unscaled gradients");
     if (call.inputs.empty()) return {};
     take(call.inputs[0], a_);

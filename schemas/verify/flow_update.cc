@@ -25,7 +25,7 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
                                          const std::vector<BufferRange>& arguments) const {
   const auto& optimizer = bundle_.manifest.optimizer;
   if (call.kernel != optimizer.kind)
-    return refuted("P0638", rank, "calls " + call.kernel + ", the optimizer is " + optimizer.kind);
+    return refuted(Rule::kUpdates, rank, "calls " + call.kernel + ", the optimizer is " + optimizer.kind);
   const auto num_moments = static_cast<size_t>(find_optimizer(optimizer.kind)->num_moments(optimizer));
   const size_t most = static_cast<size_t>(find_kernel(call.kernel)->outputs);
   const bool copies = call.outputs.size() == most;  // a working copy is the last
@@ -34,10 +34,10 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
   if (copies)
     while (!outputs.empty() && outputs.back().slot == Operand::kAbsent) outputs.pop_back();
   if (outputs.size() != 2 + num_moments)
-    return refuted("P0638", rank, "its moments are not those of the optimizer " + optimizer.kind);
+    return refuted(Rule::kUpdates, rank, "its moments are not those of the optimizer " + optimizer.kind);
   const bool clips = bundle_.manifest.clip_grad_norm > 0;
   if (call.inputs.size() != (scales() ? 4u : clips ? 3u : 2u))
-    return refuted("P0638", rank,
+    return refuted(Rule::kUpdates, rank,
                    scales() ? "does not unscale the gradient, or does not skip a step with an overflow"
                    : clips  ? "does not clip the gradient"
                             : "scales the gradient, though nothing is clipped");
@@ -51,23 +51,23 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
     for (const Operand& operand : *operands) {
       const bool whole = operand.slot >= 0 && operand.shape.size() <= 1 &&
                          (operand.shape.empty() || operand.shape[0] <= 1 || operand.strides[0] == 1);
-      if (!whole) return refuted("P0638", rank, "has an operand that is no range of elements");
+      if (!whole) return refuted(Rule::kUpdates, rank, "has an operand that is no range of elements");
     }
   static constexpr DType kValueTypes[] = {DType::kF64, DType::kI64, DType::kF32,
                                           DType::kF32};  // rate, step, factor, overflow
   for (size_t i = 0; i < call.inputs.size(); ++i)
     if (call.inputs[i].dtype != kValueTypes[i] || elements(call.inputs[i]) != 1)
-      return refuted("P0638", rank, "has operands of different sizes or types");
+      return refuted(Rule::kUpdates, rank, "has operands of different sizes or types");
   bound.bytes = dense_bytes(outputs[0]);
   bound.type = outputs[0].dtype;
   for (const Operand& output : outputs)
     if (dense_bytes(output) != bound.bytes || output.dtype != bound.type)
-      return refuted("P0638", rank, "has operands of different sizes or types");
+      return refuted(Rule::kUpdates, rank, "has operands of different sizes or types");
   if (copies) {
     const Operand& copy = call.outputs.back();
     if (copy.slot < 0 || copy.shape.size() != 1 || (copy.shape[0] > 1 && copy.strides[0] != 1) ||
         elements(copy) != elements(outputs[0]) || copy.dtype == bound.type)
-      return refuted("P0638", rank, "writes a working copy of another size, or of the same type");
+      return refuted(Rule::kUpdates, rank, "writes a working copy of another size, or of the same type");
     bound.working = place(copy);
     bound.working_type = copy.dtype;
   }
@@ -96,7 +96,7 @@ Status Flow::check_moments(Rank& rank, const Updating& call, const Content& para
                              : moment.kind == Kind::kMoment && moment.how == static_cast<int32_t>(i) + 1 &&
                                    moment.what == parameter.what && moment.origin == origin;
       if (!right)
-        return refuted("P0638", rank,
+        return refuted(Rule::kUpdates, rank,
                        "keeps moments of \"" + (parameter.kind == Kind::kNothing ? "" : tensors_[parameter.what]) +
                            "\" in \"" + rank.plan->buffers[static_cast<size_t>(where.buffer)].name +
                            "\", where they are not placed");
@@ -149,7 +149,7 @@ Status Flow::write_working(Rank& rank, const Updating& call, const Pieces& updat
                                 : old.kind == Kind::kNothing;
       if (!right)
         return refuted(
-            "P0638", rank,
+            Rule::kUpdates, rank,
             "writes the working copy of \"" + (master ? tensors_[copy.what] : "") + "\" where it is not placed");
       origin += before.bytes;
     }
@@ -190,44 +190,45 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
     if (is_parameter) {
       const std::string name = "\"" + tensors_[parameter.what] + "\"";
       if (bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].dtype != call.type)
-        return refuted("P0638", rank, "updates " + name + " as elements of another type");
+        return refuted(Rule::kUpdates, rank, "updates " + name + " as elements of another type");
       if ((parameter.kind == Kind::kMaster) != (call.working.buffer >= 0))
-        return refuted("P0638", rank,
+        return refuted(Rule::kUpdates, rank,
                        parameter.kind == Kind::kMaster ? "updates the master of " + name + " without its working copy"
                                                        : "writes a copy of " + name + ", which programs read itself");
-      if (gradient.kind != Kind::kSum) return refuted("P0636", rank, "updates " + name + " without a gradient");
+      if (gradient.kind != Kind::kSum) return refuted(Rule::kSums, rank, "updates " + name + " without a gradient");
       std::vector<int32_t> addends;
       for (const auto& term : ledger_.terms(gradient)) {
         const auto& addend = ledger_.addends[term.first];
         if (addend.tensor != parameter.what || gradient.origin != parameter.origin)
-          return refuted("P0636", rank,
+          return refuted(Rule::kSums, rank,
                          "updates elements from " + std::to_string(parameter.origin / call.element()) + " of " + name +
                              " by what " + addend.chunk + " adds to elements from " +
                              std::to_string(gradient.origin / call.element()) + " of \"" + addend.slot + "\"");
         addends.push_back(term.first);
       }
       if (const auto wrong = ledger_.use(gradient); !wrong.empty())
-        return refuted("P0636", rank, "updates " + name + " by a gradient with " + wrong);
-      if (parameter.how != 0) return refuted("P0638", rank, "updates " + name + " a second time");
+        return refuted(Rule::kSums, rank, "updates " + name + " by a gradient with " + wrong);
+      if (parameter.how != 0) return refuted(Rule::kUpdates, rank, "updates " + name + " a second time");
       if (!bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].trained)
-        return refuted("P0638", rank, "updates " + name + ", which is not trained");
+        return refuted(Rule::kUpdates, rank, "updates " + name + ", which is not trained");
       if (group != bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].group)
-        return refuted("P0638", rank, "updates " + name + " in another group of the optimizer than the manifest says");
+        return refuted(Rule::kUpdates, rank,
+                       "updates " + name + " in another group of the optimizer than the manifest says");
       const auto [it, fresh] = updated_.emplace(parameter.what, Updated{addends, {r, static_cast<int32_t>(rank.next)}});
       if (!fresh && it->second.addends != addends)
-        return refuted("P0636", rank, "updates " + name + " by a gradient with other addends than other ranks do");
+        return refuted(Rule::kSums, rank, "updates " + name + " by a gradient with other addends than other ranks do");
       updated_elements_.push_back(
           {first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / call.element(),
            length / call.element()});
       orders_.gradients.push_back({updated_elements_.back(), ledger_.order(gradient)});
       parameter.how = 1;
     } else if (parameter.kind != Kind::kNothing || (gradient.kind != Kind::kZero && gradient.kind != Kind::kNothing)) {
-      return refuted("P0638", rank, "updates what is no parameter");
+      return refuted(Rule::kUpdates, rank, "updates what is no parameter");
     }
     PIPER_RETURN_IF_ERROR(check_moments(rank, call, parameter, done, length));
     if (is_parameter &&
         !takes_placed_gradient(rank, {call.gradient.buffer, call.gradient.offset + done}, length, parameter))
-      return refuted("P0638", rank,
+      return refuted(Rule::kUpdates, rank,
                      "takes the gradient of \"" + tensors_[parameter.what] + "\" where it is not placed");
     append(updated, {length, parameter});
     done += length;
@@ -244,19 +245,19 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   rank.contents.take(call.step, dtype_bytes(DType::kI64), scratch_);
   for (const auto& piece : scratch_)
     if (piece.content.kind != Kind::kCounter || piece.content.how != 1 || piece.content.what > 0)
-      return refuted("P0638", rank, "does not read the number of its own step");
+      return refuted(Rule::kUpdates, rank, "does not read the number of its own step");
   if (call.scale.buffer >= 0) {
     scratch_.clear();
     rank.contents.take(call.scale, 4, scratch_);
     const int32_t factor = bundle_.manifest.clip_grad_norm > 0 ? 1 : 2;
     if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != factor ||
         scratch_[0].content.how != (scales() ? 1 : 0))
-      return refuted("P0638", rank, "scales by what is no factor of clipping");
+      return refuted(Rule::kUpdates, rank, "scales by what is no factor of clipping");
   }
   if (call.overflow.buffer >= 0) {
     scratch_.clear();
     rank.contents.take(call.overflow, 4, scratch_);
-    if (const auto wrong = take_overflow(rank, scratch_); !wrong.empty()) return refuted("P0638", rank, wrong);
+    if (const auto wrong = take_overflow(rank, scratch_); !wrong.empty()) return refuted(Rule::kUpdates, rank, wrong);
   }
   if (call.working.buffer >= 0) PIPER_RETURN_IF_ERROR(write_working(rank, call, updated));
 

@@ -12,6 +12,7 @@
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/signature.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 namespace {
@@ -372,8 +373,8 @@ class Walk {
     if (!leaves(slot)) return {};
     Bytes all{0, slot.bytes};
     if (made.read(all, [](Bytes, const Written::As&) { return true; })) return {};
-    return Status::failure("P0635", "rule 7: program " + program_.name + " leaves byte " + std::to_string(all.begin) +
-                                        " of slot \"" + slot.name + "\" unwritten, which it declares to write");
+    return violates(Rule::kPrograms, "program " + program_.name + " leaves byte " + std::to_string(all.begin) +
+                                         " of slot \"" + slot.name + "\" unwritten, which it declares to write");
   }
 
   Written& space(const Operand& operand) {
@@ -386,8 +387,8 @@ class Walk {
   }
   Status refuse(const std::string& why) const {
     const KernelCall& call = program_.calls[call_];
-    return Status::failure("P0635", "rule 7: program " + program_.name + " call " + std::to_string(call_) + " (" +
-                                        call.kernel + (call.origin.empty() ? "" : " of " + call.origin) + ") " + why);
+    return violates(Rule::kPrograms, "program " + program_.name + " call " + std::to_string(call_) + " (" +
+                                         call.kernel + (call.origin.empty() ? "" : " of " + call.origin) + ") " + why);
   }
 
   const Program& program_;

@@ -13,13 +13,14 @@
 #include "schemas/plan/names.h"
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/describe.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 namespace {
 
 using namespace plan;
 
-Status seam_refuted(const std::string& what) { return Status::failure("P0639", "rule 11: " + what); }
+Status seam_refuted(const std::string& what) { return violates(Rule::kSeams, what); }
 
 bool may_write(BufferClass cls) { return cls == BufferClass::kArena || cls == BufferClass::kGradient; }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/chunk_names.h"
 #include "schemas/verify/order_digest.h"
 
@@ -45,10 +46,7 @@ void note_makers(const Program& program, Makers& makers) {
 
 void note_types(const RankPlan& rank, std::set<std::vector<DType>>& types) {
   for (const Instruction& instruction : rank.instructions) {
-    if (const auto* sum = std::get_if<AllReduce>(&instruction.action))
-      types.insert({sum->types.data, sum->types.message, sum->types.sum});
-    if (const auto* sum = std::get_if<ReduceScatter>(&instruction.action))
-      types.insert({sum->types.data, sum->types.message, sum->types.sum});
+    if (const auto sum = sum_types_of(instruction.action)) types.insert({sum->data, sum->message, sum->sum});
   }
 }
 

@@ -10,6 +10,7 @@
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/numbers/sums.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 
@@ -17,7 +18,7 @@ using namespace plan;
 
 namespace {
 
-Status casts_refuted(const std::string& what) { return Status::failure("P0641", "rule 12: " + what); }
+Status casts_refuted(const std::string& what) { return violates(Rule::kEquality, what); }
 
 // All floating values are of this type.
 constexpr DType kOne = DType::kF32;

@@ -11,6 +11,7 @@
 #include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/numbers/shares.h"
 #include "schemas/verify/numbers/sums.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 
@@ -270,7 +271,7 @@ class Comparison {
     else report_.open.push_back({why, 1, name});
   }
 
-  static Status refuted(const std::string& what) { return Status::failure("P0641", "rule 12: " + what); }
+  static Status refuted(const std::string& what) { return violates(Rule::kEquality, what); }
 
   std::string tell_foreign(const Term& term, const std::string& name) const {
     const Program& adder = bundle_.programs[static_cast<size_t>(term.program)];
@@ -319,9 +320,9 @@ Status check_claim(const EqualityReport& report, int64_t claimed) {
   if (report.looked)
     why = report.open.empty() ? "there are no more"
                               : "not " + in_quotes(report.open[0].first) + ": " + report.open[0].why;
-  return Status::failure("P0641", "rule 12: of the " + std::to_string(claimed) + " " + report.results +
-                                      " that the manifest says are the model's, " + std::to_string(report.proved) +
-                                      " are proved; " + why);
+  return violates(Rule::kEquality, "of the " + std::to_string(claimed) + " " + report.results +
+                                       " that the manifest says are the model's, " + std::to_string(report.proved) +
+                                       " are proved; " + why);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/names.h"
@@ -47,8 +48,9 @@ std::vector<char> programs_run(const Bundle& bundle) {
   std::vector<char> run(bundle.programs.size());
   for (const auto& rank : bundle.ranks)
     for (const auto& instruction : rank.instructions)
-      if (const auto* const launch = std::get_if<Run>(&instruction.action))
-        run[static_cast<size_t>(launch->program)] = 1;
+      std::visit(Cases{[&](const Run& launch) { run[static_cast<size_t>(launch.program)] = 1; }, [](const Update&) {},
+                       [](const IsTransfer auto&) {}, [](const IsEvent auto&) {}},
+                 instruction.action);
   return run;
 }
 

@@ -9,6 +9,7 @@
 #include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/constants_of_samples.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 
@@ -32,8 +33,8 @@ Status check_reference(const Reference& reference) {
     const std::string wrong = kernel == nullptr ? "is no kernel" : misfit(*kernel, call);
     if (wrong.empty()) continue;
     const auto index = static_cast<int32_t>(&call - reference.program.calls.data());
-    return Status::failure("P0641", "rule 12: the model's " + tell_call(reference.program, index) +
-                                        (kernel == nullptr ? " " : " does not fit its kernel: ") + wrong);
+    return violates(Rule::kEquality, "the model's " + tell_call(reference.program, index) +
+                                         (kernel == nullptr ? " " : " does not fit its kernel: ") + wrong);
   }
   return {};
 }
