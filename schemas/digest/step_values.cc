@@ -200,7 +200,7 @@ void StepValues::name_call(const plan::RankPlan& plan, int32_t program, int32_t 
   const plan::CallOrigin origin = plan::split_call_origin(call.origin);
   name.value = origin.model_operator;
   name.line = origin.line;
-  name.kernel = call.kernel;
+  name.kernel = call.kernel.text();
   name.nth = occurrence(calls, static_cast<size_t>(place.call));
   name.sums = call.accumulate;
   name.dtype = operand.dtype;

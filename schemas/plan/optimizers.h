@@ -19,6 +19,7 @@ enum class WeightDecay : uint8_t { kPenalty, kDecoupled };
 struct OptimizerInfo {
   enum Numbers : uint8_t { kNone = 0, kBetas = 1, kEps = 2, kMomentum = 4 };  // kMomentum: and nesterov
 
+  Kernel kernel{};
   std::string_view name;
   UpdateRule rule = UpdateRule::kSgd;
   uint8_t numbers = kNone;
@@ -43,17 +44,18 @@ constexpr auto kBetas = OptimizerInfo::kBetas, kEps = OptimizerInfo::kEps, kMome
 }  // namespace optimizers_def
 
 inline constexpr OptimizerInfo kOptimizers[] = {
-#define PIPER_OPTIMIZER(name, rule, numbers, beta1, beta2, weight_decay, decay, moments) \
-  {name,                                                                                 \
-   UpdateRule::rule,                                                                     \
-   [] {                                                                                  \
-     using namespace optimizers_def;                                                     \
-     return uint8_t{numbers};                                                            \
-   }(),                                                                                  \
-   beta1,                                                                                \
-   beta2,                                                                                \
-   weight_decay,                                                                         \
-   WeightDecay::decay,                                                                   \
+#define PIPER_OPTIMIZER(kernel, name, rule, numbers, beta1, beta2, weight_decay, decay, moments) \
+  {Kernel::kernel,                                                                               \
+   name,                                                                                         \
+   UpdateRule::rule,                                                                             \
+   [] {                                                                                          \
+     using namespace optimizers_def;                                                             \
+     return uint8_t{numbers};                                                                    \
+   }(),                                                                                          \
+   beta1,                                                                                        \
+   beta2,                                                                                        \
+   weight_decay,                                                                                 \
+   WeightDecay::decay,                                                                           \
    optimizers_def::count(moments)},
 #include "schemas/plan/optimizers.def"
 #undef PIPER_OPTIMIZER

@@ -75,7 +75,7 @@ double Priced::factor_of(const std::string& kernel) const {
 
 double Priced::call_us(const KernelCall& call) const {
   const auto known = measured_.find(call_key(call));
-  return known != measured_.end() ? known->second / efficiency_ : factor_of(call.kernel) * roofline_us(call);
+  return known != measured_.end() ? known->second / efficiency_ : factor_of(call.kernel.text()) * roofline_us(call);
 }
 
 Priced::ProgramPrice Priced::price(const Program& program) {
@@ -91,7 +91,7 @@ Priced::ProgramPrice Priced::price(const Program& program) {
       price.us += known->second / efficiency_;
     } else {
       const Roofline alone = roofline(work);
-      price.us += factor_of(call.kernel) * alone.us;
+      price.us += factor_of(call.kernel.text()) * alone.us;
       price.memory_us += alone.memory_us;
     }
     issued_us += machine_.host_us;

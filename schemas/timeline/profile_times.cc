@@ -65,7 +65,7 @@ ProfiledTimes times_by_profile(const Bundle& bundle, const Measured& measured, c
   for (const auto& [key, number] : numbers) profiled.times.emplace(key, times[number]);
   std::map<std::string, double> took, roofline;
   for (size_t call = 0; call < times.size(); ++call)
-    for (const std::string& kernel : {distinct[call]->kernel, std::string(kEveryKernel)}) {
+    for (const std::string& kernel : {distinct[call]->kernel.text(), std::string(kEveryKernel)}) {
       took[kernel] += places[call] * times[call];
       roofline[kernel] += places[call] * prices.roofline_us(*distinct[call]);
     }

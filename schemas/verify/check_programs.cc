@@ -14,8 +14,9 @@ Status check_operand(const Program& program, size_t call, const Operand& operand
   const auto& slot = program.slots.at(static_cast<size_t>(operand.slot));
   if ((!reads || slot.reads) && (!writes || slot.writes)) return {};
   return violates(Rule::kPrograms, "program " + program.name + " call " + std::to_string(call) + " (" +
-                                       program.calls[call].kernel + (writes && !slot.writes ? ") writes" : ") reads") +
-                                       " slot \"" + slot.name + "\", which does not declare it");
+                                       program.calls[call].kernel.text() +
+                                       (writes && !slot.writes ? ") writes" : ") reads") + " slot \"" + slot.name +
+                                       "\", which does not declare it");
 }
 
 bool is_in_place(const std::vector<OperandSignature>& operands, size_t index) {

@@ -49,11 +49,11 @@ Uses count_uses(const std::vector<Program>& programs) {
   for (const Program& program : programs) {
     const auto named = chunk_program(program.name);
     if (!named || named->pass != "F") continue;
-    std::map<std::pair<int32_t, std::string>, int64_t> reads;  // by slot and kernel
+    std::map<std::pair<int32_t, Kernel>, int64_t> reads;  // by slot and kernel
     for (const KernelCall& call : program.calls)
       for (const Operand& input : call.inputs)
         if (input.slot >= 0 && program.slots.at(static_cast<size_t>(input.slot)).role == SlotRole::kParameter)
-          ++reads[{input.slot, call.kernel}];
+          ++reads[{input.slot, call.kernel.id()}];
     for (const auto& [read, count] : reads) {
       int64_t& uses = most[{named->chunk, program.slots[static_cast<size_t>(read.first)].name}];
       uses = std::max(uses, count);
@@ -85,7 +85,7 @@ Status check(const Program& program, const std::string& chunk, const Uses& uses)
     const auto tensor = tensor_of_gradient_slot(slot.name);
     const auto used = tensor ? uses.find({chunk, std::string(*tensor)}) : uses.end();
     if (used != uses.end() && used->second >= alike) continue;
-    return violates(Rule::kSums, "program " + program.name + " call " + std::to_string(c) + " (" + call.kernel +
+    return violates(Rule::kSums, "program " + program.name + " call " + std::to_string(c) + " (" + call.kernel.text() +
                                      (call.origin.empty() ? "" : " of " + call.origin) + ") adds to slot \"" +
                                      slot.name + "\" what call " + std::to_string(first) + " has added");
   }

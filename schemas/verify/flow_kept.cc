@@ -93,7 +93,7 @@ Status Flow::check_loss_scales() const {
   const KernelCall* rules = nullptr;
   for (const Program& program : bundle_.programs)
     for (const KernelCall& call : program.calls) {
-      if (call.kernel != "advance_loss_scale") continue;
+      if (call.kernel != Kernel::kAdvanceLossScale) continue;
       if (first == nullptr) first = &program, rules = &call;
       if (!equal(*rules, call))
         return violates(Rule::kUpdates, "programs " + in_quotes(first->name) + " and " + in_quotes(program.name) +

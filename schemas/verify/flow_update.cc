@@ -24,8 +24,8 @@ struct Flow::Updating {
 Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
                                          const std::vector<BufferRange>& arguments) const {
   const auto& optimizer = bundle_.manifest.optimizer;
-  if (call.kernel != optimizer.kind)
-    return refuted(Rule::kUpdates, rank, "calls " + call.kernel + ", the optimizer is " + optimizer.kind);
+  if (call.kernel != find_optimizer(optimizer.kind)->kernel)
+    return refuted(Rule::kUpdates, rank, "calls " + call.kernel.text() + ", the optimizer is " + optimizer.kind);
   const auto num_moments = static_cast<size_t>(find_optimizer(optimizer.kind)->num_moments(optimizer));
   const size_t most = static_cast<size_t>(find_kernel(call.kernel)->outputs);
   const bool copies = call.outputs.size() == most;  // a working copy is the last

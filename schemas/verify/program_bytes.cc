@@ -230,7 +230,7 @@ class Walk {
     for (size_t o = 0; o < call.outputs.size(); ++o) PIPER_RETURN_IF_ERROR(check_places(call, *info, o));
     for (size_t i = 0; i < signature.inputs.size() && i < call.inputs.size(); ++i)
       if (signature.inputs[i].in_place) PIPER_RETURN_IF_ERROR(check_changed(call, i));
-    const std::string_view copied = call.kernel == "copy" ? name_there(call.inputs[0]) : std::string_view();
+    const std::string_view copied = call.kernel == Kernel::kCopy ? name_there(call.inputs[0]) : std::string_view();
     for (size_t i = 0; i < call.inputs.size(); ++i)
       if (i < signature.inputs.size() && signature.inputs[i].in_place) write(call.inputs[i], {});
     for (size_t o = 0; o < call.outputs.size(); ++o)
@@ -388,7 +388,8 @@ class Walk {
   Status refuse(const std::string& why) const {
     const KernelCall& call = program_.calls[call_];
     return violates(Rule::kPrograms, "program " + program_.name + " call " + std::to_string(call_) + " (" +
-                                         call.kernel + (call.origin.empty() ? "" : " of " + call.origin) + ") " + why);
+                                         call.kernel.text() + (call.origin.empty() ? "" : " of " + call.origin) + ") " +
+                                         why);
   }
 
   const Program& program_;

@@ -40,7 +40,7 @@ void note_makers(const Program& program, Makers& makers) {
   for (const KernelCall& call : program.calls)
     for (const Operand& output : call.outputs)
       if (output.slot >= 0 && tensor_of_gradient_slot(program.slots[static_cast<size_t>(output.slot)].name))
-        kernels[output.slot] += call.kernel + " ";
+        kernels[output.slot] += call.kernel.text() + " ";
   for (const auto& [slot, sequence] : kernels) makers[program.slots[static_cast<size_t>(slot)].name].insert(sequence);
 }
 

@@ -210,7 +210,7 @@ class Comparison {
       leave_open("what is made of constants alone, which piperc may have computed", name);
       return {};
     }
-    const auto share = [&](const Term& term) { return table_[term.view.number].kernel == "share"; };
+    const auto share = [&](const Term& term) { return table_[term.view.number].by == Maker::How::kShare; };
     const bool other_weight = std::any_of(missing.begin(), missing.end(), [&](const Term& term) {
       return std::any_of(foreign.begin(), foreign.end(),
                          [&](const Term& other) { return same_value(term.view.number, other.view.number, table_); });

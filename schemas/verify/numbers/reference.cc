@@ -83,7 +83,7 @@ int32_t first_new(const NumberTable& table, int32_t from, const std::function<bo
 
 std::string tell_call(const Program& program, int32_t call) {
   const KernelCall& c = program.calls[static_cast<size_t>(call)];
-  return "call " + std::to_string(call) + " (" + c.kernel + " of \"" + c.origin + "\")";
+  return "call " + std::to_string(call) + " (" + c.kernel.text() + " of \"" + c.origin + "\")";
 }
 
 }  // namespace piper::verify

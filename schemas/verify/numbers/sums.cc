@@ -15,7 +15,7 @@ bool less(const Term& a, const Term& b) { return a.key < b.key; }
 // A copy is what was copied, in the order of the copy.
 void through_whole_copy(View& view, const NumberTable& table) {
   const Number& number = table[view.number];
-  if (number.kernel != "copy" || !is_whole(view, table)) return;
+  if (number.by != Kernel::kCopy || !is_whole(view, table)) return;
   const View& source = number.operands[0];
   int64_t bytes = dtype_bytes(source.dtype);
   for (const ViewAxis& axis : source.axes) bytes *= axis.extent;
@@ -80,7 +80,7 @@ int32_t one_sum(const Terms& terms, int64_t bytes, NumberTable& table) {
     made.addends.push_back(term.view.number);
   }
   if (made.addends.size() == 1) return made.addends[0];
-  made.kernel = "add";
+  made.by = Kernel::kAdd;
   made.over = Over::kSum;
   made.bytes = bytes;
   std::sort(made.addends.begin(), made.addends.end());
@@ -96,7 +96,7 @@ int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
   for (const Term& term : terms) {
     const Number& number = table[term.view.number];
     if (number.over == Over::kUnknown) return table.unknown(number.why);
-    counts = counts && number.kernel == "cross_entropy_count";
+    counts = counts && number.by == Kernel::kCrossEntropyCount;
     key += '\n' + term.key;
   }
   return terms.empty() ? table.unknown("a sum over the step that nothing is added to")
@@ -160,9 +160,9 @@ bool take_sums_of_totals(const Row& row, const plan::KernelCall& call, NumberTab
 
 bool take_back_cast(const plan::KernelCall& call, View& operand, NumberTable& table) {
   const DType to = call.outputs[0].dtype;
-  if (call.kernel != "cast" || is_floating(to) || operand.number < 0 || !is_whole(operand, table)) return false;
+  if (call.kernel != Kernel::kCast || is_floating(to) || operand.number < 0 || !is_whole(operand, table)) return false;
   const int32_t sum = table[operand.number].sum;
-  if (sum < 0 || table[sum].kernel != "cast") return false;
+  if (sum < 0 || table[sum].by != Kernel::kCast) return false;
   const View& whole_numbers = table[sum].operands[0];
   if (whole_numbers.dtype != to || !is_whole(whole_numbers, table)) return false;
   View total = whole_numbers;
