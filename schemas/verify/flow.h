@@ -80,7 +80,7 @@ class Flow {
   Status check_addends() const;
   Status check_all_added() const;
   // Notes that a sum of this name is used, with which addends; "" or what it lacks.
-  std::string use_sum(const std::string& name, const Content& sum);
+  std::string use_sum(const std::string& name, const Sum& sum);
 
   // --- instructions
   Status advance(size_t rank, std::vector<size_t>& ready);
@@ -98,9 +98,10 @@ class Flow {
   bool scales() const { return bundle_.manifest.loss_scale > 0; }
   Place place_of(const Rank& rank) const;  // the instruction at `next`
   std::string take_overflow(const Rank& rank, const Pieces& pieces);
-  static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes,
-                                    const Content& parameter);
-  Status check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes);
+  static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor,
+                                    int64_t origin);
+  // `tensor`: -1 where nothing is updated, as between parameters.
+  Status check_moments(Rank& rank, const Updating& call, int32_t tensor, int64_t origin, int64_t done, int64_t bytes);
   Status send(Rank& rank, const plan::Send& send, size_t transfer, std::vector<size_t>& ready);
   bool receive(Rank& rank, const plan::Recv& recv, size_t transfer);  // false: it was not sent yet
   // At a collective, which goes on once all members are there; `ready` has the others then.
@@ -118,6 +119,9 @@ class Flow {
     bool scaled = false;  // the loss scale is among what was read, or entered it
   };
   bool is_called(int32_t value, int32_t label);  // whether a value may stand at a slot of this label
+  bool is_made(int32_t label) const;             // by a program
+  Status check_no_value(const Rank& rank, const Content& content, const plan::BufferRange& where, int32_t label,
+                        const std::string& slot);
   Status read_value(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
                     Seen& seen);
   Status read_parameter(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor,
@@ -139,7 +143,7 @@ class Flow {
   Status on_sum(Rank& rank, const plan::BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what,
                 const SlotLayout& layout, const Seen& seen, const std::string& slot);
   // Resolves which samples stand in a piece of a value; -1 where a sample is cut.
-  int32_t samples_of(const Piece& piece);
+  int32_t samples_of(const Value& value, const Piece& piece);
 
   // --- stories
   std::string here(const Rank& rank) const;  // the instruction at `next`
@@ -176,8 +180,8 @@ class Flow {
   std::map<int32_t, Exchange> exchanges_;  // by the label at arrival
   // By name: the addends that every use of a sum of this name had.
   std::map<std::string, std::vector<int32_t>> used_sums_;
-  std::set<std::pair<int32_t, int32_t>> checked_sums_;  // (what, how) of those that were read as values
-  std::map<int32_t, Place> measured_;                   // by sum: where the first that clips or skips by it stands
+  std::set<Sum> checked_sums_;         // of those that were read as values
+  std::map<int32_t, Place> measured_;  // by sum: where the first that clips or skips by it stands
   Pieces scratch_, scratch_more_, scratch_sum_;
   std::vector<Member> members_;                    // of the collective at hand, by position
   std::vector<Pieces> sent_, arrived_;             // of an exchange, by position

@@ -11,7 +11,6 @@
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 namespace {
 
@@ -32,8 +31,7 @@ BufferClass class_of(PlacementKind kind) {
 bool is_empty(const RankContents& contents, const BufferRange& where, int64_t bytes) {
   Pieces pieces;
   contents.at(where.buffer).read(where.offset, where.offset + bytes, pieces);
-  return std::all_of(pieces.begin(), pieces.end(),
-                     [](const Piece& piece) { return piece.content.kind == Kind::kNothing; });
+  return std::all_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.content.is<Nothing>(); });
 }
 
 }  // namespace
@@ -69,16 +67,15 @@ Status Flow::begin_inputs(Rank& rank) {
       return wrong("its samples go into " + in_quotes(buffer.name) + ", which is not for inputs");
     for (const auto& segment : rank.contents.at(slice.where.buffer).segments())
       if (segment.end > slice.where.offset && segment.begin < slice.where.offset + bytes &&
-          segment.content.kind != Kind::kNothing)
+          !segment.content.is<Nothing>())
         return wrong("its samples go into " + in_quotes(buffer.name) + " over others");
-    Content value;
-    value.kind = Kind::kValue;
-    value.what = ledger_.labels.id(slice.input);
-    value.how = declared->batched ? ledger_.samples.range(slice.first, slice.count) : 0;
-    value.size = bytes;
-    value.layout = layout_of(declared->dtype);
-    value.parts = 1;  // samples one after the other: unlike those of other values, parts of it are parts of the samples
-    rank.contents.begin(slice.where, bytes, value);
+    const Value value = {
+        .bytes = bytes,
+        .label = ledger_.labels.id(slice.input),
+        .samples = declared->batched ? ledger_.samples.range(slice.first, slice.count) : 0,
+        .parts = 1,  // samples one after the other: unlike those of other values, parts of it are parts of the samples
+    };
+    rank.contents.begin(slice.where, bytes, {.what = value, .layout = layout_of(declared->dtype)});
   }
   return {};
 }
@@ -96,12 +93,8 @@ Status Flow::begin_scalars(Rank& rank) {
   const auto call = [&](const BufferRange& where, const char* name, DType dtype, int64_t count) -> Status {
     if (where.buffer < 0) return {};
     PIPER_RETURN_IF_ERROR(check(where, BufferClass::kScalar, name));
-    Content value;
-    value.kind = Kind::kValue;
-    value.what = ledger_.labels.id(name);
-    value.size = count * dtype_bytes(dtype);
-    value.layout = layout_of(dtype);
-    rank.contents.begin(where, value.size, value);
+    const Value value = {.bytes = count * dtype_bytes(dtype), .label = ledger_.labels.id(name)};
+    rank.contents.begin(where, value.bytes, {.what = value, .layout = layout_of(dtype)});
     return {};
   };
   for (const auto& scalar : plan.scalars) {
@@ -113,11 +106,8 @@ Status Flow::begin_scalars(Rank& rank) {
   PIPER_RETURN_IF_ERROR(call(plan.learning_rate, "learning_rate", DType::kF64, 1));
   if (plan.loss_scale.buffer < 0) return {};
   PIPER_RETURN_IF_ERROR(check(plan.loss_scale, BufferClass::kTraining, "loss_scale"));
-  Content scale;
-  scale.kind = Kind::kCounter;
-  scale.what = 1;
-  scale.layout = layout_of(DType::kF32);
-  rank.contents.begin(plan.loss_scale, dtype_bytes(DType::kF32), scale);
+  rank.contents.begin(plan.loss_scale, dtype_bytes(DType::kF32),
+                      {.what = Counter{Counter::Of::kLossScale}, .layout = layout_of(DType::kF32)});
   return {};
 }
 
@@ -152,29 +142,28 @@ Status Flow::begin_placements(Rank& rank) {
     if (placement.kind == PlacementKind::kConstant && (placement.part.first != 0 || placement.part.count != whole))
       return violates(Rule::kUpdates,
                       describe_rank(*rank.plan) + " places a part of constant " + in_quotes(placement.name));
-    content.size = dtype_bytes(placement.dtype);
     content.layout = layout_of(placement.dtype);
+    const int64_t element = dtype_bytes(placement.dtype), bytes = placement.part.count * element;
+    const int32_t tensor = tensors_.find(placement.name);
     switch (placement.kind) {
       case PlacementKind::kValue:
-      case PlacementKind::kWorking: content.kind = Kind::kParameter; break;
-      case PlacementKind::kMaster: content.kind = Kind::kMaster; break;
-      case PlacementKind::kFirstMoment:
-      case PlacementKind::kSecondMoment:
-        content.kind = Kind::kMoment;
-        content.how = placement.kind == PlacementKind::kFirstMoment ? 1 : 2;
+      case PlacementKind::kWorking:
+      case PlacementKind::kMaster:
+        content.what = Parameter{.tensor = tensor,
+                                 .element = static_cast<int32_t>(element),
+                                 .master = placement.kind == PlacementKind::kMaster};
         break;
-      case PlacementKind::kConstant: content.kind = Kind::kConstant; break;
+      case PlacementKind::kFirstMoment: content.what = OptimizerMoment{tensor, 1}; break;
+      case PlacementKind::kSecondMoment: content.what = OptimizerMoment{tensor, 2}; break;
+      case PlacementKind::kConstant: content.what = Constant{constants_.id(placement.name)}; break;
       case PlacementKind::kGradient:
-        rank.gradients.push_back({placement.part.where, placement.part.count * dtype_bytes(placement.dtype),
-                                  content.origin, tensors_.find(placement.name)});
+        rank.gradients.push_back({placement.part.where, bytes, content.origin, tensor});
         continue;
-      case PlacementKind::kState: content.kind = Kind::kStatistic; break;
+      case PlacementKind::kState: content.what = Statistic{tensor}; break;
     }
-    content.what = content.kind == Kind::kConstant ? constants_.id(placement.name) : tensors_.find(placement.name);
-    if (content.what < 0)
+    if (placement.kind != PlacementKind::kConstant && tensor < 0)
       return violates(Rule::kUpdates, describe_rank(*rank.plan) + " places " + in_quotes(placement.name) +
                                           ", which the model does not have");
-    const int64_t bytes = placement.part.count * dtype_bytes(placement.dtype);
     if (placement.kind == PlacementKind::kConstant && !is_empty(rank.contents, placement.part.where, bytes))
       return violates(Rule::kUpdates, describe_rank(*rank.plan) + " places constant " + in_quotes(placement.name) +
                                           " over another in " + in_quotes(buffer.name));

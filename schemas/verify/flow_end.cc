@@ -10,7 +10,6 @@
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 Status Flow::check_end() {
   std::sort(updated_elements_.begin(), updated_elements_.end());
@@ -41,22 +40,23 @@ Status Flow::check_loss() {
   Pieces pieces, sum;
   reporting->contents.take(reporting->plan->loss, 4, pieces);
   // A value called "loss" may be one where nothing says what the model's is.
-  const bool added = pieces.size() == 1 && (pieces[0].content.kind == Kind::kSum || bundle_.reference.empty());
-  std::string wrong = added ? ledger_.add({{4, Content{Kind::kZero}}}, pieces, sum) : "is never computed";
-  if (wrong.empty() && sum[0].content.kind != Kind::kSum) wrong = "is never computed";
+  const bool added = pieces.size() == 1 && (pieces[0].content.is<Sum>() || bundle_.reference.empty());
+  std::string wrong = added ? ledger_.add({{4, {Zero()}}}, pieces, sum) : "is never computed";
+  const Sum* const loss = wrong.empty() ? sum[0].content.as<Sum>() : nullptr;
+  if (wrong.empty() && loss == nullptr) wrong = "is never computed";
   else if (wrong.empty())
-    if (wrong = use_sum("loss", sum[0].content); !wrong.empty()) wrong = "has " + wrong;
+    if (wrong = use_sum("loss", *loss); !wrong.empty()) wrong = "has " + wrong;
   if (wrong.empty())
-    for (const auto& [addend, samples] : ledger_.terms(sum[0].content))
+    for (const auto& [addend, samples] : ledger_.terms(*loss))
       if (ledger_.addends[addend].slot != "loss") wrong = "holds " + in_quotes(ledger_.addends[addend].slot);
   if (!wrong.empty())
     return violates(Rule::kSums, "the loss that " + describe_rank(*reporting->plan) + " reports " + wrong);
-  orders_.loss = ledger_.order(sum[0].content);
+  orders_.loss = ledger_.order(*loss);
   if (reporting->plan->grad_norm.buffer < 0) return {};
   pieces.clear();
   reporting->contents.take(reporting->plan->grad_norm, 4, pieces);
-  const Content& reported = pieces[0].content;
-  const bool norm = reported.kind == Kind::kClip && reported.what == 0 && reported.how == (scales() ? 1 : 0);
+  const auto* const reported = pieces[0].content.as<Clip>();
+  const bool norm = reported != nullptr && *reported == Clip{Clip::Is::kNorm, scales()};
   return norm ? Status()
               : violates(Rule::kSums, describe_rank(*reporting->plan) + " reports what is no norm of the gradients");
 }
@@ -75,13 +75,13 @@ Status Flow::check_means() {
       if (where.buffer < 0) continue;
       Pieces pieces;
       reporting->contents.take(where, dtype_bytes(DType::kF32), pieces);
-      const bool is_sum = pieces.size() == 1 && pieces[0].content.kind == Kind::kSum;
-      std::string wrong = is_sum ? "" : "is never computed";
-      if (is_sum) {
-        for (const auto& [addend, samples] : ledger_.terms(pieces[0].content))
+      const Sum* const sum = pieces.size() == 1 ? pieces[0].content.as<Sum>() : nullptr;
+      std::string wrong = sum != nullptr ? "" : "is never computed";
+      if (sum != nullptr) {
+        for (const auto& [addend, samples] : ledger_.terms(*sum))
           if (const std::string& holds = ledger_.addends[addend].slot; holds != slot)
             wrong = "holds " + in_quotes(holds) + " as " + in_quotes(slot);
-        const std::string lacks = use_sum(slot, pieces[0].content);
+        const std::string lacks = use_sum(slot, *sum);
         if (wrong.empty() && !lacks.empty()) wrong = "has " + lacks;
       }
       if (wrong.empty()) continue;
@@ -104,10 +104,11 @@ Status Flow::check_dropped() {
   };
   Pieces pieces;
   reporting->contents.take(reporting->plan->dropped, dtype_bytes(DType::kI64), pieces);
-  if (pieces.size() != 1 || pieces[0].content.kind != Kind::kSum) return wrong("is never computed");
-  for (const auto& [addend, sum] : ledger_.terms(pieces[0].content))
+  const Sum* const dropped = pieces.size() == 1 ? pieces[0].content.as<Sum>() : nullptr;
+  if (dropped == nullptr) return wrong("is never computed");
+  for (const auto& [addend, sum] : ledger_.terms(*dropped))
     if (ledger_.addends[addend].slot != "dropped") return wrong("holds \"" + ledger_.addends[addend].slot + "\"");
-  const std::string missing = use_sum("dropped", pieces[0].content);
+  const std::string missing = use_sum("dropped", *dropped);
   return missing.empty() ? Status() : wrong("has " + missing);
 }
 

@@ -11,7 +11,6 @@
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 // What the step found and used, the next step finds too: gradients cleared, trained parameters updated.
 Status Flow::check_next_step(const Rank& rank) const {
@@ -23,16 +22,16 @@ Status Flow::check_next_step(const Rank& rank) const {
     int64_t origin = found.origin;
     for (const auto& piece : left) {
       const auto& content = piece.content;
-      if (found.kind == Kind::kZero && content.kind != Kind::kZero)
+      if (found.is<Zero>() && !content.is<Zero>())
         return violates(Rule::kSums, describe_rank(plan) + " adds to " + in_quotes(buffer.name) +
                                          " from zero on, but leaves it uncleared for the next step");
-      if (found.kind == Kind::kParameter || found.kind == Kind::kMaster) {
-        const bool trained = updated_.count(found.what) > 0;
-        if (content.kind != found.kind || content.what != found.what || content.origin != origin ||
-            content.how != (trained ? 1 : 0))
-          return violates(Rule::kUpdates, describe_rank(plan) + " reads " + in_quotes(tensors_[found.what]) + " in " +
-                                              in_quotes(buffer.name) + ", but leaves elements from " +
-                                              std::to_string(origin / std::max<int64_t>(found.size, 1)) +
+      if (const auto* const parameter = found.as<Parameter>()) {
+        Parameter newest = *parameter;
+        newest.version = updated_.count(parameter->tensor) > 0 ? 1 : 0;
+        if (content.what != Content::What(newest) || content.origin != origin)
+          return violates(Rule::kUpdates, describe_rank(plan) + " reads " + in_quotes(tensors_[parameter->tensor]) +
+                                              " in " + in_quotes(buffer.name) + ", but leaves elements from " +
+                                              std::to_string(origin / std::max(parameter->element, 1)) +
                                               " on without their update for the next step");
       }
       origin += piece.bytes;
@@ -54,8 +53,8 @@ Status Flow::check_next_step(const Rank& rank) const {
     const int64_t at = plan.loss_scale.offset;
     if (plan.loss_scale.buffer >= 0)
       rank.contents.at(plan.loss_scale.buffer).read(at, at + dtype_bytes(DType::kF32), scale);
-    const Content content = scale.empty() ? Content() : scale[0].content;
-    if (content.kind != Kind::kCounter || content.what != 1 || content.how != 1)
+    const auto* const counter = scale.empty() ? nullptr : scale[0].content.as<Counter>();
+    if (counter == nullptr || *counter != Counter{Counter::Of::kLossScale, true})
       return violates(Rule::kUpdates, "the loss scale of " + describe_rank(plan) + " does not follow the step");
   }
   for (const auto& placement : plan.placements) {
@@ -76,7 +75,7 @@ Status Flow::check_counters(const Rank& rank) const {
     const Buffer& buffer = rank.plan->buffers[b];
     if (buffer.cls != BufferClass::kTraining) continue;
     for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
-      if (segment.content.kind != Kind::kCounter || segment.content.how != 1)
+      if (const auto* const counter = segment.content.as<Counter>(); counter == nullptr || !counter->advanced)
         return violates(Rule::kUpdates, describe_rank(*rank.plan) + " keeps " + in_quotes(buffer.name) +
                                             " for training, but does not count it in a step");
   }
@@ -104,35 +103,28 @@ Status Flow::check_loss_scales() const {
 
 // What is placed, and so may be saved or evaluated, is behind the step still of its own tensor, and the newest.
 Status Flow::check_kept(const Rank& rank, const Placement& placement, int32_t tensor, bool updated) const {
-  if (placement.kind == PlacementKind::kGradient || placement.kind == PlacementKind::kConstant) return {};
   const Part& part = placement.part;
   const int64_t element = dtype_bytes(placement.dtype), begin = part.where.offset, end = begin + part.count * element;
+  Content::What newest;
+  switch (placement.kind) {
+    case PlacementKind::kValue:
+    case PlacementKind::kWorking:
+    case PlacementKind::kMaster:
+      newest =
+          Parameter{tensor, updated ? 1 : 0, static_cast<int32_t>(element), placement.kind == PlacementKind::kMaster};
+      break;
+    case PlacementKind::kFirstMoment: newest = OptimizerMoment{tensor, 1, updated}; break;
+    case PlacementKind::kSecondMoment: newest = OptimizerMoment{tensor, 2, updated}; break;
+    case PlacementKind::kState: newest = Statistic{tensor, samples_taken(rank, tensor)}; break;
+    case PlacementKind::kGradient:
+    case PlacementKind::kConstant: return {};
+  }
   const auto segments = rank.contents.at(part.where.buffer).segments();
   auto at = std::partition_point(segments.begin(), segments.end(), [&](const auto& s) { return s.end <= begin; });
   for (; at != segments.end() && at->begin < end; ++at) {
     const auto& segment = *at;
     const Content& content = segment.content;
-    bool right = content.what == tensor && content.origin - segment.begin == part.first * element - begin;
-    switch (placement.kind) {
-      case PlacementKind::kValue:
-      case PlacementKind::kWorking:
-        right = right && content.kind == Kind::kParameter && content.how == (updated ? 1 : 0);
-        break;
-      case PlacementKind::kMaster:
-        right = right && content.kind == Kind::kMaster && content.how == (updated ? 1 : 0);
-        break;
-      case PlacementKind::kFirstMoment:
-      case PlacementKind::kSecondMoment:
-        right = right && content.kind == Kind::kMoment && content.parts == (updated ? 1 : 0) &&
-                content.how == (placement.kind == PlacementKind::kFirstMoment ? 1 : 2);
-        break;
-      case PlacementKind::kState:
-        right = right && content.kind == Kind::kStatistic && content.how == samples_taken(rank, tensor);
-        break;
-      case PlacementKind::kGradient:
-      case PlacementKind::kConstant: break;
-    }
-    if (!right)
+    if (content.what != newest || content.origin - segment.begin != part.first * element - begin)
       return violates(Rule::kUpdates, describe_rank(*rank.plan) + " leaves something else, or old, where the " +
                                           describe_kind(placement.kind) + " of " + in_quotes(placement.name) +
                                           " is placed, in " +
@@ -146,19 +138,15 @@ int32_t Flow::samples_taken(const Rank& rank, int32_t tensor) {
   for (size_t b = 0; b < rank.plan->buffers.size(); ++b)
     if (rank.plan->buffers[b].cls == BufferClass::kState)
       for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
-        if (segment.content.kind == Kind::kStatistic && segment.content.what == tensor && segment.content.how != 0)
-          return segment.content.how;
+        if (const auto* const found = segment.content.as<Statistic>();
+            found != nullptr && found->tensor == tensor && found->samples != 0)
+          return found->samples;
   return 0;
 }
 
 // Every element of what the manifest says is trained.
 Status Flow::check_all_trained() const {
-  std::vector<SampleRange> updated;  // without overlaps
-  for (const SampleRange& range : updated_elements_) {
-    if (!updated.empty() && range.first <= updated.back().first + updated.back().count)
-      updated.back().count = std::max(updated.back().count, range.first + range.count - updated.back().first);
-    else updated.push_back(range);
-  }
+  const std::vector<SampleRange> updated = elements_updated();
   for (size_t t = 0; t < tensors_.size(); ++t) {
     if (!bundle_.manifest.tensors[t].trained || num_elements_[t] == 0) continue;
     const int64_t first = first_element_[t], end = first + num_elements_[t];
@@ -180,8 +168,9 @@ Status Flow::check_statistics() {
   for (const Rank& rank : ranks_)
     for (size_t b = 0; b < rank.plan->buffers.size(); ++b)
       for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
-        if (segment.content.kind == Kind::kStatistic && segment.content.how != 0 && segment.content.origin == 0)
-          sums[segment.content.what] = ledger_.add_samples(sums[segment.content.what], segment.content.how);
+        if (const auto* const found = segment.content.as<Statistic>();
+            found != nullptr && found->samples != 0 && segment.content.origin == 0)
+          sums[found->tensor] = ledger_.add_samples(sums[found->tensor], found->samples);
   for (const auto& [tensor, sum] : sums)
     if (const std::string wrong = ledger_.lacks(sum); !wrong.empty())
       return violates(Rule::kUpdates, "the running statistic " + in_quotes(tensors_[tensor]) + " has " + wrong);

@@ -8,7 +8,6 @@
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 namespace {
 
@@ -53,7 +52,7 @@ Status Flow::collective(int32_t transfer) {
       PIPER_RETURN_IF_ERROR(check_elements(*member.rank, scratch_, dtype));
       if (&member == &members[0]) {
         // Values of one member are a sum of one.
-        const Pieces nothing = {{bytes, Content{Kind::kZero}}};
+        const Pieces nothing = {{bytes, {Zero()}}};
         if (const auto wrong = ledger_.add(nothing, scratch_, sum); !wrong.empty())
           return refuted(Rule::kSums, *member.rank, wrong);
         continue;
@@ -128,18 +127,18 @@ Status Flow::exchange() {
       scratch_.clear();
       cut_out(sent_[i], part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
       for (auto& piece : scratch_) {
-        auto& content = piece.content;
-        if (content.kind != Kind::kValue) continue;
-        if (moved_.empty() || moved_.back() != std::pair(i, content.what)) moved_.emplace_back(i, content.what);
+        auto* const value = piece.content.as<Value>();
+        if (value == nullptr) continue;
+        if (moved_.empty() || moved_.back() != std::pair(i, value->label)) moved_.emplace_back(i, value->label);
         // Rows that came in parts go back in parts, other values go to every member for all of their samples.
-        content.at = content.parts > 0 ? -1 : static_cast<int32_t>(j);
-        if (content.parts > 0) content.how = samples_of(piece);
-        if (content.how < 0)
+        value->at = value->parts > 0 ? -1 : static_cast<int32_t>(j);
+        if (value->parts > 0) value->samples = samples_of(*value, piece);
+        if (value->samples < 0)
           return refuted(Rule::kMeaning, *members[i].rank, "a part begins or ends inside of a sample");
-        content.what = ledger_.exchanged(content.what);
-        content.parts = static_cast<int32_t>(num_members);
-        content.origin = 0;
-        content.size = piece.bytes;
+        value->label = ledger_.exchanged(value->label);
+        value->parts = static_cast<int32_t>(num_members);
+        value->bytes = piece.bytes;
+        piece.content.origin = 0;
       }
       arrived_[j].insert(arrived_[j].end(), scratch_.begin(), scratch_.end());
     }
@@ -160,8 +159,8 @@ Result<int32_t> Flow::label_of_counts(Rank& rank, const BufferRange& counts, con
   const auto samples_of_all = [&](const Pieces& pieces) {
     int32_t samples = 0;
     for (const Piece& piece : pieces)
-      if (piece.content.kind == Kind::kValue && samples >= 0) {
-        const int32_t here = samples_of(piece);
+      if (const auto* const value = piece.content.as<Value>(); value != nullptr && samples >= 0) {
+        const int32_t here = samples_of(*value, piece);
         samples = here < 0 ? -1 : ledger_.samples.append(samples, here);
       }
     return samples;
@@ -170,18 +169,21 @@ Result<int32_t> Flow::label_of_counts(Rank& rank, const BufferRange& counts, con
   scratch_.clear();
   rank.contents.take(counts, members * dtype_bytes(DType::kI64), scratch_);
   PIPER_RETURN_IF_ERROR(check_elements(rank, scratch_, DType::kI64));
-  const Content& content = scratch_[0].content;
+  const auto* const first = scratch_[0].content.as<Value>();
   for (const Piece& piece : scratch_)
-    if (piece.content.kind != Kind::kValue || piece.content.what != content.what)
+    if (const auto* const value = piece.content.as<Value>(); value == nullptr || value->label != first->label)
       return refuted(Rule::kMeaning, rank, "counts the rows that it moves by what is no value of a program");
   // Rows that came from several ranks and went back to them are their own again.
-  const int32_t counted = scratch_[0].content.how, moved = samples_of_all(rows);
-  const bool alike = std::all_of(rows.begin(), rows.end(), [&](const Piece& p) { return samples_of(p) == counted; });
+  const int32_t counted = first->samples, moved = samples_of_all(rows);
+  const bool alike = std::all_of(rows.begin(), rows.end(), [&](const Piece& piece) {
+    const auto* const value = piece.content.as<Value>();
+    return value != nullptr && samples_of(*value, piece) == counted;
+  });
   if (counted != 0 && moved > 0 && counted != moved && !alike)
     return refuted(Rule::kMeaning, rank,
                    "moves rows of " + text(ledger_.samples.ranges(moved)) + " by counts of " +
                        text(ledger_.samples.ranges(counted)));
-  return content.what;
+  return first->label;
 }
 
 void Flow::note_exchange(const AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows) {

@@ -10,7 +10,6 @@
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 struct Flow::Updating {
   BufferRange parameter, gradient, rate, step;
@@ -81,36 +80,36 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call,
   return bound;
 }
 
-// The moments of bytes [done, done + bytes) of the update, which are of this parameter or, without one, of nothing.
-Status Flow::check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes) {
+// The moments of bytes [done, done + bytes) of the update.
+Status Flow::check_moments(Rank& rank, const Updating& call, int32_t tensor, int64_t origin, int64_t done,
+                           int64_t bytes) {
   for (size_t i = 0; i < call.moments.size(); ++i) {
     const BufferRange& where = call.moments[i];
     Pieces found;
     rank.contents.take({where.buffer, where.offset + done}, bytes, found);
     PIPER_RETURN_IF_ERROR(check_elements(rank, found, call.type));
-    int64_t origin = parameter.origin;
+    int64_t expected = origin;
     for (const auto& piece : found) {
-      const auto& moment = piece.content;
-      const bool right = parameter.kind == Kind::kNothing
-                             ? moment.kind == Kind::kNothing
-                             : moment.kind == Kind::kMoment && moment.how == static_cast<int32_t>(i) + 1 &&
-                                   moment.what == parameter.what && moment.origin == origin;
+      const auto* const moment = piece.content.as<OptimizerMoment>();
+      const bool right = tensor < 0 ? piece.content.is<Nothing>()
+                                    : moment != nullptr && moment->number == static_cast<int32_t>(i) + 1 &&
+                                          moment->tensor == tensor && piece.content.origin == expected;
       if (!right)
         return refuted(Rule::kUpdates, rank,
-                       "keeps moments of \"" + (parameter.kind == Kind::kNothing ? "" : tensors_[parameter.what]) +
-                           "\" in \"" + rank.plan->buffers[static_cast<size_t>(where.buffer)].name +
+                       "keeps moments of \"" + (tensor < 0 ? "" : tensors_[tensor]) + "\" in \"" +
+                           rank.plan->buffers[static_cast<size_t>(where.buffer)].name +
                            "\", where they are not placed");
-      origin += piece.bytes;
+      expected += piece.bytes;
     }
-    if (parameter.kind == Kind::kNothing) continue;
+    if (tensor < 0) continue;
     for (auto& segment : rank.contents.buffer(where.buffer).cut(where.offset + done, where.offset + done + bytes))
-      segment.content.parts = 1;
+      std::get<OptimizerMoment>(segment.content.what).updated = true;
   }
   return {};
 }
 
 // Whether the gradient's placements, which are what is saved of it, say this of the range; it counts as taken.
-bool Flow::takes_placed_gradient(Rank& rank, const BufferRange& where, int64_t bytes, const Content& parameter) {
+bool Flow::takes_placed_gradient(Rank& rank, const BufferRange& where, int64_t bytes, int32_t tensor, int64_t origin) {
   auto& placed = rank.gradients;
   auto at = std::upper_bound(placed.begin(), placed.end(), where, [](const BufferRange& w, const PlacedGradient& p) {
     return std::tie(w.buffer, w.offset) < std::tie(p.where.buffer, p.where.offset);
@@ -118,8 +117,8 @@ bool Flow::takes_placed_gradient(Rank& rank, const BufferRange& where, int64_t b
   if (at == placed.begin()) return false;
   --at;
   const int64_t behind = where.offset - at->where.offset;
-  if (at->where.buffer != where.buffer || at->tensor != parameter.what || behind + bytes > at->bytes ||
-      at->origin + behind != parameter.origin)
+  if (at->where.buffer != where.buffer || at->tensor != tensor || behind + bytes > at->bytes ||
+      at->origin + behind != origin)
     return false;
   at->taken += bytes;
   return true;
@@ -133,24 +132,25 @@ Status Flow::write_working(Rank& rank, const Updating& call, const Pieces& updat
   for (const auto& piece : updated) {
     Content copy = piece.content;
     const int64_t bytes = piece.bytes / wide * narrow;
-    const bool master = copy.kind == Kind::kMaster;
-    if (master) copy.kind = Kind::kParameter;
+    auto* const parameter = copy.as<Parameter>();  // none: nothing is updated there
+    if (parameter != nullptr) parameter->master = false, parameter->element = static_cast<int32_t>(narrow);
     copy.origin = copy.origin / wide * narrow;
-    copy.size = narrow;
     copy.layout = layout_of(call.working_type);
     found.clear();
     rank.contents.take({call.working.buffer, call.working.offset + done}, bytes, found);
     int64_t origin = copy.origin;
     for (const auto& before : found) {
-      const Content& old = before.content;
-      const bool right = master ? old.kind == Kind::kParameter && old.what == copy.what && old.origin == origin &&
-                                      old.size == narrow && old.how == 0 &&
-                                      working_types_[static_cast<size_t>(copy.what)] == call.working_type
-                                : old.kind == Kind::kNothing;
+      const auto* const old = before.content.as<Parameter>();
+      const bool right = parameter == nullptr
+                             ? before.content.is<Nothing>()
+                             : old != nullptr &&
+                                   *old == Parameter{.tensor = parameter->tensor, .element = parameter->element} &&
+                                   before.content.origin == origin &&
+                                   working_types_[static_cast<size_t>(parameter->tensor)] == call.working_type;
       if (!right)
-        return refuted(
-            Rule::kUpdates, rank,
-            "writes the working copy of \"" + (master ? tensors_[copy.what] : "") + "\" where it is not placed");
+        return refuted(Rule::kUpdates, rank,
+                       "writes the working copy of \"" + (parameter != nullptr ? tensors_[parameter->tensor] : "") +
+                           "\" where it is not placed");
       origin += before.bytes;
     }
     append(copies, {bytes, copy});
@@ -182,55 +182,58 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   size_t i = 0, j = 0;
   int64_t done = 0;
   for (int64_t in_a = 0, in_b = 0; i < scratch_.size() && j < scratch_more_.size();) {
-    Content parameter = scratch_[i].content, gradient = scratch_more_[j].content;
-    parameter.origin += in_a;
-    gradient.origin += in_b;
+    Content content = scratch_[i].content;
+    content.origin += in_a;
+    const Content& added = scratch_more_[j].content;
+    const int64_t added_origin = added.origin + in_b;
+    auto* const parameter = content.as<Parameter>();
     const int64_t length = std::min(scratch_[i].bytes - in_a, scratch_more_[j].bytes - in_b);
-    const bool is_parameter = parameter.kind == Kind::kParameter || parameter.kind == Kind::kMaster;
-    if (is_parameter) {
-      const std::string name = "\"" + tensors_[parameter.what] + "\"";
-      if (bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].dtype != call.type)
+    if (parameter != nullptr) {
+      const std::string name = "\"" + tensors_[parameter->tensor] + "\"";
+      const TensorInfo& tensor = bundle_.manifest.tensors[static_cast<size_t>(parameter->tensor)];
+      if (tensor.dtype != call.type)
         return refuted(Rule::kUpdates, rank, "updates " + name + " as elements of another type");
-      if ((parameter.kind == Kind::kMaster) != (call.working.buffer >= 0))
+      if (parameter->master != (call.working.buffer >= 0))
         return refuted(Rule::kUpdates, rank,
-                       parameter.kind == Kind::kMaster ? "updates the master of " + name + " without its working copy"
-                                                       : "writes a copy of " + name + ", which programs read itself");
-      if (gradient.kind != Kind::kSum) return refuted(Rule::kSums, rank, "updates " + name + " without a gradient");
+                       parameter->master ? "updates the master of " + name + " without its working copy"
+                                         : "writes a copy of " + name + ", which programs read itself");
+      const auto* const gradient = added.as<Sum>();
+      if (gradient == nullptr) return refuted(Rule::kSums, rank, "updates " + name + " without a gradient");
       std::vector<int32_t> addends;
-      for (const auto& term : ledger_.terms(gradient)) {
+      for (const auto& term : ledger_.terms(*gradient)) {
         const auto& addend = ledger_.addends[term.first];
-        if (addend.tensor != parameter.what || gradient.origin != parameter.origin)
+        if (addend.tensor != parameter->tensor || added_origin != content.origin)
           return refuted(Rule::kSums, rank,
-                         "updates elements from " + std::to_string(parameter.origin / call.element()) + " of " + name +
+                         "updates elements from " + std::to_string(content.origin / call.element()) + " of " + name +
                              " by what " + addend.chunk + " adds to elements from " +
-                             std::to_string(gradient.origin / call.element()) + " of \"" + addend.slot + "\"");
+                             std::to_string(added_origin / call.element()) + " of \"" + addend.slot + "\"");
         addends.push_back(term.first);
       }
-      if (const auto wrong = ledger_.use(gradient); !wrong.empty())
+      if (const auto wrong = ledger_.use(*gradient); !wrong.empty())
         return refuted(Rule::kSums, rank, "updates " + name + " by a gradient with " + wrong);
-      if (parameter.how != 0) return refuted(Rule::kUpdates, rank, "updates " + name + " a second time");
-      if (!bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].trained)
-        return refuted(Rule::kUpdates, rank, "updates " + name + ", which is not trained");
-      if (group != bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].group)
+      if (parameter->version != 0) return refuted(Rule::kUpdates, rank, "updates " + name + " a second time");
+      if (!tensor.trained) return refuted(Rule::kUpdates, rank, "updates " + name + ", which is not trained");
+      if (group != tensor.group)
         return refuted(Rule::kUpdates, rank,
                        "updates " + name + " in another group of the optimizer than the manifest says");
-      const auto [it, fresh] = updated_.emplace(parameter.what, Updated{addends, {r, static_cast<int32_t>(rank.next)}});
+      const auto [it, fresh] =
+          updated_.emplace(parameter->tensor, Updated{addends, {r, static_cast<int32_t>(rank.next)}});
       if (!fresh && it->second.addends != addends)
         return refuted(Rule::kSums, rank, "updates " + name + " by a gradient with other addends than other ranks do");
       updated_elements_.push_back(
-          {first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / call.element(),
+          {first_element_[static_cast<size_t>(parameter->tensor)] + content.origin / call.element(),
            length / call.element()});
-      orders_.gradients.push_back({updated_elements_.back(), ledger_.order(gradient)});
-      parameter.how = 1;
-    } else if (parameter.kind != Kind::kNothing || (gradient.kind != Kind::kZero && gradient.kind != Kind::kNothing)) {
+      orders_.gradients.push_back({updated_elements_.back(), ledger_.order(*gradient)});
+      parameter->version = 1;
+    } else if (!content.is<Nothing>() || !added.is_empty()) {
       return refuted(Rule::kUpdates, rank, "updates what is no parameter");
     }
-    PIPER_RETURN_IF_ERROR(check_moments(rank, call, parameter, done, length));
-    if (is_parameter &&
-        !takes_placed_gradient(rank, {call.gradient.buffer, call.gradient.offset + done}, length, parameter))
-      return refuted(Rule::kUpdates, rank,
-                     "takes the gradient of \"" + tensors_[parameter.what] + "\" where it is not placed");
-    append(updated, {length, parameter});
+    const int32_t tensor = parameter != nullptr ? parameter->tensor : -1;
+    PIPER_RETURN_IF_ERROR(check_moments(rank, call, tensor, content.origin, done, length));
+    const BufferRange from{call.gradient.buffer, call.gradient.offset + done};
+    if (tensor >= 0 && !takes_placed_gradient(rank, from, length, tensor, content.origin))
+      return refuted(Rule::kUpdates, rank, "takes the gradient of \"" + tensors_[tensor] + "\" where it is not placed");
+    append(updated, {length, content});
     done += length;
     in_a += length;
     in_b += length;
@@ -244,14 +247,14 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   scratch_.clear();
   rank.contents.take(call.step, dtype_bytes(DType::kI64), scratch_);
   for (const auto& piece : scratch_)
-    if (piece.content.kind != Kind::kCounter || piece.content.how != 1 || piece.content.what > 0)
+    if (const auto* const counter = piece.content.as<Counter>();
+        counter == nullptr || *counter != Counter{Counter::Of::kSteps, true})
       return refuted(Rule::kUpdates, rank, "does not read the number of its own step");
   if (call.scale.buffer >= 0) {
     scratch_.clear();
     rank.contents.take(call.scale, 4, scratch_);
-    const int32_t factor = bundle_.manifest.clip_grad_norm > 0 ? 1 : 2;
-    if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != factor ||
-        scratch_[0].content.how != (scales() ? 1 : 0))
+    const Clip factor{bundle_.manifest.clip_grad_norm > 0 ? Clip::Is::kFactor : Clip::Is::kUnscaling, scales()};
+    if (scratch_.empty() || scratch_[0].content.what != Content::What(factor))
       return refuted(Rule::kUpdates, rank, "scales by what is no factor of clipping");
   }
   if (call.overflow.buffer >= 0) {
@@ -262,9 +265,7 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   if (call.working.buffer >= 0) PIPER_RETURN_IF_ERROR(write_working(rank, call, updated));
 
   rank.contents.put(call.parameter, updated);
-  Content zero;
-  zero.kind = Kind::kZero;
-  rank.contents.put(call.gradient, call.bytes, zero);
+  rank.contents.put(call.gradient, call.bytes, {Zero()});
   return {};
 }
 
