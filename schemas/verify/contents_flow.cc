@@ -5,6 +5,7 @@
 #include "schemas/plan/actions.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
+#include "schemas/verify/flow_transfers.h"
 
 namespace piper::verify {
 
@@ -58,9 +59,7 @@ Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, con
       working_types_(tensors_.size()),
       ledger_(bundle.manifest.batch, tensors_, first_element_, element_bytes_),
       effects_(program_effects(bundle, tensors_, ledger_.labels, ledger_.addends)),
-      flight_of_(matching.first.size() - 1, -1) {
-  for (size_t t = 0; t + 1 < matching.first.size(); ++t)
-    missing_.push_back(static_cast<int32_t>(matching.first[t + 1] - matching.first[t]));
+      transfers_(std::make_unique<Transfers>(*this)) {
   for (const auto& effects : effects_)
     for (const auto& written : effects.writes) {
       made_.resize(std::max(made_.size(), static_cast<size_t>(written.what) + 1));
@@ -73,10 +72,14 @@ Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, con
   }
 }
 
+Flow::~Flow() = default;
+
 std::string Flow::here(const Rank& rank) const { return describe_instruction(bundle_, *rank.plan, rank.next); }
 Status Flow::refuted(Rule rule, const Rank& rank, const std::string& what) const {
   return violates(rule, here(rank) + ": " + what);
 }
+
+Exchanges Flow::exchanges() const { return transfers_->exchanges(); }
 
 Status Flow::play() {
   PIPER_RETURN_IF_ERROR(begin());
@@ -102,56 +105,20 @@ Status Flow::advance(size_t r, std::vector<size_t>& ready) {
     bool stands = false;
     PIPER_RETURN_IF_ERROR(std::visit(
         Cases{[&](const Run& now) { return run(rank, now); }, [&](const Update& now) { return update(rank, now); },
-              [&](const Send& now) { return send(rank, now, t, ready); },
+              [&](const Send& now) { return transfers_->send(rank, now, t, ready); },
               [&](const Recv& now) {
-                stands = !receive(rank, now, t);
+                stands = !transfers_->receive(rank, now, t);
                 return Status();
               },
               [&](const IsCollective auto&) {
-                Status done = meet(rank, t, ready);
-                stands = missing_[t] > 0;
+                Status done = transfers_->meet(rank, t, ready);
+                stands = !transfers_->has_met(t);
                 return done;
               },
               [](const IsEvent auto&) { return Status(); }},  // rules 3 to 6
         rank.plan->instructions[rank.next].action));
     if (stands) return {};
   }
-  return {};
-}
-
-Status Flow::send(Rank& rank, const Send& send, size_t transfer, std::vector<size_t>& ready) {
-  if (free_flights_.empty()) {
-    free_flights_.push_back(static_cast<int32_t>(flights_.size()));
-    flights_.emplace_back();
-  }
-  flight_of_[transfer] = free_flights_.back();
-  free_flights_.pop_back();
-  Pieces& flight = flights_[static_cast<size_t>(flight_of_[transfer])];
-  flight.clear();
-  rank.contents.take(send.data, send.bytes(), flight);
-  PIPER_RETURN_IF_ERROR(check_elements(rank, flight, send.dtype));
-  const auto& receiver = matching_.participants[static_cast<size_t>(matching_.first[transfer]) + 1];
-  const auto plan = static_cast<size_t>(receiver.plan);
-  if (ranks_[plan].next == static_cast<size_t>(receiver.instruction)) ready.push_back(plan);
-  return {};
-}
-
-bool Flow::receive(Rank& rank, const Recv& recv, size_t transfer) {
-  if (flight_of_[transfer] < 0) return false;
-  rank.contents.put(recv.data, flights_[static_cast<size_t>(flight_of_[transfer])]);
-  free_flights_.push_back(flight_of_[transfer]);
-  return true;
-}
-
-Status Flow::meet(Rank& rank, size_t transfer, std::vector<size_t>& ready) {
-  if (rank.arrived) return {};
-  rank.arrived = true;
-  if (--missing_[transfer] > 0) return {};
-  PIPER_RETURN_IF_ERROR(collective(static_cast<int32_t>(transfer)));
-  for (auto k = matching_.first[transfer]; k < matching_.first[transfer + 1]; ++k)
-    if (const auto other = static_cast<size_t>(matching_.participants[static_cast<size_t>(k)].plan);
-        &ranks_[other] != &rank)
-      ready.push_back(other);
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <optional>
 #include <string>
@@ -27,12 +28,19 @@ class Flow {
  public:
   // `slots`: [program] what it reads and leaves in its slots.
   Flow(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts, const std::vector<SlotLayouts>& slots);
+  ~Flow();
   Status play();
   // After play().
   OrdersOfSums orders_of_sums();
   Exchanges exchanges() const;
 
  private:
+  // Parts of it by concern, each in a file of its own.
+  class Begin;        // what a step begins with
+  class Transfers;    // messages and collectives
+  class StepProgram;  // a program that works on sums, norms and counters
+  class Kept;         // what a step must leave
+
   struct PlacedGradient {
     plan::BufferRange where;
     int64_t bytes = 0, origin = 0;  // origin: bytes from the start of the tensor's gradient
@@ -51,32 +59,16 @@ class Flow {
     size_t rank = 0;
     int32_t instruction = -1;
   };
-  struct Member {
-    Rank* rank = nullptr;
-    const plan::Action* action = nullptr;
-  };  // of a collective
 
   // --- start and end of a step
   Status begin();
-  Status check_loss_scales() const;
-  Status begin_inputs(Rank& rank);
-  Status begin_scalars(Rank& rank);
-  Status begin_placements(Rank& rank);
-  std::string wrong_type(const plan::Placement& placement);
   Status check_end();
-  Status check_owners() const;
-  Status check_next_step(const Rank& rank) const;
-  Status check_kept(const Rank& rank, const plan::Placement& placement, int32_t tensor, bool updated) const;
-  Status check_counters(const Rank& rank) const;
-  static int32_t samples_taken(const Rank& rank, int32_t tensor);
   std::vector<SampleRange> elements_updated() const;
   Status check_overflow(const Rank& rank, const std::vector<SampleRange>& updated);
   Status check_loss();
   Status check_means();
   Status check_dropped();
   Status check_measures(const std::vector<SampleRange>& updated) const;
-  Status check_all_trained() const;
-  Status check_statistics();
   Status check_addends() const;
   Status check_all_added() const;
   // Notes that a sum of this name is used, with which addends; "" or what it lacks.
@@ -85,8 +77,7 @@ class Flow {
   // --- instructions
   Status advance(size_t rank, std::vector<size_t>& ready);
   Status run(Rank& rank, const plan::Run& run);
-  class StepProgram;
-  // A program that works on sums, norms and counters, call by call (flow_step_programs.cc).
+  // A program that works on sums, norms and counters, call by call.
   Status follow(Rank& rank, const ProgramEffects& effects, const plan::Program& program,
                 const std::vector<plan::BufferRange>& arguments);
   Status update(Rank& rank, const plan::Update& update);
@@ -102,15 +93,6 @@ class Flow {
                                     int64_t origin);
   // `tensor`: -1 where nothing is updated, as between parameters.
   Status check_moments(Rank& rank, const Updating& call, int32_t tensor, int64_t origin, int64_t done, int64_t bytes);
-  Status send(Rank& rank, const plan::Send& send, size_t transfer, std::vector<size_t>& ready);
-  bool receive(Rank& rank, const plan::Recv& recv, size_t transfer);  // false: it was not sent yet
-  // At a collective, which goes on once all members are there; `ready` has the others then.
-  Status meet(Rank& rank, size_t transfer, std::vector<size_t>& ready);
-  Status collective(int32_t transfer);
-  Status exchange();  // of `members_`
-  // The label of the value by which a member counts the rows that it sends or gets, of the same samples as these.
-  Result<int32_t> label_of_counts(Rank& rank, const plan::BufferRange& counts, const Pieces& rows);
-  void note_exchange(const plan::AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows);
 
   // --- parts of a run
   struct Seen {
@@ -162,10 +144,7 @@ class Flow {
   std::vector<ProgramEffects> effects_;
   std::vector<Rank> ranks_;
 
-  std::vector<int32_t> missing_;    // [transfer] participants that have not arrived
-  std::vector<int32_t> flight_of_;  // [transfer] a sent message's place in flights_, or -1
-  std::vector<Pieces> flights_;
-  std::vector<int32_t> free_flights_;
+  std::unique_ptr<Transfers> transfers_;
   std::vector<Place> first_adder_;  // [addend]
 
   struct Updated {
@@ -177,15 +156,11 @@ class Flow {
   OrdersOfSums orders_;
   std::vector<char> made_;                // [label] a program makes it
   std::map<int32_t, int32_t> exchanged_;  // label of a value that came by an exchange, at its readers -> at its arrival
-  std::map<int32_t, Exchange> exchanges_;  // by the label at arrival
   // By name: the addends that every use of a sum of this name had.
   std::map<std::string, std::vector<int32_t>> used_sums_;
   std::set<Sum> checked_sums_;         // of those that were read as values
   std::map<int32_t, Place> measured_;  // by sum: where the first that clips or skips by it stands
-  Pieces scratch_, scratch_more_, scratch_sum_;
-  std::vector<Member> members_;                    // of the collective at hand, by position
-  std::vector<Pieces> sent_, arrived_;             // of an exchange, by position
-  std::vector<std::pair<size_t, int32_t>> moved_;  // members and the labels of what they send
+  Pieces scratch_, scratch_more_;
 };
 
 }  // namespace piper::verify

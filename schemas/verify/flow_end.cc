@@ -5,29 +5,30 @@
 #include "schemas/plan/chunk_names.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/describe.h"
-#include "schemas/verify/flow.h"
+#include "schemas/verify/flow_kept.h"
 
 namespace piper::verify {
 
 using namespace plan;
 
 Status Flow::check_end() {
+  const Kept kept(*this);
   std::sort(updated_elements_.begin(), updated_elements_.end());
   PIPER_RETURN_IF_ERROR(bundle_.manifest.evaluates ? check_means() : check_loss());
   PIPER_RETURN_IF_ERROR(check_dropped());
-  PIPER_RETURN_IF_ERROR(check_loss_scales());
+  PIPER_RETURN_IF_ERROR(kept.check_loss_scales());
   PIPER_RETURN_IF_ERROR(check_addends());
   PIPER_RETURN_IF_ERROR(check_all_added());
   const std::vector<SampleRange> updated = elements_updated();
   for (const auto& rank : ranks_) {
-    PIPER_RETURN_IF_ERROR(check_next_step(rank));
-    if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_counters(rank));
+    PIPER_RETURN_IF_ERROR(kept.check_next_step(rank));
+    if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(kept.check_counters(rank));
     PIPER_RETURN_IF_ERROR(check_overflow(rank, updated));
   }
   PIPER_RETURN_IF_ERROR(check_measures(updated));
-  PIPER_RETURN_IF_ERROR(check_statistics());
-  if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_all_trained());
-  return bundle_.manifest.evaluates ? Status() : check_owners();  // what it reads, its training saves
+  PIPER_RETURN_IF_ERROR(kept.check_statistics());
+  if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(kept.check_all_trained());
+  return bundle_.manifest.evaluates ? Status() : kept.check_owners();  // what it reads, its training saves
 }
 
 // The reported loss is a sum over all samples, the reported norm one of the gradients.

@@ -15,6 +15,7 @@
 #include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/races.h"
+#include "schemas/verify/rules.h"
 #include "schemas/verify/seams.h"
 
 namespace piper::verify {
