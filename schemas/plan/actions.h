@@ -43,6 +43,15 @@ inline Launch launch_of(const Action& action) {
       action);
 }
 
+// nullptr of what is no run.
+inline const Run* run_of(const Action& action) {
+  using Found = const Run*;
+  return std::visit(Cases{[](const Run& run) -> Found { return &run; }, [](const Update&) -> Found { return nullptr; },
+                          [](const IsTransfer auto&) -> Found { return nullptr; },
+                          [](const IsEvent auto&) -> Found { return nullptr; }},
+                    action);
+}
+
 // -1 of what is no collective.
 inline int32_t communicator_of(const Action& action) {
   return std::visit(Cases{[](const IsCollective auto& collective) { return collective.communicator; },

@@ -31,7 +31,7 @@ class UnitCosts : public Pricing {
 
   Task local(size_t p, size_t i) const override {
     const auto& plan = bundle_.ranks[p];
-    const auto* run = std::get_if<Run>(&plan.instructions[i].action);
+    const Run* const run = run_of(plan.instructions[i].action);
     if (run == nullptr) return {0, 0, {}, false};
     const std::string& name = plan.arguments[static_cast<size_t>(run->arguments)].name;
     const auto [known, is_new] = cost_by_name_.try_emplace(name);
