@@ -69,7 +69,7 @@ def cell(text: str) -> str:
 
 def operators() -> list[str]:
     of_operators = sections(read("schemas/plan/kernels.def"), "PIPER_KERNEL")
-    kernels = {args.split(",")[0].strip('" ') for _, _, args, _ in of_operators}
+    kernels = {args.split(",")[1].strip('" ') for _, _, args, _ in of_operators}
     attrs = attributes()
     rows = sections(read("compiler/ir/ops.def"), "PIPER_OP")
     lines = ["", f"## The op set ({len(rows)})", "",
@@ -89,7 +89,7 @@ def operators() -> list[str]:
                      f"{'yes' if name in kernels else '-'} | {cell(note)} |")
     names = {args.split(",")[1].strip(' "') for _, _, args, _ in rows}
     of_optimizers = sections(read("schemas/plan/optimizers.def"), "PIPER_OPTIMIZER")
-    extra = [name for name in (args.split(",")[0].strip('" ') for _, _, args, _ in of_operators + of_optimizers) if name not in names]
+    extra = [name for name in (args.split(",")[1].strip('" ') for _, _, args, _ in of_operators + of_optimizers) if name not in names]
     lines += ["", "### Kernels made by lowering only", "", ", ".join(f"`{name}`" for name in extra) + "."]
     return lines
 

@@ -176,17 +176,17 @@ class Merge {
       if (wrong_.empty()) wrong_ = "its calls depend on the number of samples";
       return;
     }
-    for (size_t i = 0; i < a.inputs.size(); ++i) operand(call.inputs[i], b.inputs[i], a.kernel);
-    for (size_t i = 0; i < a.outputs.size(); ++i) operand(call.outputs[i], b.outputs[i], a.kernel);
+    for (size_t i = 0; i < a.inputs.size(); ++i) operand(call.inputs[i], b.inputs[i], a.kernel.text());
+    for (size_t i = 0; i < a.outputs.size(); ++i) operand(call.outputs[i], b.outputs[i], a.kernel.text());
     // What repeats extents of the result: a shape, and where the samples of a mask are, which no analysis is to say.
     const auto repeats = [&](const plan::Attr& attr) {
-      const bool mask = a.kernel == "dropout" && (attr.name == "outer" || attr.name == "inner");
+      const bool mask = a.kernel == plan::Kernel::kDropout && (attr.name == "outer" || attr.name == "inner");
       return mask || attr.name == "shape" || attr.name == "batch";
     };
     call.attrs.erase(std::remove_if(call.attrs.begin(), call.attrs.end(), repeats), call.attrs.end());
     for (size_t i = 0; i < a.attrs.size(); ++i)
       if (!repeats(a.attrs[i]) && a.attrs[i].value != b.attrs[i].value && wrong_.empty())
-        wrong_ = "attribute " + a.attrs[i].name + " of " + a.kernel + " depends on the number of samples";
+        wrong_ = "attribute " + a.attrs[i].name + " of " + a.kernel.text() + " depends on the number of samples";
   }
 
   Status constant(size_t c) {

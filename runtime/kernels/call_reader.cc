@@ -28,7 +28,7 @@ void check_operand(const BoundOperand& bound, const char* kind, size_t index) {
 Status unknown_kernel(const std::string& name) { return Status::failure("R0401", "no kernel is named `" + name + "`"); }
 Status misfit(const plan::KernelCall& call, const std::string& why) {
   const std::string where = call.origin.empty() ? std::string() : " (" + call.origin + ")";
-  return Status::failure("R0402", "kernel `" + call.kernel + "`" + where + ": " + why);
+  return Status::failure("R0402", "kernel `" + call.kernel.text() + "`" + where + ": " + why);
 }
 
 CallReader::CallReader(const plan::KernelCall& call, const plan::KernelInfo& info,

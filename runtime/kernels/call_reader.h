@@ -43,9 +43,9 @@ class CallReader {
   const TrainingNumbers& update_numbers() const;  // refuses a call outside of an update
   double clip_grad_norm() const;                  // refuses a call where nothing is clipped
   bool accumulate() const { return call_.accumulate; }
-  const std::string& name() const { return call_.kernel; }
+  std::string name() const { return call_.kernel.text(); }
   // The kernel and what of the model it computes, for messages.
-  std::string who() const { return call_.origin.empty() ? call_.kernel : call_.kernel + " of " + call_.origin; }
+  std::string who() const { return call_.origin.empty() ? name() : name() + " of " + call_.origin; }
 
   // Attributes by name; a missing one or one of another type is refused.
   int64_t attr_int(const char* name) const;

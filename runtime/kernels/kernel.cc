@@ -67,7 +67,7 @@ class CpuLibrary : public Library {
   Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                                                const std::vector<BoundOperand>& inputs,
                                                const TrainingNumbers& numbers) const override {
-    const auto found = own_rows().find(call.kernel);
+    const auto found = own_rows().find(call.kernel.name());
     if (found == own_rows().end()) return library_rows_.bind(call, outputs, inputs, numbers);
     return bind_row(found->second, call, outputs, inputs, numbers, operators_);
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/call_origin.h"
 #include "schemas/plan/names.h"
@@ -200,7 +201,7 @@ void StepValues::name_call(const plan::RankPlan& plan, int32_t program, int32_t 
   const plan::CallOrigin origin = plan::split_call_origin(call.origin);
   name.value = origin.model_operator;
   name.line = origin.line;
-  name.kernel = call.kernel;
+  name.kernel = call.kernel.text();
   name.nth = occurrence(calls, static_cast<size_t>(place.call));
   name.sums = call.accumulate;
   name.dtype = operand.dtype;
@@ -224,10 +225,8 @@ ValueName StepValues::name(int32_t rank, const ValuePlace& place) const {
   name.call = place.call;
   name.output = place.output;
   if (instruction.provenance >= 0) name.at = bundle_.provenance.at(static_cast<size_t>(instruction.provenance)).key;
-  if (const auto* run = std::get_if<plan::Run>(&instruction.action)) {
-    name_call(plan, run->program, run->arguments, place, name);
-  } else if (const auto* update = std::get_if<plan::Update>(&instruction.action)) {
-    name_call(plan, update->program, update->arguments, place, name);
+  if (const auto [program, arguments] = plan::launch_of(instruction.action); program >= 0) {
+    name_call(plan, program, arguments, place, name);
   } else {
     const Brought brought = std::visit(BroughtBy{plan}, instruction.action);
     name.value = buffer_name(plan, brought.where);

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "schemas/plan/actions.h"
+
 namespace piper::live {
 namespace {
 
@@ -32,7 +34,7 @@ class Needs {
     if (!now || threads_.stream_done(thread, *now)) return {own_host};
     const Instruction* const instruction = threads_.instruction_at(thread);
     if (instruction == nullptr) return {};  // its thread was not woken yet
-    if (const auto* wait = std::get_if<Wait>(&instruction->action)) return wait_needs(thread, wait->event);
+    if (const int32_t event = awaited_event(instruction->action); event >= 0) return wait_needs(thread, event);
     const int32_t transfer = threads_.transfer_at(thread);
     return transfer < 0 ? std::vector<int32_t>() : transfer_needs(thread, transfer);
   }
@@ -40,8 +42,7 @@ class Needs {
   std::vector<int32_t> wait_needs(const Thread& thread, int32_t event) const {
     const RankPlan& plan = threads_.plan_at(thread);
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
-      const auto* record = std::get_if<Record>(&plan.instructions[i].action);
-      if (record == nullptr || record->event != event) continue;
+      if (recorded_event(plan.instructions[i].action) != event) continue;
       const RingEvent* const at = newest(*threads_.ring(thread.rank), TrackKind::kStream, plan.instructions[i].stream);
       if (at != nullptr && reached(*at, submission_of(*thread.at), static_cast<int32_t>(i)) == Reached::kBehind)
         return {};

@@ -42,7 +42,7 @@ struct AttributeText {
 
 std::string call_key(const KernelCall& call) {
   JsonWriter out;
-  out.raw(call.kernel);
+  out.raw(call.kernel.name());
   if (call.accumulate) out.raw("+=");
   add_operands(out, call.inputs);
   add_operands(out, call.outputs);

@@ -1,5 +1,7 @@
 #include "schemas/plan/communicator_uses.h"
 
+#include "schemas/plan/actions.h"
+
 #include <algorithm>
 
 namespace piper::plan {
@@ -13,13 +15,16 @@ std::vector<CommunicatorUses> communicator_uses(const RankPlan& plan, Summing su
   std::vector<CommunicatorUses> all(plan.communicators.size());
   const auto of = [&](int32_t communicator) -> CommunicatorUses& { return all.at(static_cast<size_t>(communicator)); };
   for (const Instruction& instruction : plan.instructions) {
-    if (const auto* a = std::get_if<AllReduce>(&instruction.action))
-      (added_by_library(a->types, summing) ? of(a->communicator).all_reduce : of(a->communicator).all_messages) = true;
-    if (const auto* a = std::get_if<ReduceScatter>(&instruction.action))
-      (added_by_library(a->types, summing) ? of(a->communicator).reduce_scatter : of(a->communicator).all_messages) =
-          true;
-    if (const auto* a = std::get_if<AllGather>(&instruction.action)) of(a->communicator).all_gather = true;
-    if (const auto* a = std::get_if<AllToAll>(&instruction.action)) of(a->communicator).all_messages = true;
+    const auto note = [&](const auto& a, bool CommunicatorUses::* use) { of(a.communicator).*use = true; };
+    const auto sum = [&](const auto& a, bool CommunicatorUses::* of_library) {
+      note(a, added_by_library(a.types, summing) ? of_library : &CommunicatorUses::all_messages);
+    };
+    std::visit(Cases{[&](const AllReduce& a) { sum(a, &CommunicatorUses::all_reduce); },
+                     [&](const ReduceScatter& a) { sum(a, &CommunicatorUses::reduce_scatter); },
+                     [&](const AllGather& a) { note(a, &CommunicatorUses::all_gather); },
+                     [&](const AllToAll& a) { note(a, &CommunicatorUses::all_messages); },
+                     [](const IsOneOf<Run, Update, Send, Recv, Record, Wait> auto&) {}},
+               instruction.action);
   }
   return all;
 }
@@ -34,11 +39,13 @@ bool counts_rows(const RankPlan& plan) {
 std::vector<ChannelUse> channel_uses(const RankPlan& plan) {
   std::vector<ChannelUse> all(plan.channels.size());
   for (const Instruction& instruction : plan.instructions) {
-    const auto* send = std::get_if<Send>(&instruction.action);
-    const auto* recv = std::get_if<Recv>(&instruction.action);
-    if (send == nullptr && recv == nullptr) continue;
-    all.at(static_cast<size_t>(send != nullptr ? send->channel : recv->channel)) = {instruction.stream,
-                                                                                    send != nullptr};
+    const auto use = [&](int32_t channel, bool sends) {
+      all.at(static_cast<size_t>(channel)) = {instruction.stream, sends};
+    };
+    std::visit(
+        Cases{[&](const Send& send) { use(send.channel, true); }, [&](const Recv& recv) { use(recv.channel, false); },
+              [](const IsLaunch auto&) {}, [](const IsCollective auto&) {}, [](const IsEvent auto&) {}},
+        instruction.action);
   }
   return all;
 }

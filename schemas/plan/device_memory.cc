@@ -1,9 +1,8 @@
 #include "schemas/plan/device_memory.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <set>
-#include <string_view>
 #include <tuple>
 
 #include "schemas/plan/communicator_uses.h"
@@ -13,18 +12,19 @@ namespace piper::plan {
 namespace {
 
 // Kernels whose sums are added in two stages on a GPU, so that their order is the same in every run.
-constexpr std::array<std::string_view, 6> kWithParts = {"cross_entropy_sum",          "expert_order",
-                                                        "layer_norm_backward_weight", "overflows",
-                                                        "rms_norm_backward_weight",   "square_sum"};
+bool has_parts(const KernelCall& call) {
+  static constexpr Kernel kWithParts[] = {Kernel::kCrossEntropySum,         Kernel::kExpertOrder,
+                                          Kernel::kLayerNormBackwardWeight, Kernel::kOverflows,
+                                          Kernel::kRmsNormBackwardWeight,   Kernel::kSquareSum};
+  return std::any_of(std::begin(kWithParts), std::end(kWithParts), [&](Kernel k) { return call.kernel == k; });
+}
 
 int64_t channels_of(int32_t max_ctas) {
   return max_ctas > 0 ? std::min<int64_t>(max_ctas, kNcclChannels) : kNcclChannels;
 }
 
 int64_t calls_with_parts(const Program& program) {
-  return std::count_if(program.calls.begin(), program.calls.end(), [](const KernelCall& call) {
-    return std::find(kWithParts.begin(), kWithParts.end(), call.kernel) != kWithParts.end();
-  });
+  return std::count_if(program.calls.begin(), program.calls.end(), has_parts);
 }
 
 }  // namespace

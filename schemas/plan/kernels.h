@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "schemas/plan/called_kernel.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::plan {
@@ -53,18 +54,17 @@ struct KernelInfo {
 };
 
 inline constexpr KernelInfo kKernels[] = {
-#define PIPER_KERNEL(name, signature, can_accumulate, in_place, scratch) \
+// [Kernel]
+#define PIPER_KERNEL(enumerator, name, signature, can_accumulate, in_place, scratch) \
   {name, signature, can_accumulate, in_place, Scratch::scratch},
 #include "schemas/plan/kernels.def"
 #undef PIPER_KERNEL
 };
 inline constexpr int kNumKernels = static_cast<int>(sizeof(kKernels) / sizeof(kKernels[0]));
 
-// nullptr: no kernel of that name. Linear in the table; keep the answer.
-inline const KernelInfo* find_kernel(std::string_view name) {
-  for (const KernelInfo& info : kKernels)
-    if (info.name == name) return &info;
-  return nullptr;
+// nullptr: no kernel of that name.
+inline const KernelInfo* find_kernel(const CalledKernel& called) {
+  return called.is_known() ? &kKernels[static_cast<size_t>(called.id())] : nullptr;
 }
 
 // Elements of an operand; `stored`: broadcast axes count once.

@@ -21,6 +21,7 @@ struct OptimizerInfo {
   // kMomentum: and nesterov; kOrthogonal: steps of Newton-Schulz, and how the rate follows a matrix's shape.
   enum Numbers : uint8_t { kNone = 0, kBetas = 1, kEps = 2, kMomentum = 4, kOrthogonal = 8 };
 
+  Kernel kernel{};
   std::string_view name;
   UpdateRule rule = UpdateRule::kSgd;
   uint8_t numbers = kNone;
@@ -52,20 +53,21 @@ constexpr auto kBetas = OptimizerInfo::kBetas, kEps = OptimizerInfo::kEps, kMome
 }  // namespace optimizers_def
 
 inline constexpr OptimizerInfo kOptimizers[] = {
-#define PIPER_OPTIMIZER(name, rule, numbers, beta1, beta2, eps, momentum, weight_decay, decay, shape, moments) \
-  {name,                                                                                                       \
-   UpdateRule::rule,                                                                                           \
-   [] {                                                                                                        \
-     using namespace optimizers_def;                                                                           \
-     return uint8_t{numbers};                                                                                  \
-   }(),                                                                                                        \
-   beta1,                                                                                                      \
-   beta2,                                                                                                      \
-   eps,                                                                                                        \
-   momentum,                                                                                                   \
-   weight_decay,                                                                                               \
-   WeightDecay::decay,                                                                                         \
-   std::string_view(shape) == "r,c",                                                                           \
+#define PIPER_OPTIMIZER(kernel, name, rule, numbers, beta1, beta2, eps, momentum, weight_decay, decay, shape, moments) \
+  {Kernel::kernel,                                                                                                     \
+   name,                                                                                                               \
+   UpdateRule::rule,                                                                                                   \
+   [] {                                                                                                                \
+     using namespace optimizers_def;                                                                                   \
+     return uint8_t{numbers};                                                                                          \
+   }(),                                                                                                                \
+   beta1,                                                                                                              \
+   beta2,                                                                                                              \
+   eps,                                                                                                                \
+   momentum,                                                                                                           \
+   weight_decay,                                                                                                       \
+   WeightDecay::decay,                                                                                                 \
+   std::string_view(shape) == "r,c",                                                                                   \
    optimizers_def::count(moments)},
 #include "schemas/plan/optimizers.def"
 #undef PIPER_OPTIMIZER

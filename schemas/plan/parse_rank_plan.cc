@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/plan/rank_plan_parser.h"
@@ -117,13 +118,9 @@ void RankPlanParser::own_arguments() {
     plan_.arguments.set_own(index, std::move(list));
   });
   for (size_t i = 0; i < plan_.instructions.size() && reader_.ok(); ++i) {
-    const Action& action = plan_.instructions[i].action;
-    const auto* const run = std::get_if<Run>(&action);
-    const auto* const update = std::get_if<Update>(&action);
-    if (run == nullptr && update == nullptr) continue;
-    const int32_t list = run != nullptr ? run->arguments : update->arguments;
-    if (const size_t at = own_at[static_cast<size_t>(list)]; at > 0)
-      check_arguments(run != nullptr ? run->program : update->program, list, at);
+    const auto [program, list] = launch_of(plan_.instructions[i].action);
+    if (list < 0) continue;
+    if (const size_t at = own_at[static_cast<size_t>(list)]; at > 0) check_arguments(program, list, at);
   }
 }
 

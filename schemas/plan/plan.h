@@ -22,6 +22,7 @@
 #include "schemas/base/ids.h"
 #include "schemas/base/shared_vector.h"
 #include "schemas/plan/argument_lists.h"
+#include "schemas/plan/called_kernel.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/model_buffer.h"
 
@@ -46,7 +47,7 @@ struct Attr {
 };
 
 struct KernelCall {
-  std::string kernel;            // a name of kernels.def
+  CalledKernel kernel;
   bool accumulate = false;       // out += result instead of out = result (kernels.def says who can)
   std::vector<Operand> outputs;  // an absent output is not computed (kernels.def says who can)
   std::vector<Operand> inputs;

@@ -91,7 +91,7 @@ struct PrintAttr {
 void print_call(JsonWriter& json, const KernelCall& call, const Program& program, Spelling spelling) {
   json.raw("{");
   json.key("call");
-  json.string(call.kernel);
+  json.string(call.kernel.name());
   if (call.accumulate) {
     json.key("add");
     json.boolean(true);

@@ -1,5 +1,7 @@
 #include "schemas/timeline/causes.h"
 
+#include "schemas/plan/actions.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -14,8 +16,8 @@ Causes::Causes(const Bundle& bundle, const Timeline& timeline) : bundle_(bundle)
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];
       before[i] = std::exchange(last[static_cast<size_t>(instruction.stream)], static_cast<int32_t>(i));
-      if (const auto* record = std::get_if<Record>(&instruction.action))
-        records[static_cast<size_t>(record->event)] = static_cast<int32_t>(i);
+      if (const int32_t event = recorded_event(instruction.action); event >= 0)
+        records[static_cast<size_t>(event)] = static_cast<int32_t>(i);
     }
     before_.push_back(std::move(before));
     records_.push_back(std::move(records));
@@ -58,9 +60,9 @@ TransferEnd Causes::cause(const TransferEnd& at, int32_t transfer) const {
     return before(latest);
   }
   const auto& plan = bundle_.ranks[static_cast<size_t>(at.plan)];
-  const auto* wait = std::get_if<Wait>(&plan.instructions[static_cast<size_t>(at.instruction)].action);
-  if (wait == nullptr) return before(at);
-  const TransferEnd record{at.plan, records_[static_cast<size_t>(at.plan)][static_cast<size_t>(wait->event)]};
+  const int32_t event = awaited_event(plan.instructions[static_cast<size_t>(at.instruction)].action);
+  if (event < 0) return before(at);
+  const TransferEnd record{at.plan, records_[static_cast<size_t>(at.plan)][static_cast<size_t>(event)]};
   return of(record).end > of(at).begin ? record : before(at);
 }
 

@@ -30,7 +30,8 @@ double bytes_of(const Operand& operand) {
 double moved_bytes(const KernelCall& call) {
   double bytes = 0;
   for (const Operand& output : call.outputs) bytes += (call.accumulate ? 2 : 1) * bytes_of(output);
-  const bool looks_up = call.kernel == "embedding" || call.kernel == "gather" || call.kernel == "index_select";
+  const bool looks_up =
+      call.kernel == Kernel::kEmbedding || call.kernel == Kernel::kGather || call.kernel == Kernel::kIndexSelect;
   for (size_t i = 0; i < call.inputs.size(); ++i)
     bytes += looks_up && i == 0 ? bytes_of(call.outputs[0]) : bytes_of(call.inputs[i]);
   const KernelInfo* const info = find_kernel(call.kernel);
@@ -55,17 +56,17 @@ double computed_share(const KernelCall& call, size_t query) {
 
 // Of products of all elements; 0: the call is no product.
 double product_flops(const KernelCall& call) {
-  const std::string_view kernel = call.kernel;
+  const CalledKernel& kernel = call.kernel;
   const auto& in = call.inputs;
   const Operand& out = call.outputs[0];
-  if (kernel == "matmul" || kernel == "linear" || kernel == "linear_backward_input")
+  if (kernel == Kernel::kMatmul || kernel == Kernel::kLinear || kernel == Kernel::kLinearBackwardInput)
     return 2 * count(out) * extent(in[0], 0);
-  if (kernel == "linear_backward_weight") return 2 * count(in[0]) * extent(in[1], 0);
-  if (kernel == "convolution" || kernel == "convolution_backward_input") {
+  if (kernel == Kernel::kLinearBackwardWeight) return 2 * count(in[0]) * extent(in[1], 0);
+  if (kernel == Kernel::kConvolution || kernel == Kernel::kConvolutionBackwardInput) {
     const double per_output = count(in[1]) / static_cast<double>(std::max<int64_t>(1, in[1].shape[0]));
-    return 2 * count(kernel == "convolution" ? out : in[0]) * per_output;
+    return 2 * count(kernel == Kernel::kConvolution ? out : in[0]) * per_output;
   }
-  if (kernel == "convolution_backward_weight")
+  if (kernel == Kernel::kConvolutionBackwardWeight)
     return 2 * count(in[0]) * count(out) / static_cast<double>(std::max<int64_t>(1, out.shape[0]));
   return 0;
 }
@@ -73,7 +74,7 @@ double product_flops(const KernelCall& call) {
 // Of an update that makes a matrix orthogonal; 0: the call is none. With the number of steps that is the default: what
 // a strategy says instead stands in the manifest.
 double orthogonal_flops(const KernelCall& call) {
-  const OptimizerInfo* const info = find_optimizer(call.kernel);
+  const OptimizerInfo* const info = find_optimizer(call.kernel.text());
   if (info == nullptr || !info->has(OptimizerInfo::kOrthogonal) || call.outputs[0].shape.size() != 2) return 0;
   const auto rows = static_cast<double>(call.outputs[0].shape[0]),
              columns = static_cast<double>(call.outputs[0].shape[1]);
@@ -87,7 +88,7 @@ RouterLoad balanced_load(const Bundle& bundle) {
   RouterLoad load;
   for (const Program& program : bundle.programs)
     for (const KernelCall& call : program.calls) {
-      if (call.kernel != "expert_order") continue;
+      if (call.kernel != Kernel::kExpertOrder) continue;
       const int64_t places = elements(call.outputs[0]);
       if (places == 0) continue;
       const double part = std::min(1.0, count(call.inputs[0]) / static_cast<double>(places));
@@ -110,16 +111,16 @@ KernelWork kernel_work(const KernelCall& call, const RouterLoad& load) {
   work.bytes = moved_bytes(call);
   if (call.outputs.empty() || call.inputs.empty()) return work;
   work.dtype = call.inputs[0].dtype;
-  if (call.kernel == "grouped_matmul") {
+  if (call.kernel == Kernel::kGroupedMatmul) {
     work.kind = KernelKind::kGroupedProduct;
     work.flops = 2 * rows_of(call.inputs[0], load) * extent(call.inputs[0], 0) * extent(call.outputs[0], 0);
-  } else if (call.kernel == "grouped_matmul_weight") {
+  } else if (call.kernel == Kernel::kGroupedMatmulWeight) {
     work.kind = KernelKind::kGroupedProduct;
     work.flops = 2 * rows_of(call.inputs[0], load) * extent(call.inputs[0], 0) * extent(call.inputs[1], 0);
-  } else if (call.kernel == "scaled_dot_product_attention") {
+  } else if (call.kernel == Kernel::kScaledDotProductAttention) {
     work.kind = KernelKind::kAttention;
     work.flops = 4 * count(call.inputs[0]) * extent(call.inputs[1], 1) * computed_share(call, 0);
-  } else if (call.kernel == "scaled_dot_product_attention_backward") {
+  } else if (call.kernel == Kernel::kScaledDotProductAttentionBackward) {
     work.kind = KernelKind::kAttention;
     work.flops = 10 * count(call.inputs[1]) * extent(call.inputs[2], 1) * computed_share(call, 1);
   } else if (const double flops = orthogonal_flops(call); flops > 0) {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "schemas/base/flat_lists.h"
+#include "schemas/plan/actions.h"
 #include "schemas/plan/collective_costs.h"
 #include "schemas/plan/link_port.h"
 
@@ -150,11 +151,11 @@ class Player {
         stream.reached = issued;
         return schedule(issued, What::kIssued, s);
       }
-      if (const auto* wait = std::get_if<Wait>(&instruction.action)) {
-        EventState& event = events_[p][static_cast<size_t>(wait->event)];
+      if (const int32_t awaited = awaited_event(instruction.action); awaited >= 0) {
+        EventState& event = events_[p][static_cast<size_t>(awaited)];
         if (!event.recorded) return event.waiting.push_back(s);
-      } else if (const auto* record = std::get_if<Record>(&instruction.action)) {
-        EventState& event = events_[p][static_cast<size_t>(record->event)];
+      } else if (const int32_t recorded = recorded_event(instruction.action); recorded >= 0) {
+        EventState& event = events_[p][static_cast<size_t>(recorded)];
         event.recorded = true;
         ready_.insert(ready_.end(), event.waiting.begin(), event.waiting.end());
         event.waiting.clear();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/call_key.h"
 #include "schemas/plan/kernels.h"
 
@@ -16,12 +17,6 @@ const Instruction& instruction_of(const Bundle& bundle, const TransferEnd& end) 
 }
 
 }  // namespace
-
-int32_t program_of(const Action& action) {
-  if (const auto* run = std::get_if<Run>(&action)) return run->program;
-  if (const auto* update = std::get_if<Update>(&action)) return update->program;
-  return -1;
-}
 
 Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency, const KernelTimes& measured,
                const RooflineFactors& factors)
@@ -38,7 +33,7 @@ Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency, 
     double host = 0;
     if (machine_.host_us > 0) issued_.emplace_back();
     for (const Instruction& instruction : plan.instructions) {
-      const int32_t program = program_of(instruction.action);
+      const int32_t program = launch_of(instruction.action).program;
       double calls = 1;
       if (program >= 0) {
         const ProgramPrice& known = prices_[static_cast<size_t>(program)];
@@ -80,7 +75,7 @@ double Priced::factor_of(const std::string& kernel) const {
 
 double Priced::call_us(const KernelCall& call) const {
   const auto known = measured_.find(call_key(call));
-  return known != measured_.end() ? known->second / efficiency_ : factor_of(call.kernel) * roofline_us(call);
+  return known != measured_.end() ? known->second / efficiency_ : factor_of(call.kernel.text()) * roofline_us(call);
 }
 
 Priced::ProgramPrice Priced::price(const Program& program) {
@@ -96,7 +91,7 @@ Priced::ProgramPrice Priced::price(const Program& program) {
       price.us += known->second / efficiency_;
     } else {
       const Roofline alone = roofline(work);
-      price.us += factor_of(call.kernel) * alone.us;
+      price.us += factor_of(call.kernel.text()) * alone.us;
       price.memory_us += alone.memory_us;
     }
     issued_us += machine_.host_us;
@@ -142,7 +137,7 @@ Task Priced::shared_task(double fixed_us, std::vector<Use> resource_us) {
 }
 
 Task Priced::local(size_t p, size_t i) const {
-  const int32_t program = program_of(bundle_.ranks[p].instructions[i].action);
+  const int32_t program = launch_of(bundle_.ranks[p].instructions[i].action).program;
   if (program < 0) return {};
   const ProgramPrice& known = prices_[static_cast<size_t>(program)];
   const int32_t rank = bundle_.ranks[p].rank;
@@ -234,23 +229,27 @@ Task Priced::transfer(std::span<const TransferEnd> ends) const {
   const auto members = [&](int32_t communicator) -> const std::vector<int32_t>& {
     return plan.communicators[static_cast<size_t>(communicator)].ranks;
   };
-  if (const auto* send = std::get_if<Send>(&action))
-    return message(plan.rank, plan.channels[static_cast<size_t>(send->channel)].peer,
-                   static_cast<double>(send->bytes()));
-  if (const auto* a = std::get_if<AllReduce>(&action)) {
-    const auto n = static_cast<double>(members(a->communicator).size());
-    const auto bytes = static_cast<double>(a->count * dtype_bytes(a->types.message));
-    return collective(members(a->communicator), 2, bytes / n);
-  }
-  if (const auto* a = std::get_if<ReduceScatter>(&action))
-    return collective(members(a->communicator), 1, static_cast<double>(a->count * dtype_bytes(a->types.message)));
-  if (const auto* a = std::get_if<AllGather>(&action))
-    return collective(members(a->communicator), 1, static_cast<double>(a->bytes()));
-  if (const auto* a = std::get_if<AllToAll>(&action)) {
-    const double part = static_cast<double>(a->bytes()) * filled_part(plan, *a, load_);
-    return exchange(members(a->communicator), 1, part);
-  }
-  return {};
+  return std::visit(
+      Cases{[&](const Send& a) {
+              return message(plan.rank, plan.channels[static_cast<size_t>(a.channel)].peer,
+                             static_cast<double>(a.bytes()));
+            },
+            [&](const AllReduce& a) {
+              const auto n = static_cast<double>(members(a.communicator).size());
+              const auto bytes = static_cast<double>(a.count * dtype_bytes(a.types.message));
+              return collective(members(a.communicator), 2, bytes / n);
+            },
+            [&](const ReduceScatter& a) {
+              return collective(members(a.communicator), 1,
+                                static_cast<double>(a.count * dtype_bytes(a.types.message)));
+            },
+            [&](const AllGather& a) { return collective(members(a.communicator), 1, static_cast<double>(a.bytes())); },
+            [&](const AllToAll& a) {
+              const double part = static_cast<double>(a.bytes()) * filled_part(plan, a, load_);
+              return exchange(members(a.communicator), 1, part);
+            },
+            [](const IsOneOf<Run, Update, Recv, Record, Wait> auto&) { return Task(); }},
+      action);
 }
 
 Result<Timeline> simulate_on(const Bundle& bundle, const Priced& prices) {

@@ -97,9 +97,6 @@ class Priced : public Pricing {
   DType product_type_ = DType::kF32;
 };
 
-// The program that a run or an update runs; -1: the action is something else.
-int32_t program_of(const plan::Action& action);
-
 // Never fails for a bundle that verify() accepts.
 Result<Timeline> simulate_on(const plan::Bundle& bundle, const Priced& prices);
 

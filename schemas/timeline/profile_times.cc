@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/call_key.h"
 
 namespace piper::timeline {
@@ -20,7 +21,7 @@ std::vector<ProgramRuns> measured_programs(const Bundle& bundle, const Measured&
   std::vector<ProgramRuns> programs(bundle.programs.size());
   for (size_t p = 0; p < bundle.ranks.size(); ++p)
     for (size_t i = 0; i < bundle.ranks[p].instructions.size(); ++i) {
-      const int32_t program = program_of(bundle.ranks[p].instructions[i].action);
+      const int32_t program = launch_of(bundle.ranks[p].instructions[i].action).program;
       if (program < 0) continue;
       ++programs[static_cast<size_t>(program)].runs;
       programs[static_cast<size_t>(program)].us += measured.cost_us[p][i];
@@ -64,7 +65,7 @@ ProfiledTimes times_by_profile(const Bundle& bundle, const Measured& measured, c
   for (const auto& [key, number] : numbers) profiled.times.emplace(key, times[number]);
   std::map<std::string, double> took, roofline;
   for (size_t call = 0; call < times.size(); ++call)
-    for (const std::string& kernel : {distinct[call]->kernel, std::string(kEveryKernel)}) {
+    for (const std::string& kernel : {distinct[call]->kernel.text(), std::string(kEveryKernel)}) {
       took[kernel] += places[call] * times[call];
       roofline[kernel] += places[call] * prices.roofline_us(*distinct[call]);
     }

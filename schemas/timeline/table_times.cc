@@ -1,3 +1,4 @@
+#include "schemas/plan/actions.h"
 #include "schemas/plan/call_key.h"
 #include "schemas/timeline/timeline.h"
 
@@ -21,9 +22,8 @@ Result<Measured> times_by_table(const Bundle& bundle, const KernelTimes& times) 
   for (const RankPlan& plan : bundle.ranks) {
     std::vector<double>& cost = measured.cost_us.emplace_back(plan.instructions.size());
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
-      const Action& action = plan.instructions[i].action;
-      if (const auto* run = std::get_if<Run>(&action)) cost[i] = of_program[static_cast<size_t>(run->program)];
-      if (const auto* update = std::get_if<Update>(&action)) cost[i] = of_program[static_cast<size_t>(update->program)];
+      const int32_t program = launch_of(plan.instructions[i].action).program;
+      if (program >= 0) cost[i] = of_program[static_cast<size_t>(program)];
     }
   }
   return measured;

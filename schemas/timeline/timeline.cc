@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "schemas/plan/actions.h"
 #include "schemas/timeline/kernel_work.h"
 #include "schemas/timeline/play.h"
 #include "schemas/timeline/stages.h"
@@ -33,7 +34,7 @@ class UnitCosts : public Pricing {
   }
 
   Task local(size_t p, size_t i) const override {
-    const auto* run = std::get_if<Run>(&bundle_.ranks[p].instructions[i].action);
+    const Run* const run = run_of(bundle_.ranks[p].instructions[i].action);
     if (run == nullptr) return {0, 0, {}, false};
     const std::optional<double> cost = costs_[static_cast<size_t>(run->program)];
     return {cost.value_or(0), 0, {}, cost.has_value()};
@@ -65,32 +66,32 @@ class MeasuredTimes : public Pricing {
     own.latency = link.latency_us;
     own.own = measured_.cost_us[p][i];
     own.receives = !std::holds_alternative<Send>(action);
-    if (std::holds_alternative<AllReduce>(action)) own.rounds = 2;
-    if (const auto* send = std::get_if<Send>(&action)) own.out = port_us(static_cast<double>(send->bytes()));
-    else if (const auto* recv = std::get_if<Recv>(&action)) own.in = port_us(static_cast<double>(recv->bytes()));
-    else own.out = own.in = port_us(to_all_others(plan, action));
+    // Bytes that a member of a collective sends in one round, and that it receives.
+    const auto to_all_others = [&](int32_t communicator, double part) {
+      const auto members = plan.communicators.at(static_cast<size_t>(communicator)).ranks.size();
+      own.out = own.in = port_us(part * static_cast<double>(members - 1));
+    };
+    std::visit(Cases{[&](const Send& a) { own.out = port_us(static_cast<double>(a.bytes())); },
+                     [&](const Recv& a) { own.in = port_us(static_cast<double>(a.bytes())); },
+                     [&](const AllReduce& a) {
+                       const auto members = plan.communicators.at(static_cast<size_t>(a.communicator)).ranks.size();
+                       own.rounds = 2;
+                       to_all_others(a.communicator, static_cast<double>(a.count * dtype_bytes(a.types.message)) /
+                                                         static_cast<double>(members));
+                     },
+                     [&](const ReduceScatter& a) {
+                       to_all_others(a.communicator, static_cast<double>(a.count * dtype_bytes(a.types.message)));
+                     },
+                     [&](const AllGather& a) { to_all_others(a.communicator, static_cast<double>(a.bytes())); },
+                     [&](const AllToAll& a) {
+                       to_all_others(a.communicator, filled_part(plan, a, load_) * static_cast<double>(a.bytes()));
+                     },
+                     [](const IsLaunch auto&) {}, [](const IsEvent auto&) {}},
+               action);
     return own;
   }
 
  private:
-  // Bytes that a member of a collective sends in one round, and that it receives.
-  double to_all_others(const RankPlan& plan, const Action& action) const {
-    const auto sent = [&](int32_t communicator, double part) {
-      return part * static_cast<double>(plan.communicators.at(static_cast<size_t>(communicator)).ranks.size() - 1);
-    };
-    if (const auto* a = std::get_if<AllToAll>(&action))
-      return sent(a->communicator, filled_part(plan, *a, load_) * static_cast<double>(a->bytes()));
-    if (const auto* a = std::get_if<AllGather>(&action)) return sent(a->communicator, static_cast<double>(a->bytes()));
-    if (const auto* a = std::get_if<ReduceScatter>(&action))
-      return sent(a->communicator, static_cast<double>(a->count * dtype_bytes(a->types.message)));
-    if (const auto* a = std::get_if<AllReduce>(&action)) {
-      const auto members =
-          static_cast<double>(plan.communicators.at(static_cast<size_t>(a->communicator)).ranks.size());
-      return sent(a->communicator, static_cast<double>(a->count * dtype_bytes(a->types.message)) / members);
-    }
-    return 0;
-  }
-
   const Bundle& bundle_;
   const Measured& measured_;
   RouterLoad load_;

@@ -2,6 +2,7 @@
 
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/signature.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 namespace {
@@ -12,9 +13,10 @@ Status check_operand(const Program& program, size_t call, const Operand& operand
   if (operand.slot < 0) return {};
   const auto& slot = program.slots.at(static_cast<size_t>(operand.slot));
   if ((!reads || slot.reads) && (!writes || slot.writes)) return {};
-  return Status::failure("P0635", "rule 7: program " + program.name + " call " + std::to_string(call) + " (" +
-                                      program.calls[call].kernel + (writes && !slot.writes ? ") writes" : ") reads") +
-                                      " slot \"" + slot.name + "\", which does not declare it");
+  return violates(Rule::kPrograms, "program " + program.name + " call " + std::to_string(call) + " (" +
+                                       program.calls[call].kernel.text() +
+                                       (writes && !slot.writes ? ") writes" : ") reads") + " slot \"" + slot.name +
+                                       "\", which does not declare it");
 }
 
 bool is_in_place(const std::vector<OperandSignature>& operands, size_t index) {
@@ -50,8 +52,8 @@ Status check_program(const Program& program) {
   // A factor that a call in place was to take is missed by nobody else. A program without calls leaves out none.
   for (size_t i = 0; i < program.slots.size() && !program.calls.empty(); ++i)
     if (program.slots[i].reads && program.slots[i].bytes > 0 && !read[i])
-      return Status::failure("P0635", "rule 7: program " + program.name + " declares to read slot \"" +
-                                          program.slots[i].name + "\", and no call does");
+      return violates(Rule::kPrograms, "program " + program.name + " declares to read slot \"" + program.slots[i].name +
+                                           "\", and no call does");
   return {};
 }
 

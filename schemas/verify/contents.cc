@@ -5,17 +5,15 @@
 namespace piper::verify {
 namespace {
 
-bool located(Content::Kind kind) { return kind != Content::Kind::kNothing && kind != Content::Kind::kZero; }
-
 bool continues(const Content& a, int64_t bytes, const Content& b) {
-  return a.same(b) && a.start == b.start && a.relied == b.relied && (!located(a.kind) || a.origin + bytes == b.origin);
+  return a.same(b) && a.start == b.start && a.relied == b.relied && (a.is_empty() || a.origin + bytes == b.origin);
 }
 
 }  // namespace
 
 bool is_loss_scale(const Pieces& pieces) {
-  return pieces.size() == 1 && pieces[0].content.kind == Content::Kind::kCounter && pieces[0].content.what == 1 &&
-         pieces[0].content.how == 0;
+  const auto* const counter = pieces.size() == 1 ? pieces[0].content.as<Counter>() : nullptr;
+  return counter != nullptr && *counter == Counter{Counter::Of::kLossScale, false};
 }
 
 void append(Pieces& pieces, const Piece& piece) {

@@ -2,54 +2,106 @@
 // version, a sum with its addends. The rules about contents (contents_flow.h) keep one such map per buffer.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "schemas/verify/layouts.h"
 
 namespace piper::verify {
 
-struct Content {
-  enum class Kind : uint8_t {
-    kNothing,    // never written
-    kZero,       // cleared
-    kValue,      // made by a run, or a model input
-    kParameter,  // what programs read of one: its value, or a working copy
-    kMaster,     // what an update makes the working copy of
-    kConstant,
-    kSum,
-    kClip,       // the gradients' norm, or the factor that clips by it
-    kMoment,     // of the optimizer
-    kCounter,    // what training counts from step to step
-    kStatistic,  // a running statistic
-    kOther,      // scalars of the step: not followed
+struct Nothing {  // never written
+  friend bool operator==(const Nothing&, const Nothing&) = default;
+};
+struct Zero {  // cleared
+  friend bool operator==(const Zero&, const Zero&) = default;
+};
+struct Value {           // made by a run, or a model input
+  int64_t bytes = 0;     // of the whole value
+  int32_t label = -1;    // -1: any
+  int32_t samples = 0;   // SampleTable
+  int32_t parts = 0;     // > 0: its samples stand one after the other, in as many parts from other ranks; 0: not known
+  int32_t at : 31 = -1;  // what other ranks sent to this one as that part of theirs; -1: its own rows
+  bool scaled : 1 = false;  // the loss scale entered it
+  friend bool operator==(const Value&, const Value&) = default;
+};
+struct Parameter {
+  int32_t tensor = -1;
+  int32_t version = 0;  // 1 once an update of this step has made it
+  int32_t element = 0;  // bytes
+  bool master = false;  // what an update makes the working copy of: programs read that
+  friend bool operator==(const Parameter&, const Parameter&) = default;
+};
+struct Constant {
+  int32_t name = -1;
+  friend bool operator==(const Constant&, const Constant&) = default;
+};
+struct Sum {
+  int32_t addend = -1;  // its only one; -1: it has several
+  int32_t sum = 0;      // of one addend: SumTable
+  int32_t list = -1;    // of several: they and their sums (Ledger)
+  int32_t order = -1;   // ... and in which order they were added
+  friend auto operator<=>(const Sum&, const Sum&) = default;
+};
+struct Clip {
+  enum class Is : uint8_t {
+    kNorm,       // of all gradients
+    kFactor,     // that clips by it
+    kUnscaling,  // the factor that takes the loss scale back alone
   };
-  Kind kind = Kind::kNothing;
+  Is is = Is::kNorm;
+  bool unscales = false;  // the loss scale is taken back
+  friend bool operator==(const Clip&, const Clip&) = default;
+};
+struct OptimizerMoment {  // of the optimizer
+  int32_t tensor = -1;
+  int32_t number = 1;    // the first, the second
+  bool updated = false;  // an update of this step has brought it forward
+  friend bool operator==(const OptimizerMoment&, const OptimizerMoment&) = default;
+};
+struct Counter {                                               // what training counts from step to step
+  enum class Of : uint8_t { kSteps, kLossScale, kGoodSteps };  // kGoodSteps: once found to count those
+  Of of = Of::kSteps;
+  bool advanced = false;  // in this step
+  friend bool operator==(const Counter&, const Counter&) = default;
+};
+struct Statistic {  // a running statistic
+  int32_t tensor = -1;
+  int32_t samples = 0;  // that it took in this step
+  friend bool operator==(const Statistic&, const Statistic&) = default;
+};
+struct Other {  // scalars of the step: not followed
+  friend bool operator==(const Other&, const Other&) = default;
+};
+
+struct Content {
+  using What =
+      std::variant<Nothing, Zero, Value, Parameter, Constant, Sum, Clip, OptimizerMoment, Counter, Statistic, Other>;
+  What what;
+  int64_t origin = 0;           // bytes from the start of the value, tensor or accumulator
+  LayoutId layout = kNoLayout;  // of what elements it consists, from there
   bool start : 1 = false;       // here since before the step
   bool relied : 1 = false;      // ... and used as such
-  bool scaled : 1 = false;      // kValue: the loss scale entered it
-  LayoutId layout = kNoLayout;  // of what elements it consists, from the start of the value, tensor or accumulator
-  // kValue: label, -1 any. kParameter, kMaster, kMoment, kStatistic: tensor. kConstant: name. kClip: 0 norm, 1 factor
-  // that clips, 2 one that takes the loss scale back alone. kSum: >= 0 its only addend, else a list of addends.
-  // kCounter: 1 the loss scale, 2 once found to count steps without an overflow.
-  int32_t what = -1;
-  // kValue: samples; kStatistic: samples that it took in this step. kParameter, kMaster: version. kSum with one addend:
-  // the sum, with a list of them: in which order they were added (Ledger). kMoment: 1 the first, 2 the second.
-  // kCounter: how often it was advanced in this step. kClip: 1 where the factor takes the loss scale back.
-  int32_t how = 0;
-  // kValue: > 0 its samples stand one after the other, in as many parts from other ranks; 0 not known. kMoment: 1 once
-  // an update of this step has brought it forward.
-  int32_t parts = 0;
-  int32_t at = -1;     // kValue: what other ranks sent to this one as that part of theirs; -1: its own rows
-  int64_t origin = 0;  // bytes from the start of the value, tensor or accumulator
-  int64_t size = 0;    // kValue: bytes of the whole value. kParameter, kMaster: of an element
 
+  template <class T>
+  bool is() const {
+    return std::holds_alternative<T>(what);
+  }
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&what);
+  }
+  template <class T>
+  T* as() {
+    return std::get_if<T>(&what);
+  }
+  bool is_empty() const { return is<Nothing>() || is<Zero>(); }
   bool same(const Content& other) const {  // apart from where it stands
-    return kind == other.kind && what == other.what && how == other.how && parts == other.parts && at == other.at &&
-           size == other.size && scaled == other.scaled && layout == other.layout;
+    return layout == other.layout && what == other.what;
   }
 };
 struct Piece {

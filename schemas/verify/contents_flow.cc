@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "schemas/plan/actions.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
+#include "schemas/verify/flow_transfers.h"
 
 namespace piper::verify {
 
@@ -57,9 +59,7 @@ Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, con
       working_types_(tensors_.size()),
       ledger_(bundle.manifest.batch, tensors_, first_element_, element_bytes_),
       effects_(program_effects(bundle, tensors_, ledger_.labels, ledger_.addends)),
-      flight_of_(matching.first.size() - 1, -1) {
-  for (size_t t = 0; t + 1 < matching.first.size(); ++t)
-    missing_.push_back(static_cast<int32_t>(matching.first[t + 1] - matching.first[t]));
+      transfers_(std::make_unique<Transfers>(*this)) {
   for (const auto& effects : effects_)
     for (const auto& written : effects.writes) {
       made_.resize(std::max(made_.size(), static_cast<size_t>(written.what) + 1));
@@ -72,15 +72,14 @@ Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, con
   }
 }
 
+Flow::~Flow() = default;
+
 std::string Flow::here(const Rank& rank) const { return describe_instruction(bundle_, *rank.plan, rank.next); }
-Status Flow::refuted(const char* code, const Rank& rank, const std::string& what) const {
-  const char last = code[4];  // P0636 to P0638: rules 8 to 10
-  return Status::failure(code, std::string("rule ") +
-                                   (last == '6'   ? "8"
-                                    : last == '7' ? "9"
-                                                  : "10") +
-                                   ": " + here(rank) + ": " + what);
+Status Flow::refuted(Rule rule, const Rank& rank, const std::string& what) const {
+  return violates(rule, here(rank) + ": " + what);
 }
+
+Exchanges Flow::exchanges() const { return transfers_->exchanges(); }
 
 Status Flow::play() {
   PIPER_RETURN_IF_ERROR(begin());
@@ -102,49 +101,23 @@ Status Flow::advance(size_t r, std::vector<size_t>& ready) {
   Rank& rank = ranks_[r];
   const auto& transfers = matching_.transfer_of[static_cast<size_t>(rank.plan - bundle_.ranks.data())];
   for (; rank.next < rank.plan->instructions.size(); ++rank.next, rank.arrived = false) {
-    const auto& action = rank.plan->instructions[rank.next].action;
-    if (const auto* run_ = std::get_if<Run>(&action)) {
-      PIPER_RETURN_IF_ERROR(run(rank, *run_));
-      continue;
-    }
-    if (const auto* update_ = std::get_if<Update>(&action)) {
-      PIPER_RETURN_IF_ERROR(update(rank, *update_));
-      continue;
-    }
-    if (transfers[rank.next] < 0) continue;
-    const auto t = static_cast<size_t>(transfers[rank.next]);
-    const auto* first = &matching_.participants[static_cast<size_t>(matching_.first[t])];
-    if (const auto* send = std::get_if<Send>(&action)) {
-      if (free_flights_.empty()) {
-        free_flights_.push_back(static_cast<int32_t>(flights_.size()));
-        flights_.emplace_back();
-      }
-      flight_of_[t] = free_flights_.back();
-      free_flights_.pop_back();
-      Pieces& flight = flights_[static_cast<size_t>(flight_of_[t])];
-      flight.clear();
-      rank.contents.take(send->data, send->bytes(), flight);
-      PIPER_RETURN_IF_ERROR(check_elements(rank, flight, send->dtype));
-      const auto receiver = static_cast<size_t>(first[1].plan);
-      if (ranks_[receiver].next == static_cast<size_t>(first[1].instruction)) ready.push_back(receiver);
-      continue;
-    }
-    if (const auto* recv = std::get_if<Recv>(&action)) {
-      if (flight_of_[t] < 0) return {};
-      rank.contents.put(recv->data, flights_[static_cast<size_t>(flight_of_[t])]);
-      free_flights_.push_back(flight_of_[t]);
-      continue;
-    }
-    if (!rank.arrived) {
-      rank.arrived = true;
-      if (--missing_[t] == 0) {
-        PIPER_RETURN_IF_ERROR(collective(static_cast<int32_t>(t)));
-        for (auto k = matching_.first[t]; k < matching_.first[t + 1]; ++k)
-          if (const auto other = static_cast<size_t>(matching_.participants[static_cast<size_t>(k)].plan); other != r)
-            ready.push_back(other);
-      }
-    }
-    if (missing_[t] > 0) return {};
+    const auto t = static_cast<size_t>(transfers[rank.next]);  // of transfers
+    bool stands = false;
+    PIPER_RETURN_IF_ERROR(std::visit(
+        Cases{[&](const Run& now) { return run(rank, now); }, [&](const Update& now) { return update(rank, now); },
+              [&](const Send& now) { return transfers_->send(rank, now, t, ready); },
+              [&](const Recv& now) {
+                stands = !transfers_->receive(rank, now, t);
+                return Status();
+              },
+              [&](const IsCollective auto&) {
+                Status done = transfers_->meet(rank, t, ready);
+                stands = !transfers_->has_met(t);
+                return done;
+              },
+              [](const IsEvent auto&) { return Status(); }},  // rules 3 to 6
+        rank.plan->instructions[rank.next].action));
+    if (stands) return {};
   }
   return {};
 }

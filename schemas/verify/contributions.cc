@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "schemas/verify/held_name.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 namespace {
@@ -47,11 +48,11 @@ Uses count_uses(const std::vector<Program>& programs) {
   Uses most;
   for (const Program& program : programs) {
     if (!program.of || program.of->pass != Pass::kForward) continue;
-    std::map<std::pair<int32_t, std::string>, int64_t> reads;  // by slot and kernel
+    std::map<std::pair<int32_t, Kernel>, int64_t> reads;  // by slot and kernel
     for (const KernelCall& call : program.calls)
       for (const Operand& input : call.inputs)
         if (input.slot >= 0 && program.slots.at(static_cast<size_t>(input.slot)).role == SlotRole::kParameter)
-          ++reads[{input.slot, call.kernel}];
+          ++reads[{input.slot, call.kernel.id()}];
     for (const auto& [read, count] : reads) {
       int64_t& uses = most[{program.of->chunk, program.slots[static_cast<size_t>(read.first)].of}];
       uses = std::max(uses, count);
@@ -82,10 +83,9 @@ Status check(const Program& program, const Uses& uses) {
     if (alike == 1) continue;
     const auto used = program.of && !slot.of.empty() ? uses.find({program.of->chunk, slot.of}) : uses.end();
     if (used != uses.end() && used->second >= alike) continue;
-    return Status::failure("P0636", "rule 8: program " + program.name + " call " + std::to_string(c) + " (" +
-                                        call.kernel + (call.origin.empty() ? "" : " of " + call.origin) +
-                                        ") adds to slot \"" + held_name(slot) + "\" what call " +
-                                        std::to_string(first) + " has added");
+    return violates(Rule::kSums, "program " + program.name + " call " + std::to_string(c) + " (" + call.kernel.text() +
+                                     (call.origin.empty() ? "" : " of " + call.origin) + ") adds to slot \"" +
+                                     held_name(slot) + "\" what call " + std::to_string(first) + " has added");
   }
   return {};
 }

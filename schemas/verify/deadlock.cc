@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "schemas/plan/actions.h"
 #include "schemas/verify/describe.h"
+#include "schemas/verify/rules.h"
 #include "schemas/verify/wait_cycle.h"
 
 namespace piper::verify {
@@ -62,8 +64,8 @@ class Player {
       const size_t chain = base + (level_ == Level::kIssueOrder ? 0 : static_cast<size_t>(instruction.stream));
       chain_of_.back()[i] = static_cast<int32_t>(chain);
       chains_[chain].instructions.push_back(static_cast<int32_t>(i));
-      if (const auto* record = std::get_if<Record>(&instruction.action))
-        record_of_.back()[static_cast<size_t>(record->event)] = static_cast<int32_t>(i);
+      if (const int32_t event = recorded_event(instruction.action); event >= 0)
+        record_of_.back()[static_cast<size_t>(event)] = static_cast<int32_t>(i);
       if (level_ == Level::kCommunication && matching_.transfer_of[static_cast<size_t>(p)][i] >= 0)
         lanes_.back().instructions.push_back(static_cast<int32_t>(i));
     }
@@ -94,13 +96,13 @@ class Player {
     const auto p = static_cast<size_t>(chain.plan);
     for (; !at_end(chain); chain.started = false, ++chain.next) {
       const Action& now = action(chain);
-      if (const auto* wait = std::get_if<Wait>(&now); wait && !recorded_[p][static_cast<size_t>(wait->event)]) {
-        if (!chain.started) waiting_[p][static_cast<size_t>(wait->event)].push_back(index);
+      if (const int32_t event = awaited_event(now); event >= 0 && !recorded_[p][static_cast<size_t>(event)]) {
+        if (!chain.started) waiting_[p][static_cast<size_t>(event)].push_back(index);
         chain.started = true;
         return;
       }
-      if (const auto* record = std::get_if<Record>(&now)) {
-        const auto event = static_cast<size_t>(record->event);
+      if (const int32_t recorded = recorded_event(now); recorded >= 0) {
+        const auto event = static_cast<size_t>(recorded);
         recorded_[p][event] = 1;
         ready.insert(ready.end(), waiting_[p][event].begin(), waiting_[p][event].end());
       }
@@ -132,9 +134,9 @@ class Player {
     const char* what = "";
   };
   std::vector<Need> needs(const Chain& chain) const {
-    if (const auto* wait = std::get_if<Wait>(&action(chain)))
-      return {{chain.plan, record_of_[static_cast<size_t>(chain.plan)][static_cast<size_t>(wait->event)],
-               "which records it"}};
+    if (const int32_t event = awaited_event(action(chain)); event >= 0)
+      return {
+          {chain.plan, record_of_[static_cast<size_t>(chain.plan)][static_cast<size_t>(event)], "which records it"}};
     const int32_t t = transfer(chain);
     if (t < 0) return {};
     if (!chain.started) return {{chain.plan, lane_before(chain), "communication issued before it"}};
@@ -161,12 +163,12 @@ class Player {
         graph[c].push_back(chain_of_[static_cast<size_t>(need.plan)][static_cast<size_t>(need.instruction)]);
     }
     const auto cycle = shortest_cycle(graph);
-    std::string story =
-        level_ == Level::kStreams         ? "rule 4: deadlock, even with every stream running on its own (level D0):"
-        : level_ == Level::kCommunication ? "rule 4: deadlock when each rank communicates in issue order (level D1; "
-                                            "the streams alone, D0, have none):"
-                                          : "rule 4: deadlock when each rank issues its instructions in order (level "
-                                            "D2; with communication alone in issue order, D1, there is none):";
+    std::string story = level_ == Level::kStreams ? "deadlock, even with every stream running on its own (level D0):"
+                        : level_ == Level::kCommunication
+                            ? "deadlock when each rank communicates in issue order (level D1; "
+                              "the streams alone, D0, have none):"
+                            : "deadlock when each rank issues its instructions in order (level "
+                              "D2; with communication alone in issue order, D1, there is none):";
     for (size_t k = 0; k < cycle.size(); ++k) {
       const auto& chain = chains_[static_cast<size_t>(cycle[k])];
       const int32_t next = cycle[(k + 1) % cycle.size()];
@@ -181,7 +183,7 @@ class Player {
         break;
       }
     }
-    return Status::failure("P0632", story);
+    return violates(Rule::kDeadlock, story);
   }
 
   const Bundle& bundle_;

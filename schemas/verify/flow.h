@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/program_effects.h"
 #include "schemas/verify/rank_contents.h"
+#include "schemas/verify/rules.h"
 #include "schemas/verify/sum_order.h"
 
 namespace piper::verify {
@@ -26,12 +28,19 @@ class Flow {
  public:
   // `slots`: [program] what it reads and leaves in its slots.
   Flow(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts, const std::vector<SlotLayouts>& slots);
+  ~Flow();
   Status play();
   // After play().
   OrdersOfSums orders_of_sums();
   Exchanges exchanges() const;
 
  private:
+  // Parts of it by concern, each in a file of its own.
+  class Begin;        // what a step begins with
+  class Transfers;    // messages and collectives
+  class StepProgram;  // a program that works on sums, norms and counters
+  class Kept;         // what a step must leave
+
   struct PlacedGradient {
     plan::BufferRange where;
     int64_t bytes = 0, origin = 0;  // origin: bytes from the start of the tensor's gradient
@@ -50,42 +59,25 @@ class Flow {
     size_t rank = 0;
     int32_t instruction = -1;
   };
-  struct Member {
-    Rank* rank = nullptr;
-    const plan::Action* action = nullptr;
-  };  // of a collective
 
   // --- start and end of a step
   Status begin();
-  Status check_loss_scales() const;
-  Status begin_inputs(Rank& rank);
-  Status begin_scalars(Rank& rank);
-  Status begin_placements(Rank& rank);
-  std::string wrong_type(const plan::Placement& placement);
   Status check_end();
-  Status check_owners() const;
-  Status check_next_step(const Rank& rank) const;
-  Status check_kept(const Rank& rank, const plan::Placement& placement, int32_t tensor, bool updated) const;
-  Status check_counters(const Rank& rank) const;
-  static int32_t samples_taken(const Rank& rank, int32_t tensor);
   std::vector<SampleRange> elements_updated() const;
   Status check_overflow(const Rank& rank, const std::vector<SampleRange>& updated);
   Status check_loss();
   Status check_means();
   Status check_dropped();
   Status check_measures(const std::vector<SampleRange>& updated) const;
-  Status check_all_trained() const;
-  Status check_statistics();
   Status check_addends() const;
   Status check_all_added() const;
   // Notes that a sum of this name is used, with which addends; "" or what it lacks.
-  std::string use_sum(const std::string& name, const Content& sum);
+  std::string use_sum(const std::string& name, const Sum& sum);
 
   // --- instructions
   Status advance(size_t rank, std::vector<size_t>& ready);
   Status run(Rank& rank, const plan::Run& run);
-  class StepProgram;
-  // A program that works on sums, norms and counters, call by call (flow_step_programs.cc).
+  // A program that works on sums, norms and counters, call by call.
   Status follow(Rank& rank, const ProgramEffects& effects, const plan::Program& program,
                 const std::vector<plan::BufferRange>& arguments);
   Status update(Rank& rank, const plan::Update& update);
@@ -97,15 +89,11 @@ class Flow {
   bool scales() const { return bundle_.manifest.loss_scale > 0; }
   Place place_of(const Rank& rank) const;  // the instruction at `next`
   std::string take_overflow(const Rank& rank, const Pieces& pieces);
-  static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes,
-                                    const Content& parameter);
+  static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor,
+                                    int64_t origin);
   Status check_whole_matrix(Rank& rank, const Updating& call, const Pieces& parameter);
-  Status check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes);
-  Status collective(int32_t transfer);
-  Status exchange();  // of `members_`
-  // The label of the value by which a member counts the rows that it sends or gets, of the same samples as these.
-  Result<int32_t> label_of_counts(Rank& rank, const plan::BufferRange& counts, const Pieces& rows);
-  void note_exchange(const plan::AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows);
+  // `tensor`: -1 where nothing is updated, as between parameters.
+  Status check_moments(Rank& rank, const Updating& call, int32_t tensor, int64_t origin, int64_t done, int64_t bytes);
 
   // --- parts of a run
   struct Seen {
@@ -114,6 +102,9 @@ class Flow {
     bool scaled = false;  // the loss scale is among what was read, or entered it
   };
   bool is_called(int32_t value, int32_t label);  // whether a value may stand at a slot of this label
+  bool is_made(int32_t label) const;             // by a program
+  Status check_no_value(const Rank& rank, const Content& content, const plan::BufferRange& where, int32_t label,
+                        const std::string& slot);
   Status read_value(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
                     Seen& seen);
   Status read_parameter(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor,
@@ -135,11 +126,11 @@ class Flow {
   Status on_sum(Rank& rank, const plan::BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what,
                 const SlotLayout& layout, const Seen& seen, const std::string& slot);
   // Resolves which samples stand in a piece of a value; -1 where a sample is cut.
-  int32_t samples_of(const Piece& piece);
+  int32_t samples_of(const Value& value, const Piece& piece);
 
   // --- stories
   std::string here(const Rank& rank) const;  // the instruction at `next`
-  Status refuted(const char* code, const Rank& rank, const std::string& what) const;
+  Status refuted(Rule rule, const Rank& rank, const std::string& what) const;
 
   const plan::Bundle& bundle_;
   const Matching& matching_;
@@ -154,10 +145,7 @@ class Flow {
   std::vector<ProgramEffects> effects_;
   std::vector<Rank> ranks_;
 
-  std::vector<int32_t> missing_;    // [transfer] participants that have not arrived
-  std::vector<int32_t> flight_of_;  // [transfer] a sent message's place in flights_, or -1
-  std::vector<Pieces> flights_;
-  std::vector<int32_t> free_flights_;
+  std::unique_ptr<Transfers> transfers_;
   std::vector<Place> first_adder_;  // [addend]
 
   struct Updated {
@@ -169,15 +157,11 @@ class Flow {
   OrdersOfSums orders_;
   std::vector<char> made_;                // [label] a program makes it
   std::map<int32_t, int32_t> exchanged_;  // label of a value that came by an exchange, at its readers -> at its arrival
-  std::map<int32_t, Exchange> exchanges_;  // by the label at arrival
   // By name: the addends that every use of a sum of this name had.
   std::map<std::string, std::vector<int32_t>> used_sums_;
-  std::set<std::pair<int32_t, int32_t>> checked_sums_;  // (what, how) of those that were read as values
-  std::map<int32_t, Place> measured_;                   // by sum: where the first that clips or skips by it stands
-  Pieces scratch_, scratch_more_, scratch_sum_;
-  std::vector<Member> members_;                    // of the collective at hand, by position
-  std::vector<Pieces> sent_, arrived_;             // of an exchange, by position
-  std::vector<std::pair<size_t, int32_t>> moved_;  // members and the labels of what they send
+  std::set<Sum> checked_sums_;         // of those that were read as values
+  std::map<int32_t, Place> measured_;  // by sum: where the first that clips or skips by it stands
+  Pieces scratch_, scratch_more_;
 };
 
 }  // namespace piper::verify

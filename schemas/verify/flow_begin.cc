@@ -12,7 +12,6 @@
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 namespace {
 
@@ -33,157 +32,164 @@ BufferClass class_of(PlacementKind kind) {
 bool is_empty(const RankContents& contents, const BufferRange& where, int64_t bytes) {
   Pieces pieces;
   contents.at(where.buffer).read(where.offset, where.offset + bytes, pieces);
-  return std::all_of(pieces.begin(), pieces.end(),
-                     [](const Piece& piece) { return piece.content.kind == Kind::kNothing; });
+  return std::all_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.content.is<Nothing>(); });
 }
 
 }  // namespace
 
-Status Flow::begin() {
-  for (auto& rank : ranks_) {
-    PIPER_RETURN_IF_ERROR(begin_inputs(rank));
-    PIPER_RETURN_IF_ERROR(begin_scalars(rank));
-    PIPER_RETURN_IF_ERROR(begin_placements(rank));
+class Flow::Begin {
+ public:
+  Begin(Flow& flow, Rank& rank) : flow_(flow), rank_(rank) {}
+  Status all() {
+    PIPER_RETURN_IF_ERROR(inputs());
+    PIPER_RETURN_IF_ERROR(scalars());
+    return placements();
   }
+
+ private:
+  Status inputs();
+  Status scalars();
+  Status placements();
+  std::string wrong_type(const Placement& placement);
+
+  Flow& flow_;
+  Rank& rank_;
+};
+
+Status Flow::begin() {
+  for (Rank& rank : ranks_) PIPER_RETURN_IF_ERROR(Begin(*this, rank).all());
   return {};
 }
 
-Status Flow::begin_inputs(Rank& rank) {
-  for (const auto& slice : rank.plan->inputs) {
-    const auto declared = std::find_if(bundle_.manifest.inputs.begin(), bundle_.manifest.inputs.end(),
+Status Flow::Begin::inputs() {
+  for (const auto& slice : rank_.plan->inputs) {
+    const auto declared = std::find_if(flow_.bundle_.manifest.inputs.begin(), flow_.bundle_.manifest.inputs.end(),
                                        [&](const auto& input) { return input.name == slice.input; });
     const auto wrong = [&](const std::string& what) {
-      return Status::failure(
-          "P0637", "rule 9: " + describe_rank(*rank.plan) + ": input " + in_quotes(slice.input) + ": " + what);
+      return violates(Rule::kMeaning, describe_rank(*rank_.plan) + ": input " + in_quotes(slice.input) + ": " + what);
     };
-    if (declared == bundle_.manifest.inputs.end()) return wrong("the model has none of this name");
+    if (declared == flow_.bundle_.manifest.inputs.end()) return wrong("the model has none of this name");
     int64_t bytes = dtype_bytes(declared->dtype);
     for (const int64_t extent : declared->sample_shape) bytes *= extent;
     if (declared->batched) {
-      if (slice.count <= 0 || slice.first < 0 || slice.first + slice.count > bundle_.manifest.batch)
+      if (slice.count <= 0 || slice.first < 0 || slice.first + slice.count > flow_.bundle_.manifest.batch)
         return wrong("samples outside of the step's batch");
       bytes *= slice.count;
     }
-    const auto& buffer = rank.plan->buffers[static_cast<size_t>(slice.where.buffer)];
+    const auto& buffer = rank_.plan->buffers[static_cast<size_t>(slice.where.buffer)];
     if (slice.where.offset + bytes > buffer.bytes)
       return wrong("its samples do not fit into buffer " + in_quotes(buffer.name));
     if (buffer.cls != BufferClass::kInput)
       return wrong("its samples go into " + in_quotes(buffer.name) + ", which is not for inputs");
-    for (const auto& segment : rank.contents.at(slice.where.buffer).segments())
+    for (const auto& segment : rank_.contents.at(slice.where.buffer).segments())
       if (segment.end > slice.where.offset && segment.begin < slice.where.offset + bytes &&
-          segment.content.kind != Kind::kNothing)
+          !segment.content.is<Nothing>())
         return wrong("its samples go into " + in_quotes(buffer.name) + " over others");
-    Content value;
-    value.kind = Kind::kValue;
-    value.what = ledger_.labels.id(slice.input);
-    value.how = declared->batched ? ledger_.samples.range(slice.first, slice.count) : 0;
-    value.size = bytes;
-    value.layout = layout_of(declared->dtype);
-    value.parts = 1;  // samples one after the other: unlike those of other values, parts of it are parts of the samples
-    rank.contents.begin(slice.where, bytes, value);
+    const Value value = {
+        .bytes = bytes,
+        .label = flow_.ledger_.labels.id(slice.input),
+        .samples = declared->batched ? flow_.ledger_.samples.range(slice.first, slice.count) : 0,
+        .parts = 1,  // samples one after the other: unlike those of other values, parts of it are parts of the samples
+    };
+    rank_.contents.begin(slice.where, bytes, {.what = value, .layout = layout_of(declared->dtype)});
   }
   return {};
 }
 
 // Scalars that the executor fills have the label of what it fills in; one that the plan sets is the
 // position of a first sample.
-Status Flow::begin_scalars(Rank& rank) {
-  const auto& plan = *rank.plan;
+Status Flow::Begin::scalars() {
+  const auto& plan = *rank_.plan;
   const auto check = [&](const BufferRange& where, BufferClass cls, StepNumber number) {
     const Buffer& buffer = plan.buffers[static_cast<size_t>(where.buffer)];
     return buffer.cls == cls
                ? Status()
-               : Status::failure("P0637", "rule 9: " + describe_rank(plan) + " has " + in_quotes(number_name(number)) +
-                                              " in " + in_quotes(buffer.name) + ", a buffer of another class");
+               : violates(Rule::kMeaning, describe_rank(plan) + " has " + in_quotes(number_name(number)) + " in " +
+                                              in_quotes(buffer.name) + ", a buffer of another class");
   };
   const auto call = [&](const BufferRange& where, StepNumber number, DType dtype, int64_t count) -> Status {
     if (where.buffer < 0) return {};
     PIPER_RETURN_IF_ERROR(check(where, BufferClass::kScalar, number));
-    Content value;
-    value.kind = Kind::kValue;
-    value.what = ledger_.labels.id(held_name(number, 0), number);
-    value.size = count * dtype_bytes(dtype);
-    value.layout = layout_of(dtype);
-    rank.contents.begin(where, value.size, value);
+    const Value value = {.bytes = count * dtype_bytes(dtype),
+                         .label = flow_.ledger_.labels.id(held_name(number, 0), number)};
+    rank_.contents.begin(where, value.bytes, {.what = value, .layout = layout_of(dtype)});
     return {};
   };
   for (const auto& scalar : plan.scalars) {
     PIPER_RETURN_IF_ERROR(
         call({scalar.buffer, 0}, StepNumber::kSampleOffset, DType::kI64, static_cast<int64_t>(scalar.values.size())));
-    rank.scalars.emplace(scalar.buffer, &scalar.values);
+    rank_.scalars.emplace(scalar.buffer, &scalar.values);
   }
   PIPER_RETURN_IF_ERROR(call(plan.seed_step, StepNumber::kSeedStep, DType::kI64, 2));
   PIPER_RETURN_IF_ERROR(call(plan.learning_rate, StepNumber::kLearningRate, DType::kF64, 1));
   if (plan.loss_scale.buffer < 0) return {};
   PIPER_RETURN_IF_ERROR(check(plan.loss_scale, BufferClass::kTraining, StepNumber::kLossScale));
-  Content scale;
-  scale.kind = Kind::kCounter;
-  scale.what = 1;
-  scale.layout = layout_of(DType::kF32);
-  rank.contents.begin(plan.loss_scale, dtype_bytes(DType::kF32), scale);
+  rank_.contents.begin(plan.loss_scale, dtype_bytes(DType::kF32),
+                       {.what = Counter{Counter::Of::kLossScale}, .layout = layout_of(DType::kF32)});
   return {};
 }
 
 // All that is kept of a tensor has its type, but for working copies, which have one of their own: "" or what is wrong.
-std::string Flow::wrong_type(const Placement& placement) {
-  const int32_t tensor = tensors_.find(placement.name);
+std::string Flow::Begin::wrong_type(const Placement& placement) {
+  const int32_t tensor = flow_.tensors_.find(placement.name);
   if (placement.kind == PlacementKind::kConstant || tensor < 0) return "";
   const auto t = static_cast<size_t>(tensor);
-  const DType own = bundle_.manifest.tensors[t].dtype;
+  const DType own = flow_.bundle_.manifest.tensors[t].dtype;
   if (placement.kind != PlacementKind::kWorking)
     return placement.dtype == own ? "" : "the model has it as " + std::string(dtype_name(own));
   if (placement.dtype == own) return "which is the type of its master";
-  if (!working_types_[t]) working_types_[t] = placement.dtype;
-  return placement.dtype == *working_types_[t] ? "" : "elsewhere as " + std::string(dtype_name(*working_types_[t]));
+  if (!flow_.working_types_[t]) flow_.working_types_[t] = placement.dtype;
+  return placement.dtype == *flow_.working_types_[t]
+             ? ""
+             : "elsewhere as " + std::string(dtype_name(*flow_.working_types_[t]));
 }
 
-Status Flow::begin_placements(Rank& rank) {
-  for (const auto& placement : rank.plan->placements) {
+Status Flow::Begin::placements() {
+  for (const auto& placement : rank_.plan->placements) {
     Content content;
     content.origin = placement.part.first * dtype_bytes(placement.dtype);
-    const Buffer& buffer = rank.plan->buffers[static_cast<size_t>(placement.part.where.buffer)];
+    const Buffer& buffer = rank_.plan->buffers[static_cast<size_t>(placement.part.where.buffer)];
     // A gradient that is assigned anew in each step may lie anywhere.
     if (placement.kind != PlacementKind::kGradient && buffer.cls != class_of(placement.kind))
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places the " +
-                                          describe_kind(placement.kind) + " of " + in_quotes(placement.name) + " in " +
-                                          in_quotes(buffer.name) + ", a buffer of another class");
+      return violates(Rule::kUpdates, describe_rank(*rank_.plan) + " places the " + describe_kind(placement.kind) +
+                                          " of " + in_quotes(placement.name) + " in " + in_quotes(buffer.name) +
+                                          ", a buffer of another class");
     if (const auto wrong = wrong_type(placement); !wrong.empty())
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places the " +
-                                          describe_kind(placement.kind) + " of " + in_quotes(placement.name) + " as " +
+      return violates(Rule::kUpdates, describe_rank(*rank_.plan) + " places the " + describe_kind(placement.kind) +
+                                          " of " + in_quotes(placement.name) + " as " +
                                           std::string(dtype_name(placement.dtype)) + ", " + wrong);
     const auto whole = std::accumulate(placement.shape.begin(), placement.shape.end(), int64_t{1}, std::multiplies<>());
     if (placement.kind == PlacementKind::kConstant && (placement.part.first != 0 || placement.part.count != whole))
-      return Status::failure(
-          "P0638", "rule 10: " + describe_rank(*rank.plan) + " places a part of constant " + in_quotes(placement.name));
-    content.size = dtype_bytes(placement.dtype);
+      return violates(Rule::kUpdates,
+                      describe_rank(*rank_.plan) + " places a part of constant " + in_quotes(placement.name));
     content.layout = layout_of(placement.dtype);
+    const int64_t element = dtype_bytes(placement.dtype), bytes = placement.part.count * element;
+    const int32_t tensor = flow_.tensors_.find(placement.name);
     switch (placement.kind) {
       case PlacementKind::kValue:
-      case PlacementKind::kWorking: content.kind = Kind::kParameter; break;
-      case PlacementKind::kMaster: content.kind = Kind::kMaster; break;
-      case PlacementKind::kFirstMoment:
-      case PlacementKind::kSecondMoment:
-        content.kind = Kind::kMoment;
-        content.how = placement.kind == PlacementKind::kFirstMoment ? 1 : 2;
+      case PlacementKind::kWorking:
+      case PlacementKind::kMaster:
+        content.what = Parameter{.tensor = tensor,
+                                 .element = static_cast<int32_t>(element),
+                                 .master = placement.kind == PlacementKind::kMaster};
         break;
-      case PlacementKind::kConstant: content.kind = Kind::kConstant; break;
+      case PlacementKind::kFirstMoment: content.what = OptimizerMoment{tensor, 1}; break;
+      case PlacementKind::kSecondMoment: content.what = OptimizerMoment{tensor, 2}; break;
+      case PlacementKind::kConstant: content.what = Constant{flow_.constants_.id(placement.name)}; break;
       case PlacementKind::kGradient:
-        rank.gradients.push_back({placement.part.where, placement.part.count * dtype_bytes(placement.dtype),
-                                  content.origin, tensors_.find(placement.name)});
+        rank_.gradients.push_back({placement.part.where, bytes, content.origin, tensor});
         continue;
-      case PlacementKind::kState: content.kind = Kind::kStatistic; break;
+      case PlacementKind::kState: content.what = Statistic{tensor}; break;
     }
-    content.what = content.kind == Kind::kConstant ? constants_.id(placement.name) : tensors_.find(placement.name);
-    if (content.what < 0)
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places " + in_quotes(placement.name) +
+    if (placement.kind != PlacementKind::kConstant && tensor < 0)
+      return violates(Rule::kUpdates, describe_rank(*rank_.plan) + " places " + in_quotes(placement.name) +
                                           ", which the model does not have");
-    const int64_t bytes = placement.part.count * dtype_bytes(placement.dtype);
-    if (placement.kind == PlacementKind::kConstant && !is_empty(rank.contents, placement.part.where, bytes))
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " places constant " +
-                                          in_quotes(placement.name) + " over another in " + in_quotes(buffer.name));
-    rank.contents.begin(placement.part.where, bytes, content);
+    if (placement.kind == PlacementKind::kConstant && !is_empty(rank_.contents, placement.part.where, bytes))
+      return violates(Rule::kUpdates, describe_rank(*rank_.plan) + " places constant " + in_quotes(placement.name) +
+                                          " over another in " + in_quotes(buffer.name));
+    rank_.contents.begin(placement.part.where, bytes, content);
   }
-  std::sort(rank.gradients.begin(), rank.gradients.end(), [](const PlacedGradient& a, const PlacedGradient& b) {
+  std::sort(rank_.gradients.begin(), rank_.gradients.end(), [](const PlacedGradient& a, const PlacedGradient& b) {
     return std::tie(a.where.buffer, a.where.offset) < std::tie(b.where.buffer, b.where.offset);
   });
   return {};

@@ -4,13 +4,12 @@
 
 #include "schemas/plan/names.h"
 #include "schemas/verify/describe.h"
-#include "schemas/verify/flow.h"
+#include "schemas/verify/flow_kept.h"
 #include "schemas/verify/held_name.h"
 
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 namespace {
 
@@ -21,22 +20,23 @@ bool is_number(const Addend& addend, StepNumber number, int32_t term) {
 }  // namespace
 
 Status Flow::check_end() {
+  const Kept kept(*this);
   std::sort(updated_elements_.begin(), updated_elements_.end());
   PIPER_RETURN_IF_ERROR(bundle_.manifest.evaluates ? check_means() : check_loss());
   PIPER_RETURN_IF_ERROR(check_dropped());
-  PIPER_RETURN_IF_ERROR(check_loss_scales());
+  PIPER_RETURN_IF_ERROR(kept.check_loss_scales());
   PIPER_RETURN_IF_ERROR(check_addends());
   PIPER_RETURN_IF_ERROR(check_all_added());
   const std::vector<SampleRange> updated = elements_updated();
   for (const auto& rank : ranks_) {
-    PIPER_RETURN_IF_ERROR(check_next_step(rank));
-    if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_counters(rank));
+    PIPER_RETURN_IF_ERROR(kept.check_next_step(rank));
+    if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(kept.check_counters(rank));
     PIPER_RETURN_IF_ERROR(check_overflow(rank, updated));
   }
   PIPER_RETURN_IF_ERROR(check_measures(updated));
-  PIPER_RETURN_IF_ERROR(check_statistics());
-  if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_all_trained());
-  return bundle_.manifest.evaluates ? Status() : check_owners();  // what it reads, its training saves
+  PIPER_RETURN_IF_ERROR(kept.check_statistics());
+  if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(kept.check_all_trained());
+  return bundle_.manifest.evaluates ? Status() : kept.check_owners();  // what it reads, its training saves
 }
 
 // The reported loss is a sum over all samples, the reported norm one of the gradients.
@@ -45,31 +45,30 @@ Status Flow::check_loss() {
     return rank.plan->rank == bundle_.manifest.reporting_rank;
   });
   const bool has_loss = reporting != ranks_.end() && reporting->plan->loss.buffer >= 0;
-  if (!has_loss)
-    return first_adder_.empty() ? Status() : Status::failure("P0636", "rule 8: the reporting rank has no loss");
+  if (!has_loss) return first_adder_.empty() ? Status() : violates(Rule::kSums, "the reporting rank has no loss");
   Pieces pieces, sum;
   reporting->contents.take(reporting->plan->loss, 4, pieces);
   // A value that is said to be the loss may be one where nothing says what the model's is.
-  const bool added = pieces.size() == 1 && (pieces[0].content.kind == Kind::kSum || bundle_.reference.empty());
-  std::string wrong = added ? ledger_.add({{4, Content{Kind::kZero}}}, pieces, sum) : "is never computed";
-  if (wrong.empty() && sum[0].content.kind != Kind::kSum) wrong = "is never computed";
+  const bool added = pieces.size() == 1 && (pieces[0].content.is<Sum>() || bundle_.reference.empty());
+  std::string wrong = added ? ledger_.add({{4, {Zero()}}}, pieces, sum) : "is never computed";
+  const Sum* const loss = wrong.empty() ? sum[0].content.as<Sum>() : nullptr;
+  if (wrong.empty() && loss == nullptr) wrong = "is never computed";
   else if (wrong.empty())
-    if (wrong = use_sum("loss", sum[0].content); !wrong.empty()) wrong = "has " + wrong;
+    if (wrong = use_sum("loss", *loss); !wrong.empty()) wrong = "has " + wrong;
   if (wrong.empty())
-    for (const auto& [addend, samples] : ledger_.terms(sum[0].content))
+    for (const auto& [addend, samples] : ledger_.terms(*loss))
       if (!is_number(ledger_.addends[addend], StepNumber::kLoss, 0))
         wrong = "holds " + in_quotes(ledger_.addends[addend].slot);
   if (!wrong.empty())
-    return Status::failure("P0636", "rule 8: the loss that " + describe_rank(*reporting->plan) + " reports " + wrong);
-  orders_.loss = ledger_.order(sum[0].content);
+    return violates(Rule::kSums, "the loss that " + describe_rank(*reporting->plan) + " reports " + wrong);
+  orders_.loss = ledger_.order(*loss);
   if (reporting->plan->grad_norm.buffer < 0) return {};
   pieces.clear();
   reporting->contents.take(reporting->plan->grad_norm, 4, pieces);
-  const Content& reported = pieces[0].content;
-  const bool norm = reported.kind == Kind::kClip && reported.what == 0 && reported.how == (scales() ? 1 : 0);
+  const auto* const reported = pieces[0].content.as<Clip>();
+  const bool norm = reported != nullptr && *reported == Clip{Clip::Is::kNorm, scales()};
   return norm ? Status()
-              : Status::failure("P0636", "rule 8: " + describe_rank(*reporting->plan) +
-                                             " reports what is no norm of the gradients");
+              : violates(Rule::kSums, describe_rank(*reporting->plan) + " reports what is no norm of the gradients");
 }
 
 // Of an evaluation: each reported sum and each count is one over all samples, of the term that it is reported as.
@@ -78,7 +77,7 @@ Status Flow::check_means() {
     return rank.plan->rank == bundle_.manifest.reporting_rank;
   });
   if (reporting == ranks_.end() || reporting->plan->means.empty())
-    return Status::failure("P0636", "rule 8: the reporting rank has no mean");
+    return violates(Rule::kSums, "the reporting rank has no mean");
   const std::vector<Mean>& means = reporting->plan->means;
   for (size_t m = 0; m < means.size(); ++m)
     for (const auto& [where, number] :
@@ -88,19 +87,19 @@ Status Flow::check_means() {
       const std::string slot = held_name(number, term);
       Pieces pieces;
       reporting->contents.take(where, dtype_bytes(DType::kF32), pieces);
-      const bool is_sum = pieces.size() == 1 && pieces[0].content.kind == Kind::kSum;
-      std::string wrong = is_sum ? "" : "is never computed";
-      if (is_sum) {
-        for (const auto& [addend, samples] : ledger_.terms(pieces[0].content))
+      const Sum* const sum = pieces.size() == 1 ? pieces[0].content.as<Sum>() : nullptr;
+      std::string wrong = sum != nullptr ? "" : "is never computed";
+      if (sum != nullptr) {
+        for (const auto& [addend, samples] : ledger_.terms(*sum))
           if (const Addend& of = ledger_.addends[addend]; !is_number(of, number, term))
             wrong = "holds " + in_quotes(of.slot) + " as " + in_quotes(slot);
-        const std::string lacks = use_sum(slot, pieces[0].content);
+        const std::string lacks = use_sum(slot, *sum);
         if (wrong.empty() && !lacks.empty()) wrong = "has " + lacks;
       }
       if (wrong.empty()) continue;
       const std::string& name = reporting->plan->buffers[static_cast<size_t>(where.buffer)].name;
-      return Status::failure(
-          "P0636", "rule 8: " + in_quotes(name) + ", which " + describe_rank(*reporting->plan) + " reports, " + wrong);
+      return violates(Rule::kSums,
+                      in_quotes(name) + ", which " + describe_rank(*reporting->plan) + " reports, " + wrong);
     }
   return {};
 }
@@ -112,16 +111,17 @@ Status Flow::check_dropped() {
   });
   if (reporting == ranks_.end() || reporting->plan->dropped.buffer < 0) return {};
   const auto wrong = [&](const std::string& what) {
-    return Status::failure(
-        "P0636", "rule 8: the number of dropped rows that " + describe_rank(*reporting->plan) + " reports " + what);
+    return violates(Rule::kSums,
+                    "the number of dropped rows that " + describe_rank(*reporting->plan) + " reports " + what);
   };
   Pieces pieces;
   reporting->contents.take(reporting->plan->dropped, dtype_bytes(DType::kI64), pieces);
-  if (pieces.size() != 1 || pieces[0].content.kind != Kind::kSum) return wrong("is never computed");
-  for (const auto& [addend, sum] : ledger_.terms(pieces[0].content))
+  const Sum* const dropped = pieces.size() == 1 ? pieces[0].content.as<Sum>() : nullptr;
+  if (dropped == nullptr) return wrong("is never computed");
+  for (const auto& [addend, sum] : ledger_.terms(*dropped))
     if (!is_number(ledger_.addends[addend], StepNumber::kDropped, 0))
       return wrong("holds " + in_quotes(ledger_.addends[addend].slot));
-  const std::string missing = use_sum("dropped", pieces[0].content);
+  const std::string missing = use_sum("dropped", *dropped);
   return missing.empty() ? Status() : wrong("has " + missing);
 }
 
@@ -131,16 +131,15 @@ Status Flow::check_overflow(const Rank& rank, const std::vector<SampleRange>& up
   if (where.buffer < 0)
     return rank.plan->loss_scale.buffer < 0
                ? Status()
-               : Status::failure("P0636", "rule 8: " + describe_rank(*rank.plan) +
-                                              " reports the loss scale without the overflow by which it skips steps");
+               : violates(Rule::kSums, describe_rank(*rank.plan) +
+                                           " reports the loss scale without the overflow by which it skips steps");
   Pieces pieces;
   rank.contents.at(where.buffer).read(where.offset, where.offset + dtype_bytes(DType::kF32), pieces);
   int32_t sum = 0;
   std::string wrong = ledger_.measured(Ledger::Measure::kOverflow, pieces, sum);
   if (wrong.empty()) wrong = ledger_.check_measured(sum, updated);
-  return wrong.empty()
-             ? Status()
-             : Status::failure("P0636", "rule 8: the overflow that " + describe_rank(*rank.plan) + " reports " + wrong);
+  return wrong.empty() ? Status()
+                       : violates(Rule::kSums, "the overflow that " + describe_rank(*rank.plan) + " reports " + wrong);
 }
 
 // Whatever is added somewhere reaches an update, a count or the loss.
@@ -148,10 +147,10 @@ Status Flow::check_addends() const {
   for (size_t a = 0; a < first_adder_.size(); ++a) {
     if (first_adder_[a].instruction < 0 || (a < ledger_.used().size() && ledger_.used()[a])) continue;
     const auto& addend = ledger_.addends[static_cast<int32_t>(a)];
-    return Status::failure("P0636", "rule 8: nothing uses what " +
-                                        describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
-                                                             static_cast<size_t>(first_adder_[a].instruction)) +
-                                        " adds to " + in_quotes(addend.slot));
+    return violates(Rule::kSums, "nothing uses what " +
+                                     describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
+                                                          static_cast<size_t>(first_adder_[a].instruction)) +
+                                     " adds to " + in_quotes(addend.slot));
   }
   return {};
 }
@@ -167,10 +166,10 @@ Status Flow::check_all_added() const {
     else if (const auto used = used_sums_.find(addend.slot); addend.tensor < 0 && used != used_sums_.end())
       held = &used->second;
     if (held == nullptr || std::find(held->begin(), held->end(), id) != held->end()) continue;
-    return Status::failure("P0636", "rule 8: " + in_quotes(addend.slot) + " is used without what " +
-                                        describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
-                                                             static_cast<size_t>(first_adder_[a].instruction)) +
-                                        " adds to it");
+    return violates(Rule::kSums, in_quotes(addend.slot) + " is used without what " +
+                                     describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
+                                                          static_cast<size_t>(first_adder_[a].instruction)) +
+                                     " adds to it");
   }
   return {};
 }
@@ -189,10 +188,9 @@ std::vector<SampleRange> Flow::elements_updated() const {
 Status Flow::check_measures(const std::vector<SampleRange>& updated) const {
   for (const auto& [measure, place] : measured_)
     if (const auto wrong = ledger_.check_measured(measure, updated); !wrong.empty())
-      return Status::failure(
-          "P0636",
-          "rule 8: " + describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +
-              ": its norm " + wrong);
+      return violates(Rule::kSums,
+                      describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +
+                          ": its norm " + wrong);
   return {};
 }
 

@@ -1,20 +1,18 @@
-// What a step must leave for the next, and for those who save or evaluate: all that is trained updated once,
-// everywhere.
+#include "schemas/verify/flow_kept.h"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "schemas/plan/names.h"
 #include "schemas/verify/describe.h"
-#include "schemas/verify/flow.h"
 
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 // What the step found and used, the next step finds too: gradients cleared, trained parameters updated.
-Status Flow::check_next_step(const Rank& rank) const {
+Status Flow::Kept::check_next_step(const Rank& rank) const {
   const auto& plan = *rank.plan;
   const auto check = [&](int32_t index, int64_t begin, int64_t end, const Content& found) -> Status {
     const auto& buffer = plan.buffers[static_cast<size_t>(index)];
@@ -23,17 +21,17 @@ Status Flow::check_next_step(const Rank& rank) const {
     int64_t origin = found.origin;
     for (const auto& piece : left) {
       const auto& content = piece.content;
-      if (found.kind == Kind::kZero && content.kind != Kind::kZero)
-        return Status::failure("P0636", "rule 8: " + describe_rank(plan) + " adds to " + in_quotes(buffer.name) +
-                                            " from zero on, but leaves it uncleared for the next step");
-      if (found.kind == Kind::kParameter || found.kind == Kind::kMaster) {
-        const bool trained = updated_.count(found.what) > 0;
-        if (content.kind != found.kind || content.what != found.what || content.origin != origin ||
-            content.how != (trained ? 1 : 0))
-          return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " reads " +
-                                              in_quotes(tensors_[found.what]) + " in " + in_quotes(buffer.name) +
-                                              ", but leaves elements from " +
-                                              std::to_string(origin / std::max<int64_t>(found.size, 1)) +
+      if (found.is<Zero>() && !content.is<Zero>())
+        return violates(Rule::kSums, describe_rank(plan) + " adds to " + in_quotes(buffer.name) +
+                                         " from zero on, but leaves it uncleared for the next step");
+      if (const auto* const parameter = found.as<Parameter>()) {
+        Parameter newest = *parameter;
+        newest.version = flow_.updated_.count(parameter->tensor) > 0 ? 1 : 0;
+        if (content.what != Content::What(newest) || content.origin != origin)
+          return violates(Rule::kUpdates, describe_rank(plan) + " reads " +
+                                              in_quotes(flow_.tensors_[parameter->tensor]) + " in " +
+                                              in_quotes(buffer.name) + ", but leaves elements from " +
+                                              std::to_string(origin / std::max(parameter->element, 1)) +
                                               " on without their update for the next step");
       }
       origin += piece.bytes;
@@ -47,154 +45,141 @@ Status Flow::check_next_step(const Rank& rank) const {
       if (segment.content.relied)
         PIPER_RETURN_IF_ERROR(check(static_cast<int32_t>(b), segment.begin, segment.end, segment.content));
   for (const auto& gradient : rank.gradients)
-    if (gradient.tensor >= 0 && updated_.count(gradient.tensor) > 0 && gradient.taken != gradient.bytes)
-      return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " places a gradient of " +
-                                          in_quotes(tensors_[gradient.tensor]) + " that no update takes");
-  if (scales()) {
+    if (gradient.tensor >= 0 && flow_.updated_.count(gradient.tensor) > 0 && gradient.taken != gradient.bytes)
+      return violates(Rule::kUpdates, describe_rank(plan) + " places a gradient of " +
+                                          in_quotes(flow_.tensors_[gradient.tensor]) + " that no update takes");
+  if (flow_.scales()) {
     Pieces scale;
     const int64_t at = plan.loss_scale.offset;
     if (plan.loss_scale.buffer >= 0)
       rank.contents.at(plan.loss_scale.buffer).read(at, at + dtype_bytes(DType::kF32), scale);
-    const Content content = scale.empty() ? Content() : scale[0].content;
-    if (content.kind != Kind::kCounter || content.what != 1 || content.how != 1)
-      return Status::failure("P0638",
-                             "rule 10: the loss scale of " + describe_rank(plan) + " does not follow the step");
+    const auto* const counter = scale.empty() ? nullptr : scale[0].content.as<Counter>();
+    if (counter == nullptr || *counter != Counter{Counter::Of::kLossScale, true})
+      return violates(Rule::kUpdates, "the loss scale of " + describe_rank(plan) + " does not follow the step");
   }
   for (const auto& placement : plan.placements) {
-    const int32_t tensor = tensors_.find(placement.name);
-    const bool updated = updated_.count(tensor) > 0;
+    const int32_t tensor = flow_.tensors_.find(placement.name);
+    const bool updated = flow_.updated_.count(tensor) > 0;
     // A tensor with an accumulator is trained.
     if (tensor >= 0 && placement.kind == PlacementKind::kGradient && !updated)
-      return Status::failure("P0638", "rule 10: " + describe_rank(plan) + " has a gradient of " +
-                                          in_quotes(placement.name) + ", but nothing updates it");
-    PIPER_RETURN_IF_ERROR(check_kept(rank, placement, tensor, updated));
+      return violates(Rule::kUpdates, describe_rank(plan) + " has a gradient of " + in_quotes(placement.name) +
+                                          ", but nothing updates it");
+    PIPER_RETURN_IF_ERROR(check_placed(rank, placement, tensor, updated));
   }
   return {};
 }
 
 // What training counts is counted once a step, wherever a step reads it.
-Status Flow::check_counters(const Rank& rank) const {
+Status Flow::Kept::check_counters(const Rank& rank) const {
   for (size_t b = 0; b < rank.plan->buffers.size(); ++b) {
     const Buffer& buffer = rank.plan->buffers[b];
     if (buffer.cls != BufferClass::kTraining) continue;
     for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
-      if (segment.content.kind != Kind::kCounter || segment.content.how != 1)
-        return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " keeps " + in_quotes(buffer.name) +
+      if (const auto* const counter = segment.content.as<Counter>(); counter == nullptr || !counter->advanced)
+        return violates(Rule::kUpdates, describe_rank(*rank.plan) + " keeps " + in_quotes(buffer.name) +
                                             " for training, but does not count it in a step");
   }
   return {};
 }
 
 // By which rules the loss scale goes on, all ranks alike.
-Status Flow::check_loss_scales() const {
+Status Flow::Kept::check_loss_scales() const {
   const auto equal = [](const KernelCall& a, const KernelCall& b) {
     return std::equal(a.attrs.begin(), a.attrs.end(), b.attrs.begin(), b.attrs.end(),
                       [](const Attr& x, const Attr& y) { return x.name == y.name && x.value == y.value; });
   };
   const Program* first = nullptr;
   const KernelCall* rules = nullptr;
-  for (const Program& program : bundle_.programs)
+  for (const Program& program : flow_.bundle_.programs)
     for (const KernelCall& call : program.calls) {
-      if (call.kernel != "advance_loss_scale") continue;
+      if (call.kernel != Kernel::kAdvanceLossScale) continue;
       if (first == nullptr) first = &program, rules = &call;
       if (!equal(*rules, call))
-        return Status::failure("P0638", "rule 10: programs " + in_quotes(first->name) + " and " +
-                                            in_quotes(program.name) +
+        return violates(Rule::kUpdates, "programs " + in_quotes(first->name) + " and " + in_quotes(program.name) +
                                             " bring the loss scale forward by different rules");
     }
   return {};
 }
 
 // What is placed, and so may be saved or evaluated, is behind the step still of its own tensor, and the newest.
-Status Flow::check_kept(const Rank& rank, const Placement& placement, int32_t tensor, bool updated) const {
-  if (placement.kind == PlacementKind::kGradient || placement.kind == PlacementKind::kConstant) return {};
+Status Flow::Kept::check_placed(const Rank& rank, const Placement& placement, int32_t tensor, bool updated) const {
   const Part& part = placement.part;
   const int64_t element = dtype_bytes(placement.dtype), begin = part.where.offset, end = begin + part.count * element;
+  Content::What newest;
+  switch (placement.kind) {
+    case PlacementKind::kValue:
+    case PlacementKind::kWorking:
+    case PlacementKind::kMaster:
+      newest =
+          Parameter{tensor, updated ? 1 : 0, static_cast<int32_t>(element), placement.kind == PlacementKind::kMaster};
+      break;
+    case PlacementKind::kFirstMoment: newest = OptimizerMoment{tensor, 1, updated}; break;
+    case PlacementKind::kSecondMoment: newest = OptimizerMoment{tensor, 2, updated}; break;
+    case PlacementKind::kState: newest = Statistic{tensor, samples_taken(rank, tensor)}; break;
+    case PlacementKind::kGradient:
+    case PlacementKind::kConstant: return {};
+  }
   const auto segments = rank.contents.at(part.where.buffer).segments();
   auto at = std::partition_point(segments.begin(), segments.end(), [&](const auto& s) { return s.end <= begin; });
   for (; at != segments.end() && at->begin < end; ++at) {
     const auto& segment = *at;
     const Content& content = segment.content;
-    bool right = content.what == tensor && content.origin - segment.begin == part.first * element - begin;
-    switch (placement.kind) {
-      case PlacementKind::kValue:
-      case PlacementKind::kWorking:
-        right = right && content.kind == Kind::kParameter && content.how == (updated ? 1 : 0);
-        break;
-      case PlacementKind::kMaster:
-        right = right && content.kind == Kind::kMaster && content.how == (updated ? 1 : 0);
-        break;
-      case PlacementKind::kFirstMoment:
-      case PlacementKind::kSecondMoment:
-        right = right && content.kind == Kind::kMoment && content.parts == (updated ? 1 : 0) &&
-                content.how == (placement.kind == PlacementKind::kFirstMoment ? 1 : 2);
-        break;
-      case PlacementKind::kState:
-        right = right && content.kind == Kind::kStatistic && content.how == samples_taken(rank, tensor);
-        break;
-      case PlacementKind::kGradient:
-      case PlacementKind::kConstant: break;
-    }
-    if (!right)
-      return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) +
-                                          " leaves something else, or old, where the " + describe_kind(placement.kind) +
-                                          " of " + in_quotes(placement.name) + " is placed, in " +
+    if (content.what != newest || content.origin - segment.begin != part.first * element - begin)
+      return violates(Rule::kUpdates, describe_rank(*rank.plan) + " leaves something else, or old, where the " +
+                                          describe_kind(placement.kind) + " of " + in_quotes(placement.name) +
+                                          " is placed, in " +
                                           in_quotes(rank.plan->buffers[static_cast<size_t>(part.where.buffer)].name));
   }
   return {};
 }
 
 // The samples by which a step's runs have brought a running statistic forward on this rank, 0: none did.
-int32_t Flow::samples_taken(const Rank& rank, int32_t tensor) {
+int32_t Flow::Kept::samples_taken(const Rank& rank, int32_t tensor) {
   for (size_t b = 0; b < rank.plan->buffers.size(); ++b)
     if (rank.plan->buffers[b].cls == BufferClass::kState)
       for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
-        if (segment.content.kind == Kind::kStatistic && segment.content.what == tensor && segment.content.how != 0)
-          return segment.content.how;
+        if (const auto* const found = segment.content.as<Statistic>();
+            found != nullptr && found->tensor == tensor && found->samples != 0)
+          return found->samples;
   return 0;
 }
 
 // Every element of what the manifest says is trained.
-Status Flow::check_all_trained() const {
-  std::vector<SampleRange> updated;  // without overlaps
-  for (const SampleRange& range : updated_elements_) {
-    if (!updated.empty() && range.first <= updated.back().first + updated.back().count)
-      updated.back().count = std::max(updated.back().count, range.first + range.count - updated.back().first);
-    else updated.push_back(range);
-  }
-  for (size_t t = 0; t < tensors_.size(); ++t) {
-    if (!bundle_.manifest.tensors[t].trained || num_elements_[t] == 0) continue;
-    const int64_t first = first_element_[t], end = first + num_elements_[t];
+Status Flow::Kept::check_all_trained() const {
+  const std::vector<SampleRange> updated = flow_.elements_updated();
+  for (size_t t = 0; t < flow_.tensors_.size(); ++t) {
+    if (!flow_.bundle_.manifest.tensors[t].trained || flow_.num_elements_[t] == 0) continue;
+    const int64_t first = flow_.first_element_[t], end = first + flow_.num_elements_[t];
     auto range = std::upper_bound(updated.begin(), updated.end(), SampleRange{first, 0},
                                   [](const SampleRange& a, const SampleRange& b) { return a.first < b.first; });
     const bool begins = range != updated.begin() && std::prev(range)->first + std::prev(range)->count > first;
     const int64_t missing = begins ? std::prev(range)->first + std::prev(range)->count : first;
     if (missing < end)
-      return Status::failure("P0638", "rule 10: nothing updates element " + std::to_string(missing - first) + " of " +
-                                          in_quotes(tensors_[static_cast<int32_t>(t)]) +
+      return violates(Rule::kUpdates, "nothing updates element " + std::to_string(missing - first) + " of " +
+                                          in_quotes(flow_.tensors_[static_cast<int32_t>(t)]) +
                                           ", which the manifest says is trained");
   }
   return {};
 }
 
 // Running statistics that a step updates have taken every sample once, each on one of the ranks that keep some.
-Status Flow::check_statistics() {
+Status Flow::Kept::check_statistics() const {
   std::map<int32_t, int32_t> sums;  // by tensor
-  for (const Rank& rank : ranks_)
+  for (const Rank& rank : flow_.ranks_)
     for (size_t b = 0; b < rank.plan->buffers.size(); ++b)
       for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
-        if (segment.content.kind == Kind::kStatistic && segment.content.how != 0 && segment.content.origin == 0)
-          sums[segment.content.what] = ledger_.add_samples(sums[segment.content.what], segment.content.how);
+        if (const auto* const found = segment.content.as<Statistic>();
+            found != nullptr && found->samples != 0 && segment.content.origin == 0)
+          sums[found->tensor] = flow_.ledger_.add_samples(sums[found->tensor], found->samples);
   for (const auto& [tensor, sum] : sums)
-    if (const std::string wrong = ledger_.lacks(sum); !wrong.empty())
-      return Status::failure("P0638",
-                             "rule 10: the running statistic " + in_quotes(tensors_[tensor]) + " has " + wrong);
+    if (const std::string wrong = flow_.ledger_.lacks(sum); !wrong.empty())
+      return violates(Rule::kUpdates, "the running statistic " + in_quotes(flow_.tensors_[tensor]) + " has " + wrong);
   return {};
 }
 
 // Each element of what is saved has one owner: of every tensor that is placed its weights, of those that are updated
 // gradients and moments, too.
-Status Flow::check_owners() const {
+Status Flow::Kept::check_owners() const {
   struct Owned {
     PlacementKind kind;
     int32_t tensor;
@@ -202,24 +187,24 @@ Status Flow::check_owners() const {
     auto key() const { return std::tie(kind, tensor); }
   };
   std::vector<Owned> owned;
-  for (const auto& rank : ranks_)
+  for (const auto& rank : flow_.ranks_)
     for (const auto& placement : rank.plan->placements) {
       if (placement.kind == PlacementKind::kConstant) {
         if (placement.part.owner)
-          return Status::failure(
-              "P0638", "rule 10: " + describe_rank(*rank.plan) + " saves the constant " + in_quotes(placement.name));
+          return violates(Rule::kUpdates,
+                          describe_rank(*rank.plan) + " saves the constant " + in_quotes(placement.name));
         continue;
       }
       if (placement.kind == PlacementKind::kWorking) {
         if (placement.part.owner)
-          return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " saves the working copy of " +
+          return violates(Rule::kUpdates, describe_rank(*rank.plan) + " saves the working copy of " +
                                               in_quotes(placement.name) + ", not its master");
         continue;
       }
-      const int32_t tensor = tensors_.find(placement.name);
+      const int32_t tensor = flow_.tensors_.find(placement.name);
       if (tensor < 0 && placement.part.owner)
-        return Status::failure("P0638", "rule 10: " + describe_rank(*rank.plan) + " saves " +
-                                            in_quotes(placement.name) + ", which the model does not have");
+        return violates(Rule::kUpdates, describe_rank(*rank.plan) + " saves " + in_quotes(placement.name) +
+                                            ", which the model does not have");
       // Nothing of a tensor is owned where it is only placed: an entry without elements stands for that.
       if (tensor >= 0)
         owned.push_back(
@@ -235,8 +220,8 @@ Status Flow::check_owners() const {
       const std::string kind = all.kind == PlacementKind::kValue || all.kind == PlacementKind::kState
                                    ? ""
                                    : "the " + std::string(describe_kind(all.kind)) + " of ";
-      return Status::failure("P0638", "rule 10: " + std::string(what) + " saves element " + std::to_string(element) +
-                                          " of " + kind + in_quotes(tensors_[all.tensor]));
+      return violates(Rule::kUpdates, std::string(what) + " saves element " + std::to_string(element) + " of " + kind +
+                                          in_quotes(flow_.tensors_[all.tensor]));
     };
     for (; at < owned.size() && owned[at].key() == all.key(); ++at) {
       if (owned[at].count == 0) continue;
@@ -244,7 +229,7 @@ Status Flow::check_owners() const {
       if (owned[at].first < next) return wrong("more than one rank", owned[at].first);
       next += owned[at].count;
     }
-    if (next != num_elements_[static_cast<size_t>(all.tensor)]) return wrong("no rank", next);
+    if (next != flow_.num_elements_[static_cast<size_t>(all.tensor)]) return wrong("no rank", next);
   }
   return {};
 }

@@ -1,15 +1,14 @@
 // Runs: what they read must be what their slots name, for the same samples; what they make is of those samples.
 #include <algorithm>
 
+#include "schemas/plan/actions.h"
+#include "schemas/plan/names.h"
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/flow.h"
-
-#include "schemas/plan/names.h"
 
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 using Do = ProgramEffects::Do;
 
 namespace {
@@ -22,27 +21,59 @@ std::string shown(std::string label) {
 
 }  // namespace
 
-int32_t Flow::samples_of(const Piece& piece) {
-  return ledger_.samples.slice(piece.content.how, piece.content.origin, piece.bytes, piece.content.size);
+int32_t Flow::samples_of(const Value& value, const Piece& piece) {
+  return ledger_.samples.slice(value.samples, piece.content.origin, piece.bytes, value.bytes);
 }
 
 bool Flow::is_called(int32_t value, int32_t label) {
   if (value < 0 || value == label) return true;
   // An exchange makes another value, which no program makes and whose name its first reader tells.
-  const bool made = static_cast<size_t>(label) < made_.size() && made_[static_cast<size_t>(label)];
-  return ledger_.is_exchanged(value) && !made && exchanged_.emplace(label, value).first->second == value;
+  return ledger_.is_exchanged(value) && !is_made(label) && exchanged_.emplace(label, value).first->second == value;
+}
+
+bool Flow::is_made(int32_t label) const {
+  return static_cast<size_t>(label) < made_.size() && made_[static_cast<size_t>(label)];
+}
+
+// What stands where a value should, and is none: refused, but for a number that is the same for all samples, where no
+// program makes a value of this name.
+Status Flow::check_no_value(const Rank& rank, const Content& content, const BufferRange& where, int32_t label,
+                            const std::string& slot) {
+  const auto reads = [&](const std::string& what) {
+    return refuted(Rule::kMeaning, rank, "reads " + what + " where " + in_quotes(slot) + " should be");
+  };
+  const auto reads_buffer = [&] {
+    return reads(in_quotes(rank.plan->buffers[static_cast<size_t>(where.buffer)].name));
+  };
+  const auto on_sum = [&](const Sum& sum) -> Status {
+    const Addend& first = ledger_.addends[ledger_.terms(sum)[0].first];
+    if (first.tensor >= 0) return reads("a gradient");
+    if (is_made(label)) return reads("a sum");
+    if (!checked_sums_.insert(sum).second) return {};
+    const std::string lacks = use_sum(first.slot, sum);
+    return lacks.empty() ? Status() : refuted(Rule::kSums, rank, "reads " + in_quotes(slot) + " with " + lacks);
+  };
+  return std::visit(
+      Cases{[](const Value&) { return Status(); }, [&](const Nothing&) { return reads("what nothing wrote"); },
+            [&](const Zero&) { return reads("zeros"); },
+            [&](const Constant& constant) { return reads("constant " + in_quotes(constants_[constant.name])); },
+            [&](const Clip&) { return is_made(label) ? reads("a sum") : Status(); },
+            [&](const Sum& sum) { return on_sum(sum); },
+            [&](const Parameter& parameter) { return reads("parameter " + in_quotes(tensors_[parameter.tensor])); },
+            [&](const IsOneOf<OptimizerMoment, Counter, Statistic, Other> auto&) { return reads_buffer(); }},
+      content.what);
 }
 
 Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
                         Seen& seen) {
   // Nearly always: one whole value.
   if (const auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
-    const auto& content = segment->content;
-    if (content.kind == Kind::kValue && content.what == label && content.parts == 0 && segment->begin == where.offset &&
-        content.origin == 0 && content.size == bytes &&
-        (content.how == 0 || seen.samples == 0 || content.how == seen.samples)) {
-      if (content.how != 0) seen.samples = content.how;
-      seen.scaled = seen.scaled || content.scaled;
+    const auto* const value = segment->content.as<Value>();
+    if (value != nullptr && value->label == label && value->parts == 0 && segment->begin == where.offset &&
+        segment->content.origin == 0 && value->bytes == bytes &&
+        (value->samples == 0 || seen.samples == 0 || value->samples == seen.samples)) {
+      if (value->samples != 0) seen.samples = value->samples;
+      seen.scaled = seen.scaled || value->scaled;
       return {};
     }
   }
@@ -53,70 +84,43 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
   bool alike = true;
   for (const auto& piece : scratch_) {
     const auto& content = piece.content;
-    switch (content.kind) {
-      case Kind::kValue: break;
-      case Kind::kNothing:  // rounding behind the value
-        if (scratch_.size() > 1 && &piece == &scratch_.back() && piece.bytes < kRounding) continue;
-        return refuted("P0637", rank, "reads what nothing wrote where " + in_quotes(slot) + " should be");
-      case Kind::kZero: return refuted("P0637", rank, "reads zeros where " + in_quotes(slot) + " should be");
-      case Kind::kConstant:
-        return refuted(
-            "P0637", rank,
-            "reads constant " + in_quotes(constants_[content.what]) + " where " + in_quotes(slot) + " should be");
-      case Kind::kClip:
-      case Kind::kSum: {  // a number that is the same for all samples, where no program makes a value of this name
-        const bool made = static_cast<size_t>(label) < made_.size() && made_[static_cast<size_t>(label)];
-        const bool gradient =
-            content.kind == Kind::kSum && ledger_.addends[ledger_.terms(content)[0].first].tensor >= 0;
-        if (content.kind == Kind::kSum && !made && !gradient && checked_sums_.emplace(content.what, content.how).second)
-          if (const std::string lacks = use_sum(ledger_.addends[ledger_.terms(content)[0].first].slot, content);
-              !lacks.empty())
-            return refuted("P0636", rank, "reads " + in_quotes(slot) + " with " + lacks);
-        if (!made && !gradient) continue;
-        return refuted("P0637", rank,
-                       (gradient ? "reads a gradient where " : "reads a sum where ") + in_quotes(slot) + " should be");
-      }
-      case Kind::kParameter:
-      case Kind::kMaster:
-        return refuted(
-            "P0637", rank,
-            "reads parameter " + in_quotes(tensors_[content.what]) + " where " + in_quotes(slot) + " should be");
-      case Kind::kMoment:
-      case Kind::kCounter:
-      case Kind::kStatistic:
-      case Kind::kOther:
-        return refuted("P0637", rank,
-                       "reads " + in_quotes(rank.plan->buffers[static_cast<size_t>(where.buffer)].name) + " where " +
-                           in_quotes(slot) + " should be");
+    const bool rounding = scratch_.size() > 1 && &piece == &scratch_.back() && piece.bytes < kRounding;
+    if (content.is<Nothing>() && rounding) continue;  // after the value
+    const auto* const value = content.as<Value>();
+    if (value == nullptr) {
+      PIPER_RETURN_IF_ERROR(check_no_value(rank, content, where, label, slot));
+      continue;
     }
-    if (!is_called(content.what, label))
-      return refuted("P0637", rank,
-                     "reads " + shown(ledger_.labels[content.what]) + " where " + in_quotes(slot) + " should be");
+    if (!is_called(value->label, label))
+      return refuted(Rule::kMeaning, rank,
+                     "reads " + shown(ledger_.labels[value->label]) + " where " + in_quotes(slot) + " should be");
     const bool saved = label >= 0 && ledger_.labels[label].find('\n') != std::string::npos;
-    if (saved && (content.origin != 0 || content.size != bytes))
-      return refuted("P0637", rank, "reads a part of a saved block as " + in_quotes(slot));
-    const int32_t here = samples_of(piece);
+    if (saved && (content.origin != 0 || value->bytes != bytes))
+      return refuted(Rule::kMeaning, rank, "reads a part of a saved block as " + in_quotes(slot));
+    const int32_t here = samples_of(*value, piece);
     if (here < 0)
-      return refuted("P0637", rank, "reads a part of " + in_quotes(slot) + " that begins or ends inside of a sample");
+      return refuted(Rule::kMeaning, rank,
+                     "reads a part of " + in_quotes(slot) + " that begins or ends inside of a sample");
     if (first < 0) first = here;
     alike = alike && here == first;
-    parts = std::max(parts, content.parts);
-    if (at >= 0 && content.at >= 0 && content.at != at)
-      return refuted("P0637", rank, "reads " + in_quotes(slot) + " of rows that others sent to different parts");
-    at = std::max(at, content.at);
-    seen.scaled = seen.scaled || content.scaled;
+    parts = std::max(parts, value->parts);
+    const int32_t part = value->at;
+    if (at >= 0 && part >= 0 && part != at)
+      return refuted(Rule::kMeaning, rank, "reads " + in_quotes(slot) + " of rows that others sent to different parts");
+    at = std::max(at, part);
+    seen.scaled = seen.scaled || value->scaled;
     samples = ledger_.samples.append(samples, here);
   }
   // What a rank sent to others and got back from them is its own again.
   if (parts > 0 && alike && scratch_.size() == static_cast<size_t>(parts)) samples = first, parts = 0, at = -1;
   if (samples == 0) return {};
   if (seen.samples != 0 && seen.samples != samples)
-    return refuted("P0637", rank,
+    return refuted(Rule::kMeaning, rank,
                    "reads " + in_quotes(slot) + " for " + text(ledger_.samples.ranges(samples)) +
                        ", other values for " + text(ledger_.samples.ranges(seen.samples)));
   seen.samples = samples;
   if (seen.at >= 0 && at >= 0 && seen.at != at)
-    return refuted("P0637", rank,
+    return refuted(Rule::kMeaning, rank,
                    "reads " + in_quotes(slot) + " as sent to part " + std::to_string(at) + ", other values to part " +
                        std::to_string(seen.at));
   seen.parts = std::max(seen.parts, parts);
@@ -129,9 +133,10 @@ Status Flow::check_part(const Rank& rank, int64_t first, int64_t count, int32_t 
   const int64_t whole = num_elements_[static_cast<size_t>(tensor)];
   if (count >= whole) return {};
   if (seen.at < 0)
-    return refuted("P0637", rank, "reads a part of " + in_quotes(slot) + " for rows that nobody sent to that part");
+    return refuted(Rule::kMeaning, rank,
+                   "reads a part of " + in_quotes(slot) + " for rows that nobody sent to that part");
   if (first == whole / seen.parts * seen.at) return {};
-  return refuted("P0637", rank,
+  return refuted(Rule::kMeaning, rank,
                  "reads " + in_quotes(slot) + " from element " + std::to_string(first) +
                      " on for rows that were sent to part " + std::to_string(seen.at) + " of " +
                      std::to_string(seen.parts));
@@ -139,37 +144,41 @@ Status Flow::check_part(const Rank& rank, int64_t first, int64_t count, int32_t 
 
 Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes, int32_t tensor,
                             const std::string& slot, const Seen& seen) {
-  if (tensor < 0) return refuted("P0637", rank, "the model has no parameter " + in_quotes(slot));
+  if (tensor < 0) return refuted(Rule::kMeaning, rank, "the model has no parameter " + in_quotes(slot));
   int64_t& slice = rank.contents.slice[static_cast<size_t>(tensor)];
   // Nearly always: one piece, where other runs read it too.
   if (auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
     auto& content = segment->content;
-    if (content.kind == Kind::kParameter && content.what == tensor && content.how == 0 &&
-        content.origin + where.offset - segment->begin == slice * content.size) {
+    const auto* const held = content.as<Parameter>();
+    if (held != nullptr && !held->master && held->tensor == tensor && held->version == 0 &&
+        content.origin + where.offset - segment->begin == slice * held->element) {
       content.relied = content.start;
-      return check_part(rank, slice, bytes / content.size, tensor, slot, seen);
+      return check_part(rank, slice, bytes / held->element, tensor, slot, seen);
     }
   }
   scratch_.clear();
   rank.contents.take(where, bytes, scratch_);
   int64_t expected = scratch_.empty() ? 0 : scratch_[0].content.origin;
-  const int64_t element = scratch_.empty() ? 1 : std::max<int64_t>(scratch_[0].content.size, 1);
+  const auto* const first = scratch_.empty() ? nullptr : scratch_[0].content.as<Parameter>();
+  const int64_t element = first == nullptr ? 1 : std::max(first->element, 1);
   if (slice < 0) slice = expected / element;
   if (slice * element != expected)
-    return refuted("P0637", rank, "reads " + in_quotes(slot) + " from another element on than other runs of this rank");
+    return refuted(Rule::kMeaning, rank,
+                   "reads " + in_quotes(slot) + " from another element on than other runs of this rank");
   for (const auto& piece : scratch_) {
     const auto& content = piece.content;
-    if (content.kind == Kind::kMaster)
-      return refuted("P0637", rank, "reads the master of " + in_quotes(slot) + ", not its working copy");
-    if (content.kind != Kind::kParameter)
-      return refuted("P0637", rank,
+    const auto* const held = content.as<Parameter>();
+    if (held != nullptr && held->master)
+      return refuted(Rule::kMeaning, rank, "reads the master of " + in_quotes(slot) + ", not its working copy");
+    if (held == nullptr)
+      return refuted(Rule::kMeaning, rank,
                      "reads what is no parameter, or was not gathered, where " + in_quotes(slot) + " should be");
-    if (content.what != tensor || content.origin != expected || content.size != element)
-      return refuted("P0637", rank,
+    if (held->tensor != tensor || content.origin != expected || held->element != element)
+      return refuted(Rule::kMeaning, rank,
                      "reads elements from " + std::to_string(content.origin / element) + " of " +
-                         in_quotes(tensors_[content.what]) + " where elements from " +
+                         in_quotes(tensors_[held->tensor]) + " where elements from " +
                          std::to_string(expected / element) + " of " + in_quotes(slot) + " should be");
-    if (content.how != 0) return refuted("P0637", rank, "reads " + in_quotes(slot) + " after its update");
+    if (held->version != 0) return refuted(Rule::kMeaning, rank, "reads " + in_quotes(slot) + " after its update");
     expected += piece.bytes;
   }
   return check_part(rank, slice, bytes / element, tensor, slot, seen);
@@ -182,19 +191,23 @@ Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, in
   const StepNumber number = ledger_.labels.number(label);
   if (number == StepNumber::kLossScale) {
     seen.scaled = true;
-    return is_loss_scale(scratch_) ? Status() : refuted("P0637", rank, "reads what is no loss scale of this step");
+    return is_loss_scale(scratch_) ? Status()
+                                   : refuted(Rule::kMeaning, rank, "reads what is no loss scale of this step");
   }
   for (const auto& piece : scratch_) {
-    if (piece.content.kind != Kind::kValue || (piece.content.what >= 0 && piece.content.what != label))
-      return refuted("P0637", rank, "reads something else where " + in_quotes(slot) + " should be");
-    if (piece.content.how != 0) return refuted("P0637", rank, "reads samples where " + in_quotes(slot) + " should be");
+    const auto* const value = piece.content.as<Value>();
+    if (value == nullptr || (value->label >= 0 && value->label != label))
+      return refuted(Rule::kMeaning, rank, "reads something else where " + in_quotes(slot) + " should be");
+    if (value->samples != 0)
+      return refuted(Rule::kMeaning, rank, "reads samples where " + in_quotes(slot) + " should be");
   }
   if (number != StepNumber::kLearningRate && number != StepNumber::kSeedStep && number != StepNumber::kSampleOffset)
     return {};
   const auto* set = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes);
   const bool by_executor = set != nullptr && set->content.start && set->begin == where.offset;
-  return by_executor ? Status()
-                     : refuted("P0637", rank, "reads what a program made where " + in_quotes(slot) + " should be");
+  return by_executor
+             ? Status()
+             : refuted(Rule::kMeaning, rank, "reads what a program made where " + in_quotes(slot) + " should be");
 }
 
 Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects::Bound& bound,
@@ -202,14 +215,14 @@ Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects:
   scratch_.clear();
   rank.contents.take(where, bound.bytes, scratch_);
   if (scratch_.empty()) return {};
-  const auto& content = scratch_[0].content;
-  if (scratch_.size() != 1 || content.kind != Kind::kConstant || content.origin != 0)
-    return refuted("P0637", rank, "reads what is no constant where " + in_quotes(slot) + " should be");
+  const auto* const constant = scratch_[0].content.as<Constant>();
+  if (scratch_.size() != 1 || constant == nullptr || scratch_[0].content.origin != 0)
+    return refuted(Rule::kMeaning, rank, "reads what is no constant where " + in_quotes(slot) + " should be");
   // All runs of a program read the same.
-  if (bound.what < 0) bound.what = content.what;
-  if (bound.what != content.what)
-    return refuted("P0637", rank,
-                   "reads constant " + in_quotes(constants_[content.what]) + " as " + in_quotes(slot) +
+  if (bound.what < 0) bound.what = constant->name;
+  if (bound.what != constant->name)
+    return refuted(Rule::kMeaning, rank,
+                   "reads constant " + in_quotes(constants_[constant->name]) + " as " + in_quotes(slot) +
                        ", other runs of the program " + in_quotes(constants_[bound.what]));
   return {};
 }
@@ -217,17 +230,18 @@ Status Flow::read_constant(Rank& rank, const BufferRange& where, ProgramEffects:
 Status Flow::on_statistic(Rank& rank, const BufferRange& where, const ProgramEffects::Bound& bound, bool updates,
                           const Seen& seen, const std::string& slot) {
   auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bound.bytes);
-  const bool right = segment != nullptr && segment->content.kind == Kind::kStatistic &&
-                     segment->content.what == bound.what && segment->content.origin + where.offset == segment->begin;
-  if (!right)
-    return refuted("P0637", rank, "has something else where the running statistic " + in_quotes(slot) + " should be");
+  auto* const statistic = segment != nullptr ? segment->content.as<Statistic>() : nullptr;
+  if (statistic == nullptr || statistic->tensor != bound.what ||
+      segment->content.origin + where.offset != segment->begin)
+    return refuted(Rule::kMeaning, rank,
+                   "has something else where the running statistic " + in_quotes(slot) + " should be");
   if (!updates) return {};
-  auto& taken = segment->content.how;
+  auto& taken = statistic->samples;
   const auto& before = ledger_.samples.ranges(taken);
   const auto& more = ledger_.samples.ranges(seen.samples);
   if (!before.empty() && !more.empty() && before.back().first + before.back().count > more.front().first)
     return refuted(
-        "P0638", rank,
+        Rule::kUpdates, rank,
         "updates the running statistic " + in_quotes(slot) + " by " + text(more) + " behind " + text(before));
   taken = ledger_.samples.append(taken, seen.samples);
   return {};
@@ -236,7 +250,7 @@ Status Flow::on_statistic(Rank& rank, const BufferRange& where, const ProgramEff
 Status Flow::check_layout(Rank& rank, const BufferRange& where, int64_t bytes, LayoutId wanted,
                           const std::string& slot) {
   const auto wrong = [&](const std::string& what) {
-    return refuted("P0637", rank, "slot " + in_quotes(slot) + ": the program " + what);
+    return refuted(Rule::kMeaning, rank, "slot " + in_quotes(slot) + ": the program " + what);
   };
   if (const auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
     const Content& content = segment->content;
@@ -258,36 +272,32 @@ Status Flow::check_layout(Rank& rank, const BufferRange& where, int64_t bytes, L
 Status Flow::check_elements(const Rank& rank, const Pieces& pieces, DType dtype) const {
   for (const Piece& piece : pieces)
     if (const std::string is = layouts_.misfit(piece.content.layout, dtype); !is.empty())
-      return refuted("P0637", rank, "takes elements of " + is + " for " + std::string(dtype_name(dtype)));
+      return refuted(Rule::kMeaning, rank, "takes elements of " + is + " for " + std::string(dtype_name(dtype)));
   return {};
 }
 
 Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what,
                     const SlotLayout& layout, const Seen& seen, const std::string& slot) {
   switch (what.act) {
-    case Do::kClear: {
-      Content zero;
-      zero.kind = Kind::kZero;
-      rank.contents.put(where, bytes, zero);
-      return {};
-    }
+    case Do::kClear: rank.contents.put(where, bytes, {Zero()}); return {};
     case Do::kConsume: {
       scratch_.clear();
       rank.contents.take(where, bytes, scratch_);
       bool any = false;
       for (const auto& piece : scratch_) {
-        if (piece.content.kind != Kind::kSum) continue;
+        const auto* const sum = piece.content.as<Sum>();
+        if (sum == nullptr) continue;
         any = true;
-        for (const auto& [addend, sum] : ledger_.terms(piece.content)) {
+        for (const auto& [addend, samples] : ledger_.terms(*sum)) {
           if (const std::string& added = ledger_.addends[addend].slot; added != slot)
-            return refuted("P0636", rank, "uses " + in_quotes(slot) + " with what is added to " + in_quotes(added));
+            return refuted(Rule::kSums, rank, "uses " + in_quotes(slot) + " with what is added to " + in_quotes(added));
           if (ledger_.addends[addend].tensor >= 0)
-            return refuted("P0636", rank, "reads the gradient " + in_quotes(slot) + ", which is for updates alone");
+            return refuted(Rule::kSums, rank, "reads the gradient " + in_quotes(slot) + ", which is for updates alone");
         }
-        if (const auto wrong = use_sum(slot, piece.content); !wrong.empty())
-          return refuted("P0636", rank, "uses " + in_quotes(slot) + " with " + wrong);
+        if (const auto wrong = use_sum(slot, *sum); !wrong.empty())
+          return refuted(Rule::kSums, rank, "uses " + in_quotes(slot) + " with " + wrong);
       }
-      return any ? Status() : refuted("P0636", rank, "uses " + in_quotes(slot) + ", to which nothing was added");
+      return any ? Status() : refuted(Rule::kSums, rank, "uses " + in_quotes(slot) + ", to which nothing was added");
     }
     case Do::kAdd:
     case Do::kAssign: break;
@@ -297,7 +307,7 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
   if (first_adder_[addend].instruction < 0) first_adder_[addend] = place_of(rank);
   const int32_t tensor = ledger_.addends[what.addend].tensor;
   if (tensor >= 0 && scales() != seen.scaled)
-    return refuted("P0637", rank,
+    return refuted(Rule::kMeaning, rank,
                    "adds " + in_quotes(slot) +
                        (seen.scaled ? ", which is scaled, in a step without a loss scale" : " without the loss scale"));
   const int64_t base = tensor >= 0 ? std::max<int64_t>(rank.contents.slice[static_cast<size_t>(tensor)], 0) *
@@ -312,24 +322,24 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
   for (auto& segment : rank.contents.cut(where, bytes)) {
     auto& content = segment.content;
     const int64_t origin = base + segment.begin - where.offset;
-    if (content.kind == Kind::kZero) {
+    if (content.is<Zero>()) {
       content.relied = content.start;
       rank.contents.replaced(where.buffer, segment);
       content = more;
       content.origin = origin;
       continue;
     }
-    if (content.kind != Kind::kSum) return refuted("P0636", rank, "adds " + in_quotes(slot) + " to what is no sum");
+    if (!content.is<Sum>()) return refuted(Rule::kSums, rank, "adds " + in_quotes(slot) + " to what is no sum");
     if (content.layout != more.layout)
-      return refuted("P0636", rank, "adds " + in_quotes(slot) + " to a sum of elements of another type");
+      return refuted(Rule::kSums, rank, "adds " + in_quotes(slot) + " to a sum of elements of another type");
     if (content.origin != origin)
-      return refuted("P0636", rank, "adds " + in_quotes(slot) + " to a sum over other elements");
+      return refuted(Rule::kSums, rank, "adds " + in_quotes(slot) + " to a sum over other elements");
     ledger_.add(content, what.addend, seen.samples);
   }
   return {};
 }
 
-std::string Flow::use_sum(const std::string& name, const Content& sum) {
+std::string Flow::use_sum(const std::string& name, const Sum& sum) {
   std::vector<int32_t> addends;
   for (const auto& term : ledger_.terms(sum)) addends.push_back(term.first);  // ascending
   const auto [known, fresh] = used_sums_.emplace(name, addends);
@@ -343,7 +353,7 @@ Status Flow::run(Rank& rank, const Run& run) {
   const auto& program = bundle_.programs[static_cast<size_t>(run.program)];
   const auto& arguments = rank.plan->arguments[static_cast<size_t>(run.arguments)].arguments;
   if (effects.follow) return follow(rank, effects, program, arguments);
-  if (!effects.not_run.empty()) return refuted("P0637", rank, "is of " + effects.not_run);
+  if (!effects.not_run.empty()) return refuted(Rule::kMeaning, rank, "is of " + effects.not_run);
   const auto name = [&](int32_t index) -> const std::string& { return effects.slots[static_cast<size_t>(index)]; };
   const auto where = [&](int32_t index) -> const BufferRange& { return arguments[static_cast<size_t>(index)]; };
   const SlotLayouts& layouts = slots_[static_cast<size_t>(run.program)];
@@ -362,13 +372,13 @@ Status Flow::run(Rank& rank, const Run& run) {
   for (auto& bound : effects.constants)
     PIPER_RETURN_IF_ERROR(read_constant(rank, where(bound.slot), bound, name(bound.slot)));
   for (const int32_t index : effects.sample_offsets) {
-    if (index < 0) return refuted("P0637", rank, "draws its dropout by something else than a sample's position");
+    if (index < 0) return refuted(Rule::kMeaning, rank, "draws its dropout by something else than a sample's position");
     if (seen.samples == 0) continue;
     const auto& samples = ledger_.samples.ranges(seen.samples);
     const auto set = rank.scalars.find(where(index).buffer);
     const bool one = set != rank.scalars.end() && set->second->size() == 1 && where(index).offset == 0;
     if (!one || set->second->front() != samples[0].first || samples.size() != 1)
-      return refuted("P0637", rank, "draws its dropout for another sample than its first");
+      return refuted(Rule::kMeaning, rank, "draws its dropout for another sample than its first");
   }
   for (const auto& bound : effects.statistics)
     PIPER_RETURN_IF_ERROR(on_statistic(rank, where(bound.slot), bound,
@@ -377,16 +387,8 @@ Status Flow::run(Rank& rank, const Run& run) {
     PIPER_RETURN_IF_ERROR(
         on_sum(rank, where(sum.slot), sum.bytes, sum, layouts[static_cast<size_t>(sum.slot)], seen, name(sum.slot)));
   for (const auto& [index, label, bytes] : effects.writes) {
-    Content value;
-    value.kind = Kind::kValue;
-    value.what = label;
-    value.how = seen.samples;
-    value.parts = seen.parts;
-    value.at = seen.at;
-    value.scaled = seen.scaled;
-    value.size = bytes;
-    value.layout = layouts[static_cast<size_t>(index)].leaves;
-    rank.contents.put(where(index), bytes, value);
+    const Value value{bytes, label, seen.samples, seen.parts, seen.at, seen.scaled};
+    rank.contents.put(where(index), bytes, {.what = value, .layout = layouts[static_cast<size_t>(index)].leaves});
   }
   return {};
 }

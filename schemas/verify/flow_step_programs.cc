@@ -5,7 +5,6 @@
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 class Flow::StepProgram {
  public:
@@ -31,7 +30,7 @@ class Flow::StepProgram {
     switch (call.op) {
       case Op::kAdvance:
       case Op::kAdvanceLossScale: return advance(call);
-      case Op::kClear: put(call.outputs[0], {{call.outputs[0].bytes, zero()}}); return {};
+      case Op::kClear: put(call.outputs[0], {{call.outputs[0].bytes, {Zero()}}}); return {};
       case Op::kCopy:  // bytes, whatever they are elements of
         read(call.inputs[0], a_);
         put(call.outputs[0], a_);
@@ -85,18 +84,13 @@ class Flow::StepProgram {
     const bool right = counts ? buffer.cls == BufferClass::kTraining
                               : buffer.cls == BufferClass::kArena || buffer.cls == BufferClass::kGradient;
     return right ? Status()
-                 : flow_.refuted("P0638", rank_,
+                 : flow_.refuted(Rule::kUpdates, rank_,
                                  "writes " + in_quotes(buffer.name) + ", which is kept for something else");
   }
 
   // --- calls
-  static Content zero() {
-    Content zero;
-    zero.kind = Kind::kZero;
-    return zero;
-  }
   Status wrong_sum(const std::string& wrong) const {
-    return wrong.empty() ? Status() : flow_.refuted("P0636", rank_, wrong);
+    return wrong.empty() ? Status() : flow_.refuted(Rule::kSums, rank_, wrong);
   }
   Status sum_into(const Place& place, const std::string& wrong) {
     PIPER_RETURN_IF_ERROR(wrong_sum(wrong));
@@ -111,15 +105,16 @@ class Flow::StepProgram {
       take(call.outputs[i], a_);
       const bool is_scale = by_scale && i == 0;
       for (Piece& piece : a_) {
-        if (piece.content.kind != Kind::kCounter || piece.content.how != 0 || (piece.content.what == 1) != is_scale)
-          return flow_.refuted("P0638", rank_, "counts what is no counter, or counted before in this step");
-        piece.content.how = 1;
-        if (by_scale && !is_scale) piece.content.what = 2;
+        auto* const counter = piece.content.as<Counter>();
+        if (counter == nullptr || counter->advanced || (counter->of == Counter::Of::kLossScale) != is_scale)
+          return flow_.refuted(Rule::kUpdates, rank_, "counts what is no counter, or counted before in this step");
+        counter->advanced = true;
+        if (by_scale && !is_scale) counter->of = Counter::Of::kGoodSteps;
       }
       put(call.outputs[i], a_);
     }
     if (call.inputs.empty() == flow_.scales())
-      return flow_.refuted("P0638", rank_,
+      return flow_.refuted(Rule::kUpdates, rank_,
                            flow_.scales() ? "counts steps that are skipped" : "skips steps of unscaled gradients");
     if (call.inputs.empty()) return {};
     take(call.inputs[0], a_);
@@ -131,18 +126,12 @@ class Flow::StepProgram {
     take(scale, pieces);
     return wrong_sum(is_loss_scale(pieces) ? "" : "unscales by what is no loss scale of this step");
   }
-  // `what`: Content::what of what a gradient is multiplied by, or of the norm.
-  static Content factor(int32_t what, bool unscales) {
-    Content factor;
-    factor.kind = Kind::kClip;
-    factor.what = what;
-    factor.how = unscales ? 1 : 0;
-    factor.layout = layout_of(DType::kF32);
-    return factor;
+  void put_clip(const Place& place, Clip clip) {
+    put(place, {{place.bytes, {.what = clip, .layout = layout_of(DType::kF32)}}});
   }
   Status unscale(const Call& call) {
     PIPER_RETURN_IF_ERROR(check_scale(call.inputs[0], a_));
-    put(call.outputs[0], {{call.outputs[0].bytes, factor(2, true)}});
+    put_clip(call.outputs[0], {Clip::Is::kUnscaling, true});
     return {};
   }
   // Outputs: the norm of all gradients, and the factor that clips by it.
@@ -153,10 +142,8 @@ class Flow::StepProgram {
     flow_.measured_.emplace(norm, flow_.place_of(rank_));
     const bool unscales = call.inputs.size() > 1;
     if (unscales) PIPER_RETURN_IF_ERROR(check_scale(call.inputs[1], b_));
-    for (const int32_t what : {0, 1}) {
-      const Place& output = call.outputs[static_cast<size_t>(what)];
-      put(output, {{output.bytes, factor(what, unscales)}});
-    }
+    put_clip(call.outputs[0], {Clip::Is::kNorm, unscales});
+    put_clip(call.outputs[1], {Clip::Is::kFactor, unscales});
     return wrong_sum(wrong);
   }
 

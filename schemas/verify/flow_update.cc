@@ -11,7 +11,6 @@
 namespace piper::verify {
 
 using namespace plan;
-using Kind = Content::Kind;
 
 namespace {
 
@@ -41,10 +40,11 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call, int
                                          const std::vector<BufferRange>& arguments) const {
   const auto& optimizer = bundle_.manifest.optimizer;
   if (group < 0 || static_cast<size_t>(group) >= optimizer.groups.size())
-    return refuted("P0638", rank, "updates a group that the optimizer has not");
+    return refuted(Rule::kUpdates, rank, "updates a group that the optimizer has not");
   const GroupUpdate by = group_update(optimizer, group);
-  const std::string kind = by.numbers->kind;
-  if (call.kernel != kind) return refuted("P0638", rank, "calls " + call.kernel + ", the optimizer is " + kind);
+  const std::string& kind = by.numbers->kind;
+  if (call.kernel != by.info->kernel)
+    return refuted(Rule::kUpdates, rank, "calls " + call.kernel.text() + ", the optimizer is " + kind);
   const auto num_moments = static_cast<size_t>(by.num_moments());
   const size_t most = static_cast<size_t>(find_kernel(call.kernel)->outputs);
   const bool copies = call.outputs.size() == most;  // a working copy is the last
@@ -53,10 +53,10 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call, int
   if (copies)
     while (!outputs.empty() && outputs.back().slot == Operand::kAbsent) outputs.pop_back();
   if (outputs.size() != 2 + num_moments)
-    return refuted("P0638", rank, "its moments are not those of the optimizer " + kind);
+    return refuted(Rule::kUpdates, rank, "its moments are not those of the optimizer " + kind);
   const bool clips = bundle_.manifest.clip_grad_norm > 0;
   if (call.inputs.size() != (scales() ? 4u : clips ? 3u : 2u))
-    return refuted("P0638", rank,
+    return refuted(Rule::kUpdates, rank,
                    scales() ? "does not unscale the gradient, or does not skip a step with an overflow"
                    : clips  ? "does not clip the gradient"
                             : "scales the gradient, though nothing is clipped");
@@ -69,23 +69,23 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call, int
   for (const std::vector<Operand>* operands : {&std::as_const(outputs), &call.inputs})
     for (const Operand& operand : *operands) {
       if (!is_update_range(operand, by.info->of_matrices && operands == &outputs))
-        return refuted("P0638", rank, "has an operand that is no range of elements");
+        return refuted(Rule::kUpdates, rank, "has an operand that is no range of elements");
     }
   static constexpr DType kValueTypes[] = {DType::kF64, DType::kI64, DType::kF32,
                                           DType::kF32};  // rate, step, factor, overflow
   for (size_t i = 0; i < call.inputs.size(); ++i)
     if (call.inputs[i].dtype != kValueTypes[i] || elements(call.inputs[i]) != 1)
-      return refuted("P0638", rank, "has operands of different sizes or types");
+      return refuted(Rule::kUpdates, rank, "has operands of different sizes or types");
   bound.bytes = dense_bytes(outputs[0]);
   bound.type = outputs[0].dtype;
   if (by.info->of_matrices) bound.matrix = outputs[0].shape;
   for (const Operand& output : outputs)
     if (output.shape != outputs[0].shape || output.dtype != bound.type)
-      return refuted("P0638", rank, "has operands of different sizes or types");
+      return refuted(Rule::kUpdates, rank, "has operands of different sizes or types");
   if (copies) {
     const Operand& copy = call.outputs.back();
     if (!is_update_range(copy, by.info->of_matrices) || copy.shape != outputs[0].shape || copy.dtype == bound.type)
-      return refuted("P0638", rank, "writes a working copy of another size, or of the same type");
+      return refuted(Rule::kUpdates, rank, "writes a working copy of another size, or of the same type");
     bound.working = place(copy);
     bound.working_type = copy.dtype;
   }
@@ -102,55 +102,55 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call, int
 // An update of a matrix makes each element of all elements of the gradient.
 Status Flow::check_whole_matrix(Rank& rank, const Updating& call, const Pieces& parameter) {
   int64_t origin = 0;
+  const auto* const first = parameter.empty() ? nullptr : parameter[0].content.as<Parameter>();
   for (const auto& piece : parameter) {
-    const Content& content = piece.content;
-    const bool is_parameter = content.kind == Kind::kParameter || content.kind == Kind::kMaster;
-    if (!is_parameter || content.what != parameter[0].content.what || content.origin != origin)
-      return refuted("P0642", rank,
+    const auto* const of = piece.content.as<Parameter>();
+    if (of == nullptr || of->tensor != first->tensor || piece.content.origin != origin)
+      return refuted(Rule::kMatrices, rank,
                      "updates as a whole matrix what is " +
-                         (is_parameter ? "elements of " + in_quotes(tensors_[content.what]) + " from " +
-                                             std::to_string(content.origin / call.element()) + " on"
-                                       : std::string("no parameter")));
+                         (of == nullptr ? std::string("no parameter")
+                                        : "elements of " + in_quotes(tensors_[of->tensor]) + " from " +
+                                              std::to_string(piece.content.origin / call.element()) + " on"));
     origin += piece.bytes;
   }
-  if (parameter.empty()) return {};
-  const auto& shape = bundle_.manifest.tensors[static_cast<size_t>(parameter[0].content.what)].shape;
+  if (first == nullptr) return {};
+  const auto& shape = bundle_.manifest.tensors[static_cast<size_t>(first->tensor)].shape;
   if (shape == call.matrix) return {};
-  return refuted("P0642", rank,
-                 "updates " + in_quotes(tensors_[parameter[0].content.what]) + " as a matrix of another shape than " +
-                     "the manifest says");
+  return refuted(
+      Rule::kMatrices, rank,
+      "updates " + in_quotes(tensors_[first->tensor]) + " as a matrix of another shape than the manifest says");
 }
 
 // The moments of bytes [done, done + bytes) of the update, which are of this parameter or, without one, of nothing.
-Status Flow::check_moments(Rank& rank, const Updating& call, const Content& parameter, int64_t done, int64_t bytes) {
+Status Flow::check_moments(Rank& rank, const Updating& call, int32_t tensor, int64_t origin, int64_t done,
+                           int64_t bytes) {
   for (size_t i = 0; i < call.moments.size(); ++i) {
     const BufferRange& where = call.moments[i];
     Pieces found;
     rank.contents.take({where.buffer, where.offset + done}, bytes, found);
     PIPER_RETURN_IF_ERROR(check_elements(rank, found, call.type));
-    int64_t origin = parameter.origin;
+    int64_t expected = origin;
     for (const auto& piece : found) {
-      const auto& moment = piece.content;
-      const bool right = parameter.kind == Kind::kNothing
-                             ? moment.kind == Kind::kNothing
-                             : moment.kind == Kind::kMoment && moment.how == static_cast<int32_t>(i) + 1 &&
-                                   moment.what == parameter.what && moment.origin == origin;
+      const auto* const moment = piece.content.as<OptimizerMoment>();
+      const bool right = tensor < 0 ? piece.content.is<Nothing>()
+                                    : moment != nullptr && moment->number == static_cast<int32_t>(i) + 1 &&
+                                          moment->tensor == tensor && piece.content.origin == expected;
       if (!right)
-        return refuted("P0638", rank,
-                       "keeps moments of \"" + (parameter.kind == Kind::kNothing ? "" : tensors_[parameter.what]) +
-                           "\" in \"" + rank.plan->buffers[static_cast<size_t>(where.buffer)].name +
+        return refuted(Rule::kUpdates, rank,
+                       "keeps moments of \"" + (tensor < 0 ? "" : tensors_[tensor]) + "\" in \"" +
+                           rank.plan->buffers[static_cast<size_t>(where.buffer)].name +
                            "\", where they are not placed");
-      origin += piece.bytes;
+      expected += piece.bytes;
     }
-    if (parameter.kind == Kind::kNothing) continue;
+    if (tensor < 0) continue;
     for (auto& segment : rank.contents.buffer(where.buffer).cut(where.offset + done, where.offset + done + bytes))
-      segment.content.parts = 1;
+      std::get<OptimizerMoment>(segment.content.what).updated = true;
   }
   return {};
 }
 
 // Whether the gradient's placements, which are what is saved of it, say this of the range; it counts as taken.
-bool Flow::takes_placed_gradient(Rank& rank, const BufferRange& where, int64_t bytes, const Content& parameter) {
+bool Flow::takes_placed_gradient(Rank& rank, const BufferRange& where, int64_t bytes, int32_t tensor, int64_t origin) {
   auto& placed = rank.gradients;
   auto at = std::upper_bound(placed.begin(), placed.end(), where, [](const BufferRange& w, const PlacedGradient& p) {
     return std::tie(w.buffer, w.offset) < std::tie(p.where.buffer, p.where.offset);
@@ -158,8 +158,8 @@ bool Flow::takes_placed_gradient(Rank& rank, const BufferRange& where, int64_t b
   if (at == placed.begin()) return false;
   --at;
   const int64_t behind = where.offset - at->where.offset;
-  if (at->where.buffer != where.buffer || at->tensor != parameter.what || behind + bytes > at->bytes ||
-      at->origin + behind != parameter.origin)
+  if (at->where.buffer != where.buffer || at->tensor != tensor || behind + bytes > at->bytes ||
+      at->origin + behind != origin)
     return false;
   at->taken += bytes;
   return true;
@@ -173,24 +173,25 @@ Status Flow::write_working(Rank& rank, const Updating& call, const Pieces& updat
   for (const auto& piece : updated) {
     Content copy = piece.content;
     const int64_t bytes = piece.bytes / wide * narrow;
-    const bool master = copy.kind == Kind::kMaster;
-    if (master) copy.kind = Kind::kParameter;
+    auto* const parameter = copy.as<Parameter>();  // none: nothing is updated there
+    if (parameter != nullptr) parameter->master = false, parameter->element = static_cast<int32_t>(narrow);
     copy.origin = copy.origin / wide * narrow;
-    copy.size = narrow;
     copy.layout = layout_of(call.working_type);
     found.clear();
     rank.contents.take({call.working.buffer, call.working.offset + done}, bytes, found);
     int64_t origin = copy.origin;
     for (const auto& before : found) {
-      const Content& old = before.content;
-      const bool right = master ? old.kind == Kind::kParameter && old.what == copy.what && old.origin == origin &&
-                                      old.size == narrow && old.how == 0 &&
-                                      working_types_[static_cast<size_t>(copy.what)] == call.working_type
-                                : old.kind == Kind::kNothing;
+      const auto* const old = before.content.as<Parameter>();
+      const bool right = parameter == nullptr
+                             ? before.content.is<Nothing>()
+                             : old != nullptr &&
+                                   *old == Parameter{.tensor = parameter->tensor, .element = parameter->element} &&
+                                   before.content.origin == origin &&
+                                   working_types_[static_cast<size_t>(parameter->tensor)] == call.working_type;
       if (!right)
-        return refuted(
-            "P0638", rank,
-            "writes the working copy of \"" + (master ? tensors_[copy.what] : "") + "\" where it is not placed");
+        return refuted(Rule::kUpdates, rank,
+                       "writes the working copy of \"" + (parameter != nullptr ? tensors_[parameter->tensor] : "") +
+                           "\" where it is not placed");
       origin += before.bytes;
     }
     append(copies, {bytes, copy});
@@ -223,54 +224,58 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   size_t i = 0, j = 0;
   int64_t done = 0;
   for (int64_t in_a = 0, in_b = 0; i < scratch_.size() && j < scratch_more_.size();) {
-    Content parameter = scratch_[i].content, gradient = scratch_more_[j].content;
-    parameter.origin += in_a;
-    gradient.origin += in_b;
+    Content content = scratch_[i].content;
+    content.origin += in_a;
+    const Content& added = scratch_more_[j].content;
+    const int64_t added_origin = added.origin + in_b;
+    auto* const parameter = content.as<Parameter>();
     const int64_t length = std::min(scratch_[i].bytes - in_a, scratch_more_[j].bytes - in_b);
-    const bool is_parameter = parameter.kind == Kind::kParameter || parameter.kind == Kind::kMaster;
-    if (is_parameter) {
-      const std::string name = "\"" + tensors_[parameter.what] + "\"";
-      if (bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].dtype != call.type)
-        return refuted("P0638", rank, "updates " + name + " as elements of another type");
-      if ((parameter.kind == Kind::kMaster) != (call.working.buffer >= 0))
-        return refuted("P0638", rank,
-                       parameter.kind == Kind::kMaster ? "updates the master of " + name + " without its working copy"
-                                                       : "writes a copy of " + name + ", which programs read itself");
-      if (gradient.kind != Kind::kSum) return refuted("P0636", rank, "updates " + name + " without a gradient");
+    if (parameter != nullptr) {
+      const std::string name = "\"" + tensors_[parameter->tensor] + "\"";
+      const TensorInfo& tensor = bundle_.manifest.tensors[static_cast<size_t>(parameter->tensor)];
+      if (tensor.dtype != call.type)
+        return refuted(Rule::kUpdates, rank, "updates " + name + " as elements of another type");
+      if (parameter->master != (call.working.buffer >= 0))
+        return refuted(Rule::kUpdates, rank,
+                       parameter->master ? "updates the master of " + name + " without its working copy"
+                                         : "writes a copy of " + name + ", which programs read itself");
+      const auto* const gradient = added.as<Sum>();
+      if (gradient == nullptr) return refuted(Rule::kSums, rank, "updates " + name + " without a gradient");
       std::vector<int32_t> addends;
-      for (const auto& term : ledger_.terms(gradient)) {
+      for (const auto& term : ledger_.terms(*gradient)) {
         const auto& addend = ledger_.addends[term.first];
-        if (addend.tensor != parameter.what || gradient.origin != parameter.origin)
-          return refuted("P0636", rank,
-                         "updates elements from " + std::to_string(parameter.origin / call.element()) + " of " + name +
+        if (addend.tensor != parameter->tensor || added_origin != content.origin)
+          return refuted(Rule::kSums, rank,
+                         "updates elements from " + std::to_string(content.origin / call.element()) + " of " + name +
                              " by what " + addend.chunk + " adds to elements from " +
-                             std::to_string(gradient.origin / call.element()) + " of \"" + addend.slot + "\"");
+                             std::to_string(added_origin / call.element()) + " of \"" + addend.slot + "\"");
         addends.push_back(term.first);
       }
-      if (const auto wrong = ledger_.use(gradient); !wrong.empty())
-        return refuted("P0636", rank, "updates " + name + " by a gradient with " + wrong);
-      if (parameter.how != 0) return refuted("P0638", rank, "updates " + name + " a second time");
-      if (!bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].trained)
-        return refuted("P0638", rank, "updates " + name + ", which is not trained");
-      if (group != bundle_.manifest.tensors[static_cast<size_t>(parameter.what)].group)
-        return refuted("P0638", rank, "updates " + name + " in another group of the optimizer than the manifest says");
-      const auto [it, fresh] = updated_.emplace(parameter.what, Updated{addends, {r, static_cast<int32_t>(rank.next)}});
+      if (const auto wrong = ledger_.use(*gradient); !wrong.empty())
+        return refuted(Rule::kSums, rank, "updates " + name + " by a gradient with " + wrong);
+      if (parameter->version != 0) return refuted(Rule::kUpdates, rank, "updates " + name + " a second time");
+      if (!tensor.trained) return refuted(Rule::kUpdates, rank, "updates " + name + ", which is not trained");
+      if (group != tensor.group)
+        return refuted(Rule::kUpdates, rank,
+                       "updates " + name + " in another group of the optimizer than the manifest says");
+      const auto [it, fresh] =
+          updated_.emplace(parameter->tensor, Updated{addends, {r, static_cast<int32_t>(rank.next)}});
       if (!fresh && it->second.addends != addends)
-        return refuted("P0636", rank, "updates " + name + " by a gradient with other addends than other ranks do");
+        return refuted(Rule::kSums, rank, "updates " + name + " by a gradient with other addends than other ranks do");
       updated_elements_.push_back(
-          {first_element_[static_cast<size_t>(parameter.what)] + parameter.origin / call.element(),
+          {first_element_[static_cast<size_t>(parameter->tensor)] + content.origin / call.element(),
            length / call.element()});
-      orders_.gradients.push_back({updated_elements_.back(), ledger_.order(gradient)});
-      parameter.how = 1;
-    } else if (parameter.kind != Kind::kNothing || (gradient.kind != Kind::kZero && gradient.kind != Kind::kNothing)) {
-      return refuted("P0638", rank, "updates what is no parameter");
+      orders_.gradients.push_back({updated_elements_.back(), ledger_.order(*gradient)});
+      parameter->version = 1;
+    } else if (!content.is<Nothing>() || !added.is_empty()) {
+      return refuted(Rule::kUpdates, rank, "updates what is no parameter");
     }
-    PIPER_RETURN_IF_ERROR(check_moments(rank, call, parameter, done, length));
-    if (is_parameter &&
-        !takes_placed_gradient(rank, {call.gradient.buffer, call.gradient.offset + done}, length, parameter))
-      return refuted("P0638", rank,
-                     "takes the gradient of \"" + tensors_[parameter.what] + "\" where it is not placed");
-    append(updated, {length, parameter});
+    const int32_t tensor = parameter != nullptr ? parameter->tensor : -1;
+    PIPER_RETURN_IF_ERROR(check_moments(rank, call, tensor, content.origin, done, length));
+    const BufferRange from{call.gradient.buffer, call.gradient.offset + done};
+    if (tensor >= 0 && !takes_placed_gradient(rank, from, length, tensor, content.origin))
+      return refuted(Rule::kUpdates, rank, "takes the gradient of \"" + tensors_[tensor] + "\" where it is not placed");
+    append(updated, {length, content});
     done += length;
     in_a += length;
     in_b += length;
@@ -285,27 +290,25 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
   scratch_.clear();
   rank.contents.take(call.step, dtype_bytes(DType::kI64), scratch_);
   for (const auto& piece : scratch_)
-    if (piece.content.kind != Kind::kCounter || piece.content.how != 1 || piece.content.what > 0)
-      return refuted("P0638", rank, "does not read the number of its own step");
+    if (const auto* const counter = piece.content.as<Counter>();
+        counter == nullptr || *counter != Counter{Counter::Of::kSteps, true})
+      return refuted(Rule::kUpdates, rank, "does not read the number of its own step");
   if (call.scale.buffer >= 0) {
     scratch_.clear();
     rank.contents.take(call.scale, 4, scratch_);
-    const int32_t factor = bundle_.manifest.clip_grad_norm > 0 ? 1 : 2;
-    if (scratch_.empty() || scratch_[0].content.kind != Kind::kClip || scratch_[0].content.what != factor ||
-        scratch_[0].content.how != (scales() ? 1 : 0))
-      return refuted("P0638", rank, "scales by what is no factor of clipping");
+    const Clip factor{bundle_.manifest.clip_grad_norm > 0 ? Clip::Is::kFactor : Clip::Is::kUnscaling, scales()};
+    if (scratch_.empty() || scratch_[0].content.what != Content::What(factor))
+      return refuted(Rule::kUpdates, rank, "scales by what is no factor of clipping");
   }
   if (call.overflow.buffer >= 0) {
     scratch_.clear();
     rank.contents.take(call.overflow, 4, scratch_);
-    if (const auto wrong = take_overflow(rank, scratch_); !wrong.empty()) return refuted("P0638", rank, wrong);
+    if (const auto wrong = take_overflow(rank, scratch_); !wrong.empty()) return refuted(Rule::kUpdates, rank, wrong);
   }
   if (call.working.buffer >= 0) PIPER_RETURN_IF_ERROR(write_working(rank, call, updated));
 
   rank.contents.put(call.parameter, updated);
-  Content zero;
-  zero.kind = Kind::kZero;
-  rank.contents.put(call.gradient, call.bytes, zero);
+  rank.contents.put(call.gradient, call.bytes, {Zero()});
   return {};
 }
 

@@ -5,14 +5,6 @@
 #include "schemas/verify/order_digest.h"
 
 namespace piper::verify {
-namespace {
-
-using Kind = Content::Kind;
-
-bool empty(Kind kind) { return kind == Kind::kZero || kind == Kind::kNothing; }
-
-}  // namespace
-
 Ledger::Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> elements, std::vector<int64_t> element_bytes)
     : sums_(samples),
       batch_(batch),
@@ -24,33 +16,28 @@ Ledger::Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> element
 }
 
 Content Ledger::sum(int32_t addend, int32_t sample_ids, int64_t origin) {
-  Content content;
-  content.kind = Kind::kSum;
-  content.what = addend;
-  content.how = sums_.leaf(sample_ids);
-  content.origin = origin;
-  return content;
+  return {.what = Sum{.addend = addend, .sum = sums_.leaf(sample_ids)}, .origin = origin};
 }
 
-Ledger::Terms Ledger::terms(const Content& content) const {
-  if (content.what >= 0) return {{content.what, content.how}};
-  return lists_[static_cast<size_t>(-1 - content.what)];
+Ledger::Terms Ledger::terms(const Sum& sum) const {
+  if (sum.addend >= 0) return {{sum.addend, sum.sum}};
+  return lists_[static_cast<size_t>(sum.list)];
 }
 
-uint64_t Ledger::order(const Content& content) {
-  return content.what >= 0 ? sums_.order(content.how) : list_orders_[static_cast<size_t>(content.how)];
+uint64_t Ledger::order(const Sum& sum) {
+  return sum.addend >= 0 ? sums_.order(sum.sum) : list_orders_[static_cast<size_t>(sum.order)];
 }
 
-uint64_t Ledger::order_among_others(const Content& content) {
-  if (content.what < 0) return order(content);
+uint64_t Ledger::order_among_others(const Sum& sum) {
+  if (sum.addend < 0) return order(sum);
   OrderDigest digest;
-  digest.add(addends[content.what].chunk).add(addends[content.what].slot).add(sums_.order(content.how));
+  digest.add(addends[sum.addend].chunk).add(addends[sum.addend].slot).add(sums_.order(sum.sum));
   return digest.value();
 }
 
 void Ledger::add(Content& content, int32_t addend, int32_t sample_ids) {
-  if (content.what == addend) {
-    content.how = sums_.add(content.how, sums_.leaf(sample_ids));
+  if (Sum& held = std::get<Sum>(content.what); held.addend == addend) {
+    held.sum = sums_.add(held.sum, sums_.leaf(sample_ids));
     return;
   }
   Content result;
@@ -61,41 +48,43 @@ void Ledger::add(Content& content, int32_t addend, int32_t sample_ids) {
 }
 
 Content Ledger::as_sum(const Content& content) {
-  if (content.kind != Kind::kValue) return content;
+  const auto* const value = content.as<Value>();
+  if (value == nullptr) return content;
   Addend of;
-  if (content.what >= 0) of.slot = labels[content.what], of.number = labels.number(content.what);
+  if (value->label >= 0) of.slot = labels[value->label], of.number = labels.number(value->label);
   const int32_t addend = addends.id(of);
-  Content result = sum(addend, content.how, content.origin);
+  Content result = sum(addend, value->samples, content.origin);
   result.layout = content.layout;
   return result;
 }
 
 std::string Ledger::add(const Content& left, const Content& right, Content& result) {
-  if (empty(left.kind) || empty(right.kind)) {
-    const Content& other = empty(left.kind) ? right : left;
-    if (empty(other.kind)) {
-      result = left.kind == Kind::kZero ? right : left;
+  if (left.is_empty() || right.is_empty()) {
+    const Content& other = left.is_empty() ? right : left;
+    if (other.is_empty()) {
+      result = left.is<Zero>() ? right : left;
       return "";
     }
-    if (left.kind == Kind::kNothing || right.kind == Kind::kNothing) return "adds bytes that nothing wrote";
+    if (left.is<Nothing>() || right.is<Nothing>()) return "adds bytes that nothing wrote";
     result = as_sum(other);
-    return result.kind == Kind::kSum ? "" : "adds what is no sum";
+    return result.is<Sum>() ? "" : "adds what is no sum";
   }
   const Content a = as_sum(left), b = as_sum(right);
-  if (a.kind != Kind::kSum || b.kind != Kind::kSum) return "adds what is no sum";
+  const Sum *const of_a = a.as<Sum>(), *const of_b = b.as<Sum>();
+  if (of_a == nullptr || of_b == nullptr) return "adds what is no sum";
   if (a.origin != b.origin) return "adds sums over different elements";
   if (a.layout != b.layout && a.layout != kNoLayout && b.layout != kNoLayout) return "adds elements of different types";
   result = a;
-  if (a.what == b.what && a.what >= 0) {
-    result.how = sums_.add(a.how, b.how);
+  if (of_a->addend == of_b->addend && of_a->addend >= 0) {
+    std::get<Sum>(result.what).sum = sums_.add(of_a->sum, of_b->sum);
     return "";
   }
   OrderDigest made;
-  made.add_unordered(order_among_others(a), order_among_others(b));
+  made.add_unordered(order_among_others(*of_a), order_among_others(*of_b));
   const auto [order, new_order] = list_order_ids_.emplace(made.value(), static_cast<int32_t>(list_orders_.size()));
   if (new_order) list_orders_.push_back(made.value());
-  Terms all = terms(a);
-  for (const auto& [addend, sum] : terms(b)) {
+  Terms all = terms(*of_a);
+  for (const auto& [addend, sum] : terms(*of_b)) {
     const auto at =
         std::lower_bound(all.begin(), all.end(), addend, [](const auto& term, int32_t id) { return term.first < id; });
     if (at != all.end() && at->first == addend) at->second = sums_.add(at->second, sum);
@@ -103,8 +92,7 @@ std::string Ledger::add(const Content& left, const Content& right, Content& resu
   }
   const auto [it, fresh] = list_ids_.emplace(all, static_cast<int32_t>(lists_.size()));
   if (fresh) lists_.push_back(std::move(all));
-  result.what = -1 - it->second;
-  result.how = order->second;
+  result.what = Sum{.list = it->second, .order = order->second};
   return "";
 }
 
@@ -136,8 +124,8 @@ std::string Ledger::lacks(int32_t sum) {
   return text(holds.foreign) + ", outside of the step,";
 }
 
-std::string Ledger::use(const Content& content) {
-  for (const auto& [addend, sum] : terms(content)) {
+std::string Ledger::use(const Sum& used) {
+  for (const auto& [addend, sum] : terms(used)) {
     if (used_.size() < addends.size()) used_.resize(addends.size());
     used_[static_cast<size_t>(addend)] = 1;
     const std::string wrong = lacks(sum);
@@ -164,17 +152,18 @@ std::string Ledger::add_measured(Measure what, const Pieces& gradients, Pieces& 
   const std::string verb = what == Measure::kNorm ? "takes the norm of " : "looks for an overflow of ";
   int32_t elements = 0;
   for (const auto& piece : gradients) {
-    if (empty(piece.content.kind)) continue;
-    if (piece.content.kind != Kind::kSum) return verb + "what is no gradient";
-    if (auto wrong = use(piece.content); !wrong.empty()) return verb + "a gradient with " + wrong;
-    const int32_t tensor = addends[terms(piece.content)[0].first].tensor;
+    if (piece.content.is_empty()) continue;
+    const auto* const gradient = piece.content.as<Sum>();
+    if (gradient == nullptr) return verb + "what is no gradient";
+    if (auto wrong = use(*gradient); !wrong.empty()) return verb + "a gradient with " + wrong;
+    const int32_t tensor = addends[terms(*gradient)[0].first].tensor;
     if (tensor < 0) return verb + "what is no parameter's gradient";
     const auto t = static_cast<size_t>(tensor);
     elements = samples.append(elements, samples.range(elements_[t] + piece.content.origin / element_bytes_[t],
                                                       piece.bytes / element_bytes_[t]));
   }
   const int32_t addend = measures_[static_cast<size_t>(what)];
-  Pieces more = {{4, elements == 0 ? Content{Kind::kZero} : sum(addend, elements, 0)}};
+  Pieces more = {{4, elements == 0 ? Content{Zero()} : sum(addend, elements, 0)}};
   if (elements != 0) more[0].content.layout = layout_of(DType::kF32);
   const Pieces before = result;
   return add(before, more, result);
@@ -183,11 +172,12 @@ std::string Ledger::add_measured(Measure what, const Pieces& gradients, Pieces& 
 std::string Ledger::measured(Measure what, const Pieces& pieces, int32_t& sum) {
   sum = 0;
   for (const auto& piece : pieces) {
-    if (piece.content.kind == Kind::kZero) continue;
-    if (piece.content.kind != Kind::kSum || piece.content.what != measures_[static_cast<size_t>(what)])
+    if (piece.content.is<Zero>()) continue;
+    const auto* const measure = piece.content.as<Sum>();
+    if (measure == nullptr || measure->addend != measures_[static_cast<size_t>(what)])
       return what == Measure::kNorm ? "clips by what is no norm of gradients"
                                     : "skips by what is no overflow of gradients";
-    sum = sums_.add(sum, piece.content.how);
+    sum = sums_.add(sum, measure->sum);
   }
   return "";
 }

@@ -22,22 +22,22 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   Content sum(int32_t addend, int32_t samples, int64_t origin);
-  // `content` + the addend's samples. `content` is a sum.
-  void add(Content& content, int32_t addend, int32_t samples);
+  // The sum that stands there + the addend's samples.
+  void add(Content& sum, int32_t addend, int32_t samples);
   // a + b where they mean something together; what is wrong, or "". Values become sums of their samples.
   std::string add(const Content& a, const Content& b, Content& result);
   std::string add(const Pieces& a, const Pieces& b, Pieces& result);
 
   // A digest of the order in which the addends of a sum were added (SumTable::order, over several addends as well).
-  uint64_t order(const Content& sum);
+  uint64_t order(const Sum& sum);
   uint64_t order(int32_t sum) { return sums_.order(sum); }
 
   // Sorted by addend.
   using Terms = std::vector<std::pair<int32_t, int32_t>>;  // addend, sum
-  Terms terms(const Content& content) const;
+  Terms terms(const Sum& sum) const;
   // Whether each addend of a sum holds each sample of the step exactly once: "" or what is wrong with the first
   // that does not. Its addends count as used.
-  std::string use(const Content& content);
+  std::string use(const Sum& sum);
 
   // Sums of samples that belong to no addend, 0: none. What such a sum lacks to hold each sample once, or "".
   int32_t add_samples(int32_t sum, int32_t sample_ids) { return sums_.add(sum, sums_.leaf(sample_ids)); }
@@ -66,7 +66,7 @@ class Ledger {
 
  private:
   // As a part of a sum of several addends, where they have to be told apart.
-  uint64_t order_among_others(const Content& sum);
+  uint64_t order_among_others(const Sum& sum);
   Content as_sum(const Content& content);
 
   SumTable sums_;
@@ -76,7 +76,7 @@ class Ledger {
   int32_t measures_[2] = {};  // [Measure] its addend
   std::vector<Terms> lists_;
   std::map<Terms, int32_t> list_ids_;
-  // How sums of several addends were made, by digest: Content::how is a place in the list.
+  // How sums of several addends were made, by digest: Sum::order is a place in the list.
   std::vector<uint64_t> list_orders_;
   std::map<uint64_t, int32_t> list_order_ids_;
   std::vector<char> used_;             // [addend]

@@ -8,6 +8,7 @@
 #include <queue>
 #include <utility>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/held_messages.h"
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/order.h"
@@ -46,7 +47,7 @@ std::vector<plan::Life> lives_of(const plan::Bundle& bundle, const plan::RankPla
   for (uint32_t i = 0; i < count; ++i) {
     const plan::Instruction& instruction = plan.instructions[i];
     const Moment now = clocks.advance(instruction);
-    const bool run = std::holds_alternative<plan::Run>(instruction.action);
+    const bool run = plan::run_of(instruction.action) != nullptr;
     if (run)
       held.at_run(
           i,

@@ -5,8 +5,10 @@
 #include <optional>
 #include <tuple>
 
+#include "schemas/plan/actions.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/order.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 namespace {
@@ -30,16 +32,14 @@ struct Collective {
 };
 
 std::optional<Collective> collective_of(const Action& action) {
+  using Found = std::optional<Collective>;
   const size_t kind = action.index();
-  if (const auto* a = std::get_if<AllReduce>(&action))
-    return Collective{kind, a->count, a->types, a->reduction, 0, a->communicator};
-  if (const auto* a = std::get_if<ReduceScatter>(&action))
-    return Collective{kind, a->count, a->types, a->reduction, 0, a->communicator};
-  if (const auto* a = std::get_if<AllGather>(&action))
-    return Collective{kind, a->count, a->dtype, Reduction::kSum, 0, a->communicator};
-  if (const auto* a = std::get_if<AllToAll>(&action))
-    return Collective{kind, a->count, a->dtype, Reduction::kSum, a->row, a->communicator};
-  return std::nullopt;
+  return std::visit(
+      Cases{[&](const IsSum auto& a) { return Found({kind, a.count, a.types, a.reduction, 0, a.communicator}); },
+            [&](const AllGather& a) { return Found({kind, a.count, a.dtype, Reduction::kSum, 0, a.communicator}); },
+            [&](const AllToAll& a) { return Found({kind, a.count, a.dtype, Reduction::kSum, a.row, a.communicator}); },
+            [](const IsOneOf<Run, Update, Send, Recv, Record, Wait> auto&) { return Found(); }},
+      action);
 }
 
 // The ranges whose elements an action takes to be of a type; buffer -1: none.
@@ -48,16 +48,14 @@ struct Typed {
   DType dtype = DType::kF32;
 };
 Typed typed_ranges(const Action& action) {
-  if (const auto* a = std::get_if<Send>(&action)) return {a->data, {}, a->dtype};
-  if (const auto* a = std::get_if<Recv>(&action)) return {a->data, {}, a->dtype};
-  if (const auto* a = std::get_if<AllReduce>(&action)) return {a->data, {}, a->types.data};
-  if (const auto* a = std::get_if<ReduceScatter>(&action)) return {a->data, a->out, a->types.data};
-  if (const auto* a = std::get_if<AllGather>(&action)) return {a->part, a->data, a->dtype};
-  if (const auto* a = std::get_if<AllToAll>(&action)) return {a->send, a->recv, a->dtype};
-  return {};
+  return std::visit(Cases{[](const IsOneOf<Send, Recv> auto& a) { return Typed{a.data, {}, a.dtype}; },
+                          [](const AllReduce& a) { return Typed{a.data, {}, a.types.data}; },
+                          [](const ReduceScatter& a) { return Typed{a.data, a.out, a.types.data}; },
+                          [](const AllGather& a) { return Typed{a.part, a.data, a.dtype}; },
+                          [](const AllToAll& a) { return Typed{a.send, a.recv, a.dtype}; },
+                          [](const IsLaunch auto&) { return Typed{}; }, [](const IsEvent auto&) { return Typed{}; }},
+                    action);
 }
-
-Status refuted(const std::string& message) { return Status::failure("P0631", message); }
 
 // One end of a message. Sorted by (src, dst, channel, end, place in the issue order).
 struct End {
@@ -102,11 +100,9 @@ class Matcher {
     Moment moment;
     int32_t instruction = -1;
   };
-  Status follow(const VectorClocks& clocks, Last& last, const Moment& moment, int32_t plan, int32_t index,
-                const char* what) {
+  Status follow(const VectorClocks& clocks, Last& last, const Moment& moment, int32_t plan, int32_t index, Rule rule) {
     if (last.instruction >= 0 && !clocks.before(last.moment, moment.stream))
-      return refuted("rule " + std::string(what) + ": nothing orders " + name(plan, last.instruction) + " and " +
-                     name(plan, index));
+      return violates(rule, "nothing orders " + name(plan, last.instruction) + " and " + name(plan, index));
     last = {moment, index};
     return {};
   }
@@ -120,15 +116,16 @@ class Matcher {
     const auto& plan = bundle_.ranks[static_cast<size_t>(p)];
     const Action& action = plan.instructions[static_cast<size_t>(index)].action;
     if (const auto collective = collective_of(action); collective && !are_sums(collective->types))
-      return refuted("rule 2: " + name(p, index) + " adds " + std::string(dtype_name(collective->types.data)) +
-                     " as elements of another kind");
+      return violates(Rule::kCollectives, name(p, index) + " adds " + std::string(dtype_name(collective->types.data)) +
+                                              " as elements of another kind");
     const Typed typed = typed_ranges(action);
     for (const BufferRange* where : {&typed.first, &typed.second}) {
       if (where->buffer < 0) continue;
       const Buffer& buffer = plan.buffers[static_cast<size_t>(where->buffer)];
       if (buffer.dtype != typed.dtype)
-        return refuted("rule 1: " + name(p, index) + " takes elements of \"" + buffer.name + "\" for " +
-                       std::string(dtype_name(typed.dtype)) + ", which are " + std::string(dtype_name(buffer.dtype)));
+        return violates(Rule::kMessages, name(p, index) + " takes elements of \"" + buffer.name + "\" for " +
+                                             std::string(dtype_name(typed.dtype)) + ", which are " +
+                                             std::string(dtype_name(buffer.dtype)));
     }
     return {};
   }
@@ -143,34 +140,39 @@ class Matcher {
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const auto& instruction = plan.instructions[i];
       const auto index = static_cast<int32_t>(i);
-      if (const auto* record = std::get_if<Record>(&instruction.action))
-        if (recorded[static_cast<size_t>(record->event)]++)
-          return Status::failure("P0632", "rule 3: " + name(p, index) + " records an event that is already recorded");
+      if (const int32_t event = recorded_event(instruction.action); event >= 0)
+        if (recorded[static_cast<size_t>(event)]++)
+          return violates(Rule::kEvents, name(p, index) + " records an event that is already recorded");
       PIPER_RETURN_IF_ERROR(check_types(p, index));
       const Moment moment = clocks.advance(instruction);
-      if (const auto* send = std::get_if<Send>(&instruction.action)) {
-        const Channel& channel = plan.channels[static_cast<size_t>(send->channel)];
-        PIPER_RETURN_IF_ERROR(follow(clocks, channels[{false, channel.peer, channel.id}], moment, p, index, "1"));
-        if (loaded(channel.peer))
-          ends_.push_back({plan.rank, channel.peer, channel.id, false, p, index, send->count, send->dtype});
-      } else if (const auto* recv = std::get_if<Recv>(&instruction.action)) {
-        const Channel& channel = plan.channels[static_cast<size_t>(recv->channel)];
-        PIPER_RETURN_IF_ERROR(follow(clocks, channels[{true, channel.peer, channel.id}], moment, p, index, "1"));
-        if (loaded(channel.peer))
-          ends_.push_back({channel.peer, plan.rank, channel.id, true, p, index, recv->count, recv->dtype});
-      } else if (const auto collective = collective_of(instruction.action)) {
-        const auto c = static_cast<size_t>(collective->communicator);
-        PIPER_RETURN_IF_ERROR(follow(clocks, communicators[c], moment, p, index, "2"));
+      const auto send_or_recv = [&](const auto& message, bool receives) -> Status {
+        const Channel& channel = plan.channels[static_cast<size_t>(message.channel)];
+        PIPER_RETURN_IF_ERROR(
+            follow(clocks, channels[{receives, channel.peer, channel.id}], moment, p, index, Rule::kMessages));
+        if (!loaded(channel.peer)) return {};
+        const auto [src, dst] = receives ? std::pair(channel.peer, plan.rank) : std::pair(plan.rank, channel.peer);
+        ends_.push_back({src, dst, channel.id, receives, p, index, message.count, message.dtype});
+        return {};
+      };
+      const auto collective = [&](int32_t communicator) -> Status {
+        const auto c = static_cast<size_t>(communicator);
+        PIPER_RETURN_IF_ERROR(follow(clocks, communicators[c], moment, p, index, Rule::kCollectives));
         if (operations[c] == nullptr)
           operations[c] = &groups_[{plan.communicators[c].name, plan.communicators[c].ranks}][p];
         operations[c]->push_back(index);
-      }
+        return {};
+      };
+      PIPER_RETURN_IF_ERROR(
+          std::visit(Cases{[&](const Send& send) { return send_or_recv(send, false); },
+                           [&](const Recv& recv) { return send_or_recv(recv, true); },
+                           [&](const IsCollective auto& a) { return collective(a.communicator); },
+                           [](const IsLaunch auto&) { return Status(); }, [](const IsEvent auto&) { return Status(); }},
+                     instruction.action));
     }
     for (size_t i = 0; i < plan.instructions.size(); ++i)
-      if (const auto* wait = std::get_if<Wait>(&plan.instructions[i].action))
-        if (!recorded[static_cast<size_t>(wait->event)])
-          return Status::failure(
-              "P0632", "rule 3: " + name(p, static_cast<int32_t>(i)) + " waits for an event that nothing records");
+      if (const int32_t event = awaited_event(plan.instructions[i].action); event >= 0)
+        if (!recorded[static_cast<size_t>(event)])
+          return violates(Rule::kEvents, name(p, static_cast<int32_t>(i)) + " waits for an event that nothing records");
     return {};
   }
 
@@ -198,20 +200,21 @@ class Matcher {
       while (middle < end && !ends_[middle].receives) middle += 1;
       for (size_t k = 0; begin + k < middle || middle + k < end; ++k) {
         if (begin + k == middle)
-          return refuted("rule 1: nothing on rank " + std::to_string(ends_[begin].src) + " sends what " +
-                         name(ends_[middle + k].plan, ends_[middle + k].instruction) + " receives");
+          return violates(Rule::kMessages, "nothing on rank " + std::to_string(ends_[begin].src) + " sends what " +
+                                               name(ends_[middle + k].plan, ends_[middle + k].instruction) +
+                                               " receives");
         const End& send = ends_[begin + k];
         if (middle + k == end)
-          return refuted("rule 1: nothing on rank " + std::to_string(send.dst) + " receives what " +
-                         name(send.plan, send.instruction) + " sends");
+          return violates(Rule::kMessages, "nothing on rank " + std::to_string(send.dst) + " receives what " +
+                                               name(send.plan, send.instruction) + " sends");
         const End& recv = ends_[middle + k];
         const auto meets = [&] {
-          return "rule 1: " + name(send.plan, send.instruction) + " meets " + name(recv.plan, recv.instruction);
+          return name(send.plan, send.instruction) + " meets " + name(recv.plan, recv.instruction);
         };
         if (send.count != recv.count || send.dtype != recv.dtype)
-          return refuted(meets() + ": the sizes or element types differ");
+          return violates(Rule::kMessages, meets() + ": the sizes or element types differ");
         if (channel_name(send) != channel_name(recv))
-          return refuted(meets() + ": the channels have one id and two names");
+          return violates(Rule::kMessages, meets() + ": the channels have one id and two names");
         const int32_t transfer = new_transfer();
         join(transfer, send.plan, send.instruction);
         join(transfer, recv.plan, recv.instruction);
@@ -228,8 +231,9 @@ class Matcher {
       const auto& [first_plan, sequence] = *by_plan.begin();
       for (const int32_t member : members)
         if (loaded(member) && by_plan.count(plan_of_[static_cast<size_t>(member)]) == 0)
-          return refuted("rule 2: rank " + std::to_string(member) + " is a member of communicator \"" + group_name +
-                         "\" with the same members, but takes no part in " + name(first_plan, sequence.front()));
+          return violates(Rule::kCollectives, "rank " + std::to_string(member) + " is a member of communicator \"" +
+                                                  group_name + "\" with the same members, but takes no part in " +
+                                                  name(first_plan, sequence.front()));
       PIPER_RETURN_IF_ERROR(equal_sequences(by_plan));
       for (size_t k = 0; k < sequence.size(); ++k) {
         const int32_t transfer = new_transfer();
@@ -248,15 +252,15 @@ class Matcher {
     for (const auto& [plan, indices] : by_plan) {
       for (size_t k = 0; k < std::min(sequence.size(), indices.size()); ++k) {
         if (collective_of(action_at(first_plan, sequence[k])) != collective_of(action_at(plan, indices[k])))
-          return refuted("rule 2: " + name(first_plan, sequence[k]) + " meets " + name(plan, indices[k]) +
-                         ": kind, count, dtype or reduction differ");
+          return violates(Rule::kCollectives, name(first_plan, sequence[k]) + " meets " + name(plan, indices[k]) +
+                                                  ": kind, count, dtype or reduction differ");
       }
       if (sequence.size() == indices.size()) continue;
       const bool longer = indices.size() > sequence.size();
       const int32_t alone = longer ? indices[sequence.size()] : sequence[indices.size()];
-      return refuted("rule 2: rank " +
-                     std::to_string(bundle_.ranks[static_cast<size_t>(longer ? first_plan : plan)].rank) +
-                     " takes no part in " + name(longer ? plan : first_plan, alone));
+      return violates(Rule::kCollectives,
+                      "rank " + std::to_string(bundle_.ranks[static_cast<size_t>(longer ? first_plan : plan)].rank) +
+                          " takes no part in " + name(longer ? plan : first_plan, alone));
     }
     return {};
   }

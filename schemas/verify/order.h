@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::verify {
@@ -25,13 +26,13 @@ class VectorClocks {
   Moment advance(const plan::Instruction& instruction) {
     const auto stream = static_cast<size_t>(instruction.stream);
     int32_t* const mine = &now_[stream * width_];
-    if (const auto* wait = std::get_if<plan::Wait>(&instruction.action)) {
-      const int32_t* const recorded = &events_[static_cast<size_t>(wait->event) * width_];
+    if (const int32_t event = plan::awaited_event(instruction.action); event >= 0) {
+      const int32_t* const recorded = &events_[static_cast<size_t>(event) * width_];
       for (size_t i = 0; i < width_; ++i) mine[i] = std::max(mine[i], recorded[i]);
     }
     const int32_t tick = ++mine[stream];
-    if (const auto* record = std::get_if<plan::Record>(&instruction.action))
-      std::copy_n(mine, width_, &events_[static_cast<size_t>(record->event) * width_]);
+    if (const int32_t event = plan::recorded_event(instruction.action); event >= 0)
+      std::copy_n(mine, width_, &events_[static_cast<size_t>(event) * width_]);
     return {instruction.stream, tick};
   }
   // Whether `earlier` is over before what `stream` does now.

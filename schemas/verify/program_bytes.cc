@@ -12,6 +12,7 @@
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/signature.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 namespace {
@@ -229,7 +230,7 @@ class Walk {
     for (size_t o = 0; o < call.outputs.size(); ++o) PIPER_RETURN_IF_ERROR(check_places(call, *info, o));
     for (size_t i = 0; i < signature.inputs.size() && i < call.inputs.size(); ++i)
       if (signature.inputs[i].in_place) PIPER_RETURN_IF_ERROR(check_changed(call, i));
-    const std::string_view copied = call.kernel == "copy" ? name_there(call.inputs[0]) : std::string_view();
+    const std::string_view copied = call.kernel == Kernel::kCopy ? name_there(call.inputs[0]) : std::string_view();
     for (size_t i = 0; i < call.inputs.size(); ++i)
       if (i < signature.inputs.size() && signature.inputs[i].in_place) write(call.inputs[i], {});
     for (size_t o = 0; o < call.outputs.size(); ++o)
@@ -372,8 +373,8 @@ class Walk {
     if (!leaves(slot)) return {};
     Bytes all{0, slot.bytes};
     if (made.read(all, [](Bytes, const Written::As&) { return true; })) return {};
-    return Status::failure("P0635", "rule 7: program " + program_.name + " leaves byte " + std::to_string(all.begin) +
-                                        " of slot \"" + slot.name + "\" unwritten, which it declares to write");
+    return violates(Rule::kPrograms, "program " + program_.name + " leaves byte " + std::to_string(all.begin) +
+                                         " of slot \"" + slot.name + "\" unwritten, which it declares to write");
   }
 
   Written& space(const Operand& operand) {
@@ -386,8 +387,9 @@ class Walk {
   }
   Status refuse(const std::string& why) const {
     const KernelCall& call = program_.calls[call_];
-    return Status::failure("P0635", "rule 7: program " + program_.name + " call " + std::to_string(call_) + " (" +
-                                        call.kernel + (call.origin.empty() ? "" : " of " + call.origin) + ") " + why);
+    return violates(Rule::kPrograms, "program " + program_.name + " call " + std::to_string(call_) + " (" +
+                                         call.kernel.text() + (call.origin.empty() ? "" : " of " + call.origin) + ") " +
+                                         why);
   }
 
   const Program& program_;

@@ -45,7 +45,7 @@ bool dense(const Operand& operand) {
 }
 
 bool is_zero_fill(const KernelCall& call) {
-  if (call.kernel != "fill") return false;
+  if (call.kernel != Kernel::kFill) return false;
   for (const auto& attr : call.attrs)
     if (attr.name == "value") {
       const auto* real = std::get_if<double>(&attr.value);
@@ -60,18 +60,25 @@ using Op = ProgramEffects::Op;
 std::optional<ProgramEffects::Call> followed(const KernelCall& call) {
   ProgramEffects::Call result;
   size_t inputs = 1, outputs = 1;
-  if (is_zero_fill(call)) inputs = 0;
-  else if (call.kernel == "copy") result.op = call.accumulate ? Op::kAddInto : Op::kCopy;
-  else if (call.kernel == "add") result.op = Op::kAdd, inputs = 2;
-  else if (call.kernel == "add_into") result.op = Op::kAddInto;
-  else if (call.kernel == "square_sum") result.op = Op::kSquareSum;
-  else if (call.kernel == "overflows") result.op = Op::kOverflows;
-  else if (call.kernel == "clip_scale") result.op = Op::kClip, outputs = 2, inputs = call.inputs.size();
-  else if (call.kernel == "unscale") result.op = Op::kUnscale;
-  else if (call.kernel == "advance") result.op = Op::kAdvance, inputs = call.inputs.size();
-  else if (call.kernel == "advance_loss_scale") result.op = Op::kAdvanceLossScale, outputs = 2;
-  else return std::nullopt;
-  if (result.op == Op::kAddInto && call.kernel == "add_into" && !call.accumulate) return std::nullopt;
+  switch (call.kernel.id()) {
+    case Kernel::kFill:
+      if (!is_zero_fill(call)) return std::nullopt;
+      inputs = 0;
+      break;
+    case Kernel::kCopy: result.op = call.accumulate ? Op::kAddInto : Op::kCopy; break;
+    case Kernel::kAdd: result.op = Op::kAdd, inputs = 2; break;
+    case Kernel::kAddInto:
+      if (!call.accumulate) return std::nullopt;
+      result.op = Op::kAddInto;
+      break;
+    case Kernel::kSquareSum: result.op = Op::kSquareSum; break;
+    case Kernel::kOverflows: result.op = Op::kOverflows; break;
+    case Kernel::kClipScale: result.op = Op::kClip, outputs = 2, inputs = call.inputs.size(); break;
+    case Kernel::kUnscale: result.op = Op::kUnscale; break;
+    case Kernel::kAdvance: result.op = Op::kAdvance, inputs = call.inputs.size(); break;
+    case Kernel::kAdvanceLossScale: result.op = Op::kAdvanceLossScale, outputs = 2; break;
+    default: return std::nullopt;  // not followed
+  }
   if (call.inputs.size() != inputs || call.outputs.size() != outputs) return std::nullopt;
   const auto take = [](const std::vector<Operand>& operands, std::vector<ProgramEffects::Place>& places) {
     for (const auto& operand : operands) {
@@ -183,7 +190,7 @@ class Summary {
                          : is_zero_fill(call) ? ProgramEffects::Do::kClear
                                               : ProgramEffects::Do::kAssign);
     // What no sample is in has one mask for all of them, by a constant: rule 12 compares what it holds.
-    if (call.kernel == "dropout" && call.inputs.size() == 3 && !is_constant(call.inputs[2]))
+    if (call.kernel == Kernel::kDropout && call.inputs.size() == 3 && !is_constant(call.inputs[2]))
       add_sample_offset(call.inputs[2]);
     for (const Operand& input : call.inputs)
       if (input.slot >= 0 && program_.slots[static_cast<size_t>(input.slot)].holds == StepNumber::kSampleOffset)

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/order.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 namespace {
@@ -25,23 +27,24 @@ struct Segment {
   std::vector<Touch> readers;  // since the last write, the latest of each stream
 };
 
-// Of a run or an update; -1: something else.
-int32_t argument_list_of(const Action& action) {
-  if (const auto* run = std::get_if<Run>(&action)) return run->arguments;
-  if (const auto* update = std::get_if<Update>(&action)) return update->arguments;
-  return -1;
-}
 // All parts of a collective whose own part lies among them; null: something else.
 const BufferRange* in_place(const Action& action) {
-  if (const auto* reduce = std::get_if<ReduceScatter>(&action)) return reduce->out.buffer < 0 ? &reduce->data : nullptr;
-  if (const auto* gather = std::get_if<AllGather>(&action)) return gather->part.buffer < 0 ? &gather->data : nullptr;
-  return nullptr;
+  using Found = const BufferRange*;
+  return std::visit(
+      Cases{[](const ReduceScatter& reduce) -> Found { return reduce.out.buffer < 0 ? &reduce.data : nullptr; },
+            [](const AllGather& gather) -> Found { return gather.part.buffer < 0 ? &gather.data : nullptr; },
+            [](const IsOneOf<Run, Update, Send, Recv, AllReduce, AllToAll, Record, Wait> auto&) -> Found {
+              return nullptr;
+            }},
+      action);
 }
 
 // A collective that reads one range and writes another goes on with both at one time.
 bool moves_apart(const Action& action) {
-  const bool moves = std::holds_alternative<AllToAll>(action) || std::holds_alternative<AllGather>(action) ||
-                     std::holds_alternative<ReduceScatter>(action);
+  const bool moves =
+      std::visit(Cases{[](const IsOneOf<ReduceScatter, AllGather, AllToAll> auto&) { return true; },
+                       [](const IsOneOf<Run, Update, Send, Recv, AllReduce, Record, Wait> auto&) { return false; }},
+                 action);
   return moves && in_place(action) == nullptr;
 }
 
@@ -71,7 +74,7 @@ class RaceChecker {
     std::vector<Access> accesses;
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       const Action& action = plan_.instructions[i].action;
-      const int32_t list = argument_list_of(action);
+      const int32_t list = launch_of(action).arguments;
       if (list < 0 || !lists[static_cast<size_t>(list)]) continue;
       accesses.clear();
       collect_accesses(bundle_, plan_, action, accesses);
@@ -89,7 +92,7 @@ class RaceChecker {
       collect_accesses(bundle_, plan_, instruction.action, accesses);
       num_accesses += static_cast<int64_t>(accesses.size());
       PIPER_RETURN_IF_ERROR(check_written(accesses, i));
-      if (argument_list_of(instruction.action) >= 0 || moves_apart(instruction.action))
+      if (launch_of(instruction.action).arguments >= 0 || moves_apart(instruction.action))
         PIPER_RETURN_IF_ERROR(check_slots(accesses, i));
       if (own_ != nullptr) take_parts_for_wholes(instruction.action, accesses);
       for (const auto& access : accesses)
@@ -131,23 +134,27 @@ class RaceChecker {
   }
 
   Status race(const Touch& earlier, const char* did, const Touch& later, const char* does, const Access& access) const {
-    return Status::failure("P0633", "rule 5: data race on " + in_quotes(access.where.buffer) +
-                                        ": nothing orders what " + name(earlier.instruction) + " " + did +
-                                        " and what " + name(later.instruction) + " " + does);
+    return violates(Rule::kRaces, "data race on " + in_quotes(access.where.buffer) + ": nothing orders what " +
+                                      name(earlier.instruction) + " " + did + " and what " + name(later.instruction) +
+                                      " " + does);
   }
 
   // Rule 6: what no instruction of this kind may write.
   Status check_written(const std::vector<Access>& accesses, size_t instruction) const {
     const auto& action = plan_.instructions[instruction].action;
-    const bool run = std::holds_alternative<Run>(action), update = std::holds_alternative<Update>(action);
+    enum class By : uint8_t { kRun, kUpdate, kTransfer };
+    const By by = std::visit(
+        Cases{[](const Run&) { return By::kRun; }, [](const Update&) { return By::kUpdate; },
+              [](const IsTransfer auto&) { return By::kTransfer; }, [](const IsEvent auto&) { return By::kTransfer; }},
+        action);
     const auto may_write = [&](BufferClass cls) {
       switch (cls) {
         case BufferClass::kArena:
         case BufferClass::kGradient: return true;
-        case BufferClass::kParameter: return !run;
-        case BufferClass::kOptimizer: return update;
+        case BufferClass::kParameter: return by != By::kRun;
+        case BufferClass::kOptimizer: return by == By::kUpdate;
         case BufferClass::kState:
-        case BufferClass::kTraining: return run;
+        case BufferClass::kTraining: return by == By::kRun;
         case BufferClass::kConstant:
         case BufferClass::kInput:
         case BufferClass::kScalar: return false;
@@ -156,9 +163,9 @@ class RaceChecker {
     };
     for (const auto& access : accesses)
       if (access.writes && !may_write(buffer(access).cls))
-        return Status::failure("P0634", "rule 6: " + name(static_cast<int32_t>(instruction)) + " writes " +
-                                            in_quotes(access.where.buffer) + ", which " + (run ? "runs" : "it may") +
-                                            " only read");
+        return violates(Rule::kContents, name(static_cast<int32_t>(instruction)) + " writes " +
+                                             in_quotes(access.where.buffer) + ", which " +
+                                             (by == By::kRun ? "runs" : "it may") + " only read");
     return {};
   }
 
@@ -171,17 +178,16 @@ class RaceChecker {
       const int64_t at = base_[static_cast<size_t>(where.buffer)] + where.offset;
       const Segment& segment = std::prev(segments_.upper_bound(at))->second;
       if (segment.writer.instruction < 0)
-        return Status::failure("P0634", "rule 6: nothing wrote " + in_quotes(where.buffer) + ", which is reported");
+        return violates(Rule::kContents, "nothing wrote " + in_quotes(where.buffer) + ", which is reported");
       if (segment.buffer != where.buffer)
-        return Status::failure("P0634", "rule 6: " + name(segment.writer.instruction) + " overwrote " +
-                                            in_quotes(where.buffer) + ", which is reported, as " +
-                                            in_quotes(segment.buffer));
+        return violates(Rule::kContents, name(segment.writer.instruction) + " overwrote " + in_quotes(where.buffer) +
+                                             ", which is reported, as " + in_quotes(segment.buffer));
     }
     return {};
   }
 
   void take_parts_for_wholes(const Action& action, std::vector<Access>& accesses) const {
-    if (const int32_t list = argument_list_of(action); list >= 0) {
+    if (const int32_t list = launch_of(action).arguments; list >= 0) {
       if (!(*own_)[static_cast<size_t>(list)]) return;
       for (Access& access : accesses)
         if (buffer(access).cls != BufferClass::kArena)
@@ -204,9 +210,9 @@ class RaceChecker {
       const int64_t from = start(access), to = from + access.bytes;
       const Access* other = from < written_end ? last_written : access.writes && from < end ? last : nullptr;
       if (other != nullptr)
-        return Status::failure("P0635", "rule 7: " + name(static_cast<int32_t>(instruction)) + ": its slots in " +
-                                            in_quotes(other->where.buffer) + " and " + in_quotes(access.where.buffer) +
-                                            " overlap, and one is written");
+        return violates(Rule::kPrograms, name(static_cast<int32_t>(instruction)) + ": its slots in " +
+                                             in_quotes(other->where.buffer) + " and " + in_quotes(access.where.buffer) +
+                                             " overlap, and one is written");
       if (to > end) {
         end = to;
         last = &access;
@@ -229,13 +235,12 @@ class RaceChecker {
         return race(segment.writer, "writes", touch, "reads", access);
       const bool tail = at->first > from && segment.end >= to && to - at->first < kRounding;
       if (arena && segment.writer.instruction < 0 && !tail)
-        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads bytes of " +
-                                            in_quotes(access.where.buffer) + " that nothing wrote in this step");
+        return violates(Rule::kContents, name(touch.instruction) + " reads bytes of " + in_quotes(access.where.buffer) +
+                                             " that nothing wrote in this step");
       if (arena && segment.writer.instruction >= 0 && segment.buffer != access.where.buffer)
-        return Status::failure("P0634", "rule 6: " + name(touch.instruction) + " reads " +
-                                            in_quotes(access.where.buffer) + ", whose bytes " +
-                                            name(segment.writer.instruction) + " overwrote as " +
-                                            in_quotes(segment.buffer));
+        return violates(Rule::kContents, name(touch.instruction) + " reads " + in_quotes(access.where.buffer) +
+                                             ", whose bytes " + name(segment.writer.instruction) + " overwrote as " +
+                                             in_quotes(segment.buffer));
       const auto same = std::find_if(segment.readers.begin(), segment.readers.end(),
                                      [&](const Touch& reader) { return reader.moment.stream == touch.moment.stream; });
       if (same != segment.readers.end()) *same = touch;

@@ -6,16 +6,14 @@ RankContents::RankContents(const plan::RankPlan& plan) {
   buffers_.reserve(plan.buffers.size());
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     buffers_.emplace_back(plan.buffers[b].bytes, *memory_);
-    const auto all = [&](Content::Kind kind) {
-      Content content;
-      content.kind = kind;
-      begin({static_cast<int32_t>(b), 0}, plan.buffers[b].bytes, content);
+    const auto all = [&](Content::What what) {
+      begin({static_cast<int32_t>(b), 0}, plan.buffers[b].bytes, Content{what});
     };
     switch (plan.buffers[b].cls) {
-      case plan::BufferClass::kGradient: all(Content::Kind::kZero); break;
-      case plan::BufferClass::kTraining: all(Content::Kind::kCounter); break;
+      case plan::BufferClass::kGradient: all(Zero()); break;
+      case plan::BufferClass::kTraining: all(Counter()); break;
       case plan::BufferClass::kState:
-      case plan::BufferClass::kScalar: all(Content::Kind::kOther); break;
+      case plan::BufferClass::kScalar: all(Other()); break;
       case plan::BufferClass::kArena:
       case plan::BufferClass::kParameter:
       case plan::BufferClass::kOptimizer:

@@ -9,17 +9,19 @@
 #include <vector>
 
 #include "schemas/base/parallel.h"
+#include "schemas/plan/actions.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/describe.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 namespace {
 
 using namespace plan;
 
-Status seam_refuted(const std::string& what) { return Status::failure("P0639", "rule 11: " + what); }
+Status seam_refuted(const std::string& what) { return violates(Rule::kSeams, what); }
 
 bool may_write(BufferClass cls) { return cls == BufferClass::kArena || cls == BufferClass::kGradient; }
 
@@ -27,8 +29,13 @@ Status check_writes(const Bundle& evaluation, const RankPlan& plan) {
   std::vector<Access> accesses;
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Action& action = plan.instructions[i].action;
-    if (std::holds_alternative<Update>(action))
-      return seam_refuted(describe_instruction(evaluation, plan, i) + " updates a parameter");
+    const bool updates = std::visit(
+        Cases{[](const Update&) { return true; },
+              [](const IsOneOf<Run, Send, Recv, AllReduce, ReduceScatter, AllGather, AllToAll, Record, Wait> auto&) {
+                return false;
+              }},
+        action);
+    if (updates) return seam_refuted(describe_instruction(evaluation, plan, i) + " updates a parameter");
     accesses.clear();
     collect_accesses(evaluation, plan, action, accesses);
     for (const Access& access : accesses) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "schemas/plan/actions.h"
 #include "schemas/verify/held_name.h"
 #include "schemas/verify/order_digest.h"
 
@@ -40,17 +41,14 @@ void note_makers(const Program& program, Makers& makers) {
     for (const Operand& output : call.outputs)
       if (const Slot* const slot = output.slot < 0 ? nullptr : &program.slots[static_cast<size_t>(output.slot)];
           slot != nullptr && slot->role == SlotRole::kGradient && !slot->of.empty())
-        kernels[output.slot] += call.kernel + " ";
+        kernels[output.slot] += call.kernel.text() + " ";
   for (const auto& [slot, sequence] : kernels)
     makers[held_name(program.slots[static_cast<size_t>(slot)])].insert(sequence);
 }
 
 void note_types(const RankPlan& rank, std::set<std::vector<DType>>& types) {
   for (const Instruction& instruction : rank.instructions) {
-    if (const auto* sum = std::get_if<AllReduce>(&instruction.action))
-      types.insert({sum->types.data, sum->types.message, sum->types.sum});
-    if (const auto* sum = std::get_if<ReduceScatter>(&instruction.action))
-      types.insert({sum->types.data, sum->types.message, sum->types.sum});
+    if (const auto sum = sum_types_of(instruction.action)) types.insert({sum->data, sum->message, sum->sum});
   }
 }
 

@@ -15,6 +15,7 @@
 #include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/races.h"
+#include "schemas/verify/rules.h"
 #include "schemas/verify/seams.h"
 
 namespace piper::verify {
@@ -37,7 +38,7 @@ Status check_programs(const plan::Bundle& bundle, Programs& found, VerifyReport&
     calls += static_cast<int64_t>(program.calls.size());
   }
   PIPER_RETURN_IF_ERROR(check_contributions(bundle.programs));
-  report.parts.push_back({"rule 7, programs", seconds_since(start), calls, "calls"});
+  report.parts.push_back({rules_text({Rule::kPrograms}), seconds_since(start), calls, "calls"});
   return {};
 }
 
@@ -46,8 +47,8 @@ Result<Matching> check_order(const plan::Bundle& bundle, VerifyReport& report) {
   PIPER_ASSIGN(auto matching, match(bundle));
   report.messages = matching.num_messages;
   report.collectives = matching.num_collectives;
-  report.parts.push_back({"rules 1 to 3, both ends", seconds_since(start), report.messages + report.collectives,
-                          "messages and collectives"});
+  report.parts.push_back({rules_text({Rule::kMessages, Rule::kCollectives, Rule::kEvents}), seconds_since(start),
+                          report.messages + report.collectives, "messages and collectives"});
   start = Clock::now();
   if (auto in_order = check_deadlock(bundle, matching, Level::kIssueOrder); !in_order.ok()) {
     // A cycle at a lower level is the stronger statement, and usually the shorter story.
@@ -56,7 +57,7 @@ Result<Matching> check_order(const plan::Bundle& bundle, VerifyReport& report) {
     return in_order;
   }
   for (const auto& plan : bundle.ranks) report.instructions += static_cast<int64_t>(plan.instructions.size());
-  report.parts.push_back({"rule 4, deadlock", seconds_since(start), report.instructions, "instructions"});
+  report.parts.push_back({rules_text({Rule::kDeadlock}), seconds_since(start), report.instructions, "instructions"});
   return matching;
 }
 
@@ -95,13 +96,15 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   PIPER_ASSIGN(FoundContents found, std::move(contents));
   if (report.complete && !bundle.manifest.evaluates) report.sum_order = sum_order(bundle, std::move(found.orders));
   const double all_races = std::accumulate(seconds.begin() + 1, seconds.end(), 0.0);
-  report.parts.push_back({"rules 5 and 6, races, and 7, slots", all_races, report.accesses, "accesses"});
+  report.parts.push_back(
+      {rules_text({Rule::kRaces, Rule::kContents, Rule::kPrograms}), all_races, report.accesses, "accesses"});
   if (report.complete) {
-    report.parts.push_back({"rules 8 to 10, contents", seconds[0], report.instructions, "instructions"});
+    report.parts.push_back({rules_text({Rule::kSums, Rule::kMeaning, Rule::kUpdates, Rule::kMatrices}), seconds[0],
+                            report.instructions, "instructions"});
     const Clock::time_point start = Clock::now();
     for (const plan::Reference& reference : bundle.reference) PIPER_RETURN_IF_ERROR(check_reference(reference));
     PIPER_ASSIGN(report.equality, check_equality(bundle, found.exchanges));
-    report.parts.push_back({"rule 12, equality", seconds_since(start), report.instructions, "instructions"});
+    report.parts.push_back({rules_text({Rule::kEquality}), seconds_since(start), report.instructions, "instructions"});
   }
   if (bundle.manifest.evaluates) PIPER_RETURN_IF_ERROR(check_reads_only(bundle));
   for (const plan::Bundle& evaluation : bundle.evaluation) {

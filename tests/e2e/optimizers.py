@@ -108,7 +108,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--only")
     args = parser.parse_args()
-    names = re.findall(r'^PIPER_OPTIMIZER\("(\w+)"', TABLE.read_text(), re.M)
+    names = re.findall(r'^PIPER_OPTIMIZER\(\w+, "(\w+)"', TABLE.read_text(), re.M)
     check("every optimizer has a reference", sorted(names) == sorted(harness.OPTIMIZERS), f"{names}, {sorted(harness.OPTIMIZERS)}")
     bench = harness.Bench(args.bin, args.work)
     before = {name: p.detach().clone() for name, p in zoo.build(MODEL).named_parameters()}

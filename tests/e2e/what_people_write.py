@@ -233,6 +233,8 @@ CASES = {
     # ... times a number: the factor and the count are no product in f32 that the quotient is, too
     **{f"{factor}_of_a_mean": Case(lambda m, p, y, mask, f=factor: f * F.binary_cross_entropy_with_logits(p, (y > 0.5).float()), spread=factor == 0.3) for factor in (0.01, 0.3, 0.64)},
     # gradients of one value from several terms are added up in the order in which forward reads it, cut or whole
+    "parameter_in_several_terms": Case(lambda m, p, y, mask: 0.1 * (torch.exp(-m.w) * error(p, y).mean() + m.w) + m.w, more=with_parameter(), spread=True),
+    "parameter_added_and_taken": Case(lambda m, p, y, mask: error(p, y).mean() * m.w + 3 * m.w - 2 * m.w + m.w / 4, more=with_parameter(), spread=True),
     "terms_of_one_error": Case(lambda m, p, y, mask: (lambda e: e.mean() + e.pow(2).mean() + e.sum() / p.shape[0])(error(p, y)), spread=True),
     # ... in steps of few samples, and where forward's own indices need some
     **{f"{batch}_samples_{name}": Case(loss, forms=(1, batch), batch=batch, kinds=("pt2", "onnx") if batch == 2 else ("onnx", "pt2")) for batch in (2, 3) for name, loss in (

@@ -27,7 +27,7 @@ def without_comments(text: str) -> str:
 
 def given(root: pathlib.Path) -> dict[str, str]:
     """Code -> a file that gives it."""
-    files = [file for top in SOURCES for file in sorted((root / top).rglob("*")) if file.suffix in (".cc", ".h")]
+    files = [file for top in SOURCES for file in sorted((root / top).rglob("*")) if file.suffix in (".cc", ".h", ".def")]
     return {code: file.relative_to(root).as_posix() for file in files
             for code in GIVEN.findall(without_comments(file.read_text()))}
 

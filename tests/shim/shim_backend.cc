@@ -79,7 +79,7 @@ class Library : public kernels::Library {
       return operands;
     };
     PIPER_ASSIGN(auto kernel, kernels_->bind(call, aliases(outputs), aliases(inputs), numbers));
-    if (!kernels::cuda::has_own_row(call.kernel))
+    if (!kernels::cuda::has_own_row(call.kernel.name()))
       return standin::launched(std::move(kernel), operation_of(call, outputs, inputs));
     return std::unique_ptr<kernels::PreparedKernel>(
         std::make_unique<Launched>(std::move(kernel), operation_of(call, outputs, inputs)));

@@ -125,7 +125,7 @@ std::unique_ptr<kernels::PreparedKernel> launched(std::unique_ptr<kernels::Prepa
 
 Operation operation_of(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                        const std::vector<BoundOperand>& inputs) {
-  return {call.kernel, ranges_of(inputs), ranges_of(outputs), {}};
+  return {call.kernel.text(), ranges_of(inputs), ranges_of(outputs), {}};
 }
 
 Operation operation_of(const hal::PieceSum& sum) {

@@ -46,7 +46,7 @@ bool mean_and_rstd_exchanged(Bundle& b) {
   bool any = false;
   for (Program& program : b.programs)
     for (KernelCall& call : program.calls) {
-      if (!starts(call.kernel, "layer_norm_backward") || call.inputs[2].slot < 0) continue;
+      if (!starts(call.kernel.text(), "layer_norm_backward") || call.inputs[2].slot < 0) continue;
       std::swap(call.inputs[2].offset, call.inputs[3].offset);
       any = true;
     }

@@ -322,7 +322,7 @@ TEST_CASE("what reads the samples of a piece together is a value of that piece")
   CHECK(made(4, "batch_norm", 0.1) == plain);
   CHECK(made(2, "batch_norm", 0.1) != plain);
   CHECK(made(4, "batch_norm", 0.2) != plain);
-  CHECK(made(4, "another", 0.1) != plain);
+  CHECK(made(4, "square_sum", 0.1) != plain);  // of another kernel without a row
   CHECK(numbers.over(numbers.of_pieces(4, {call("relu", {value(4)}, {value(4, kX)})})) == Over::kEach);
   CHECK(numbers.run(4, {call("batch_norm", {value(4)}, {value(4, kX)})}).made.empty());
 }

@@ -1,6 +1,7 @@
 // Signatures of kernels.def: what fits them and what does not.
 #include <catch2/catch.hpp>
 
+#include "schemas/plan/kernels.h"
 #include "schemas/plan/signature.h"
 
 using namespace piper;
@@ -28,6 +29,21 @@ std::string wrong(const char* kernel, std::vector<Operand> outputs, std::vector<
 const Operand kAbsent;
 
 }  // namespace
+
+TEST_CASE("a call's kernel is known by its name; another name is kept for who refuses it") {
+  for (const KernelInfo& kernel : kKernels) {
+    const CalledKernel called(kernel.name);
+    REQUIRE(called.is_known());
+    CHECK(called.name() == kernel.name);
+    CHECK(called == called.id());
+    CHECK(find_kernel(called) == &kernel);
+  }
+  const CalledKernel none("no_such_kernel");
+  CHECK(!none.is_known());
+  CHECK(none.name() == "no_such_kernel");
+  CHECK(none != CalledKernel("another"));
+  CHECK(find_kernel(none) == nullptr);
+}
 
 TEST_CASE("every signature says as many operands as the table counts") {
   for (const KernelInfo& kernel : kKernels) {

@@ -118,7 +118,7 @@ bool operand_left_out(Draft& draft) {
 bool kernel(Draft& draft) {
   KernelCall* const chosen = call(draft);
   if (chosen == nullptr) return false;
-  const std::string before = chosen->kernel;
+  const std::string before = chosen->kernel.text();
   std::vector<std::string> like;
   const auto inputs = static_cast<int>(chosen->inputs.size());
   for (const KernelInfo& info : kKernels)

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "schemas/base/byte_text.h"
+#include "schemas/plan/actions.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/checkpoint/state_parts.h"
 #include "schemas/plan/device_memory.h"
@@ -160,11 +161,12 @@ int64_t collective_bytes(const RankPlan& plan, const Action& action) {
   const auto members = [&plan](int32_t c) {
     return static_cast<int64_t>(plan.communicators[static_cast<size_t>(c)].ranks.size());
   };
-  if (const auto* a = std::get_if<AllReduce>(&action)) return a->bytes();
-  if (const auto* a = std::get_if<ReduceScatter>(&action)) return a->bytes() * members(a->communicator);
-  if (const auto* a = std::get_if<AllGather>(&action)) return a->bytes() * members(a->communicator);
-  if (const auto* a = std::get_if<AllToAll>(&action)) return a->bytes() * members(a->communicator);
-  return -1;
+  return std::visit(Cases{[](const AllReduce& a) { return a.bytes(); },
+                          [&](const IsOneOf<ReduceScatter, AllGather, AllToAll> auto& a) {
+                            return a.bytes() * members(a.communicator);
+                          },
+                          [](const IsOneOf<Run, Update, Send, Recv, Record, Wait> auto&) { return int64_t{-1}; }},
+                    action);
 }
 
 std::string stream_table(const Bundle& bundle, bool all) {

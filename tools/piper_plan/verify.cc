@@ -1,3 +1,4 @@
+#include "schemas/plan/actions.h"
 #include "schemas/verify/verify.h"
 
 #include <cstdio>
@@ -22,8 +23,7 @@ std::string sums_as_other_types(const plan::Bundle& bundle) {
   };
   for (const plan::RankPlan& rank : bundle.ranks)
     for (const plan::Instruction& instruction : rank.instructions) {
-      if (const auto* sum = std::get_if<plan::AllReduce>(&instruction.action)) note(sum->types);
-      if (const auto* sum = std::get_if<plan::ReduceScatter>(&instruction.action)) note(sum->types);
+      if (const auto types = plan::sum_types_of(instruction.action)) note(*types);
     }
   std::string text;
   for (const std::string& line : lines) text += line;
@@ -40,7 +40,7 @@ Result<std::string> verify_bundle(const std::string& directory, const VerifyOpti
   std::string parts;
   for (const verify::PartOfProof& part : report.parts) {
     char line[160];
-    std::snprintf(line, sizeof line, "%-36s%10.1f ms %12lld %s\n", part.rules, 1000 * part.seconds,
+    std::snprintf(line, sizeof line, "%-50s%10.1f ms %12lld %s\n", part.rules.c_str(), 1000 * part.seconds,
                   static_cast<long long>(part.looked_at), part.of_what);
     if (options.verbose) parts += line;
   }

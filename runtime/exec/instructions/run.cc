@@ -16,7 +16,7 @@ std::string origin_text(const plan::Bundle& bundle, const std::string& key) {
 
 std::string call_text(const plan::Bundle& bundle, const plan::Program& program, size_t index) {
   const plan::KernelCall& call = program.calls[index];
-  std::string text = "call " + std::to_string(index) + " of " + program.name + ", kernel " + call.kernel;
+  std::string text = "call " + std::to_string(index) + " of " + program.name + ", kernel " + call.kernel.text();
   if (!call.origin.empty()) text += " (" + origin_text(bundle, call.origin) + ")";
   return text;
 }

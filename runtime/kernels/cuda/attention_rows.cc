@@ -11,9 +11,6 @@ namespace piper::kernels::cuda {
 
 namespace {
 
-constexpr const char* kForward = "scaled_dot_product_attention";
-constexpr const char* kBackward = "scaled_dot_product_attention_backward";
-
 // Of calls with the attribute `attends`.
 enum class Predicates : uint8_t { kNone, kBands, kAll };
 
@@ -112,8 +109,12 @@ Result<AttentionRow> first_attention_row() {
       "R0106", "PIPER_GPU_ATTENTION is '" + std::string(asked) + "', which is none of cudnn, flash, efficient and own");
 }
 
-bool is_attention(const plan::KernelCall& call) { return call.kernel == kForward || call.kernel == kBackward; }
-bool is_attention_backward(const plan::KernelCall& call) { return call.kernel == kBackward; }
+bool is_attention_backward(const plan::KernelCall& call) {
+  return call.kernel == plan::Kernel::kScaledDotProductAttentionBackward;
+}
+bool is_attention(const plan::KernelCall& call) {
+  return call.kernel == plan::Kernel::kScaledDotProductAttention || is_attention_backward(call);
+}
 
 AttentionRow attention_row(const plan::KernelCall& call, const std::vector<BoundOperand>& inputs,
                            const AttentionTraits& traits) {

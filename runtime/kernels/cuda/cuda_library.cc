@@ -112,7 +112,7 @@ Result<std::unique_ptr<PreparedKernel>> CudaLibrary::bind(const plan::KernelCall
                                                           const std::vector<BoundOperand>& outputs,
                                                           const std::vector<BoundOperand>& inputs,
                                                           const TrainingNumbers& numbers) const {
-  const auto found = rows().find(call.kernel);
+  const auto found = rows().find(call.kernel.name());
   if (found == rows().end()) return others_->bind(call, outputs, inputs, numbers);
   try {
     const uint32_t first = memory_->calls();

@@ -23,8 +23,8 @@ Result<std::unique_ptr<PreparedKernel>> LibraryRows::bind(const plan::KernelCall
                                                           const std::vector<BoundOperand>& outputs,
                                                           const std::vector<BoundOperand>& inputs,
                                                           const TrainingNumbers& numbers) const {
-  const auto found = rows().find(call.kernel);
-  if (found == rows().end()) return unknown_kernel(call.kernel);
+  const auto found = rows().find(call.kernel.name());
+  if (found == rows().end()) return unknown_kernel(call.kernel.text());
   return bind_row(found->second, call, outputs, inputs, numbers, device_);
 }
 

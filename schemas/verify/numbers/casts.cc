@@ -12,6 +12,7 @@
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/numbers/sums.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 
@@ -19,7 +20,7 @@ using namespace plan;
 
 namespace {
 
-Status casts_refuted(const std::string& what) { return Status::failure("P0641", "rule 12: " + what); }
+Status casts_refuted(const std::string& what) { return violates(Rule::kEquality, what); }
 
 // All floating values are of this type.
 constexpr DType kOne = DType::kF32;
@@ -50,10 +51,10 @@ class OneType {
     for (KernelCall& call : program.calls) {
       for (Operand& operand : call.inputs) rewrite(operand);
       for (Operand& operand : call.outputs) rewrite(operand);
-      if (call.kernel == "fill" && call.outputs[0].dtype == kOne) round_value(call);
-      if (call.kernel != "cast") continue;
+      if (call.kernel == Kernel::kFill && call.outputs[0].dtype == kOne) round_value(call);
+      if (call.kernel != Kernel::kCast) continue;
       call.attrs.clear();  // say the result's type again
-      if (call.inputs[0].dtype == kOne && call.outputs[0].dtype == kOne) call.kernel = "copy";
+      if (call.inputs[0].dtype == kOne && call.outputs[0].dtype == kOne) call.kernel = Kernel::kCopy;
     }
     for (size_t s = 0; s < program.slots.size(); ++s)
       if (types_[s]) program.slots[s].bytes = scaled(program.slots[s].bytes, *types_[s]);

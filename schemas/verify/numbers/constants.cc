@@ -10,17 +10,17 @@ namespace piper::verify {
 namespace {
 
 // Of operators that are exact up to one rounding.
-std::optional<float> computed(const std::string& kernel, const std::vector<float>& x) {
+std::optional<float> computed(const Maker& by, const std::vector<float>& x) {
   if (x.size() == 2) {
-    if (kernel == "add") return x[0] + x[1];
-    if (kernel == "sub") return x[0] - x[1];
-    if (kernel == "mul") return x[0] * x[1];
-    if (kernel == "div") return x[0] / x[1];
+    if (by == Kernel::kAdd) return x[0] + x[1];
+    if (by == Kernel::kSub) return x[0] - x[1];
+    if (by == Kernel::kMul) return x[0] * x[1];
+    if (by == Kernel::kDiv) return x[0] / x[1];
   }
   if (x.size() == 1) {
-    if (kernel == "neg") return -x[0];
-    if (kernel == "reciprocal") return 1 / x[0];
-    if (kernel == "sqrt") return std::sqrt(x[0]);
+    if (by == Kernel::kNeg) return -x[0];
+    if (by == Kernel::kReciprocal) return 1 / x[0];
+    if (by == Kernel::kSqrt) return std::sqrt(x[0]);
   }
   return std::nullopt;
 }
@@ -33,10 +33,10 @@ int32_t constant_of(float value, NumberTable& table) {
 }
 
 void take_reciprocal(NumberTable::Made& made, NumberTable& table) {
-  if (made.kernel != "div" || made.operands.size() != 2 || made.operands[1].number < 0) return;
+  if (made.by != Kernel::kDiv || made.operands.size() != 2 || made.operands[1].number < 0) return;
   const std::optional<float> by = table[made.operands[1].number].value;
   if (!by || made.operands[1].dtype != DType::kF32 || !std::isnormal(*by) || !std::isnormal(1 / *by)) return;
-  made.kernel = "mul";
+  made.by = Kernel::kMul;
   made.divided = true;
   made.operands[1].number = constant_of(1 / *by, table);
 }
@@ -48,7 +48,7 @@ std::optional<int32_t> folded(const NumberTable::Made& made, NumberTable& table)
     if (view.number < 0 || view.dtype != DType::kF32 || !table[view.number].value) return std::nullopt;
     values.push_back(*table[view.number].value);
   }
-  const std::optional<float> value = computed(made.kernel, values);
+  const std::optional<float> value = computed(made.by, values);
   if (!value) return std::nullopt;
   const int32_t constant = constant_of(*value, table);
   table.fold(constant);

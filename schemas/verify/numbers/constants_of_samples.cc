@@ -38,7 +38,7 @@ bool numbers_samples(const View& index, const NumberedProgram& run, NumberTable&
   if (index.number < 0 || !is_whole(index, table)) return false;
   const int32_t of_piece = range(run.samples, table), first = sample_offset(table);
   const Number& sum = table[index.number];
-  if (sum.kernel != "add" || sum.operands.size() != 2 || sum.bytes != table[of_piece].bytes) return false;
+  if (sum.by != Kernel::kAdd || sum.operands.size() != 2 || sum.bytes != table[of_piece].bytes) return false;
   return sum.operands[0].number == of_piece && is_whole(sum.operands[0], table) && sum.operands[1].number == first;
 }
 
@@ -46,7 +46,7 @@ bool numbers_samples(const View& index, const NumberedProgram& run, NumberTable&
 
 int32_t parts_of_samples(int32_t constant, DType dtype, int64_t each, int64_t batch, NumberTable& table) {
   NumberTable::Made made;
-  made.kernel = "parts of samples";
+  made.by = Maker::How::kPartsOfSamples;
   made.what = std::to_string(each) + " " + std::to_string(batch);
   made.operands = {{constant, dtype, 0, {{table[constant].bytes / dtype_bytes(dtype), 1, false}}}};
   made.over = Over::kEach;
@@ -78,7 +78,7 @@ HeldValue held_constant(const Reference& reference, const Reference::Constant& c
 
 std::optional<HeldValue> selected_parts(const KernelCall& call, const std::vector<View>& operands,
                                         const NumberedProgram& run, NumberTable& table) {
-  if (call.kernel != "index_select" || run.samples == Reference::kSamples || call.accumulate) return std::nullopt;
+  if (call.kernel != Kernel::kIndexSelect || run.samples == Reference::kSamples || call.accumulate) return std::nullopt;
   const auto* const dim = plan::find_attr<int64_t>(call, "dim");
   const Operand &from = call.inputs[0], &out = call.outputs[0];
   if (dim == nullptr || *dim < 0 || static_cast<size_t>(*dim) >= from.shape.size()) return std::nullopt;

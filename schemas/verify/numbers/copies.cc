@@ -38,7 +38,7 @@ bool through_copy(View& view, const Number& copy, const NumberTable& table) {
 }  // namespace
 
 void through_copies(View& view, const NumberTable& table) {
-  while (table[view.number].kernel == "copy" && through_copy(view, table[view.number], table)) {
+  while (table[view.number].by == Kernel::kCopy && through_copy(view, table[view.number], table)) {
   }
 }
 

@@ -12,6 +12,7 @@
 #include "schemas/verify/numbers/reference.h"
 #include "schemas/verify/numbers/shares.h"
 #include "schemas/verify/numbers/sums.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 
@@ -210,7 +211,7 @@ class Comparison {
       leave_open("what is made of constants alone, which piperc may have computed", name);
       return {};
     }
-    const auto share = [&](const Term& term) { return table_[term.view.number].kernel == "share"; };
+    const auto share = [&](const Term& term) { return table_[term.view.number].by == Maker::How::kShare; };
     const bool other_weight = std::any_of(missing.begin(), missing.end(), [&](const Term& term) {
       return std::any_of(foreign.begin(), foreign.end(),
                          [&](const Term& other) { return same_value(term.view.number, other.view.number, table_); });
@@ -271,7 +272,7 @@ class Comparison {
     else report_.open.push_back({why, 1, name});
   }
 
-  static Status refuted(const std::string& what) { return Status::failure("P0641", "rule 12: " + what); }
+  static Status refuted(const std::string& what) { return violates(Rule::kEquality, what); }
 
   std::string tell_foreign(const Term& term, const std::string& name) const {
     const Program& adder = bundle_.programs[static_cast<size_t>(term.program)];
@@ -320,9 +321,9 @@ Status check_claim(const EqualityReport& report, int64_t claimed) {
   if (report.looked)
     why = report.open.empty() ? "there are no more"
                               : "not " + in_quotes(report.open[0].first) + ": " + report.open[0].why;
-  return Status::failure("P0641", "rule 12: of the " + std::to_string(claimed) + " " + report.results +
-                                      " that the manifest says are the model's, " + std::to_string(report.proved) +
-                                      " are proved; " + why);
+  return violates(Rule::kEquality, "of the " + std::to_string(claimed) + " " + report.results +
+                                       " that the manifest says are the model's, " + std::to_string(report.proved) +
+                                       " are proved; " + why);
 }
 
 }  // namespace

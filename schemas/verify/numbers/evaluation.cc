@@ -29,7 +29,7 @@ namespace {
 // Attributes that repeat extents of the call: they have the number of samples in them, or are those of a mask, which
 // rows.cc holds to its operand.
 bool is_of_samples(const KernelCall& call, const plan::Attr& attr) {
-  const bool mask = call.kernel == "dropout" && (attr.name == "outer" || attr.name == "inner");
+  const bool mask = call.kernel == Kernel::kDropout && (attr.name == "outer" || attr.name == "inner");
   return mask || attr.name == "shape" || attr.name == "batch";
 }
 
@@ -80,7 +80,8 @@ int32_t unknown_among(const std::vector<View>& operands, const NumberTable& tabl
 }
 
 bool adds_operand(const KernelCall& call) {
-  return call.accumulate && (call.kernel == "add_into" || call.kernel == "copy") && call.inputs.size() == 1;
+  return call.accumulate && (call.kernel == Kernel::kAddInto || call.kernel == Kernel::kCopy) &&
+         call.inputs.size() == 1;
 }
 
 std::vector<OperandRead> Evaluation::read(const KernelCall& call) {
@@ -228,21 +229,21 @@ std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<Vie
                                          int32_t& none) {
   none = unknown_among(operands, table_);
   if (none >= 0) return {};
-  if (call.kernel == "copy" && call.inputs[0].shape != call.outputs[0].shape) {
+  if (call.kernel == Kernel::kCopy && call.inputs[0].shape != call.outputs[0].shape) {
     none = unfit("a copy of another shape");
     return {};
   }
-  const Row* const row = find_row(call.kernel);
+  const Row* const row = find_row(call.kernel.id());
   if (row == nullptr && run_.by_pieces) return of_piece();
   if (row == nullptr) {
-    none = table_.unknown("kernel " + call.kernel + " has no row");
+    none = table_.unknown("kernel " + call.kernel.text() + " has no row");
     return {};
   }
   for (const auto& attr : call.attrs)
     if (const auto* shape = std::get_if<std::vector<int64_t>>(&attr.value);
         attr.name == "shape" && shape != nullptr && *shape != call.outputs[0].shape)
       none = unfit("a shape that is not its result's");
-  if (call.kernel == "dropout" && samples == plan::Reference::kSamples) take_mask(operands);
+  if (call.kernel == Kernel::kDropout && samples == plan::Reference::kSamples) take_mask(operands);
   std::vector<View> as_read;
   if (run_.by_pieces) as_read = operands;
   std::vector<RowResult> results = apply_row(*row, call, table_, samples, operands);
@@ -299,7 +300,7 @@ std::vector<RowResult> Evaluation::apply_to_totals(const Row& row, const KernelC
     results = std::move(made);
     return true;
   };
-  (call.kernel == "div" && with_totals(divisor)) || with_totals(early) || with_totals(sum);
+  (call.kernel == Kernel::kDiv && with_totals(divisor)) || with_totals(early) || with_totals(sum);
   return results;
 }
 
@@ -307,7 +308,7 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
                          int64_t samples, HeldValue& held) {
   const Operand& out = call.outputs[i];
   const bool in_rows = call.accumulate || out.strides == plan::contiguous_strides(out.shape);
-  if (!in_rows && !is_dense(out)) return table_.unknown("a result of " + call.kernel + " with gaps");
+  if (!in_rows && !is_dense(out)) return table_.unknown("a result of " + call.kernel.text() + " with gaps");
   std::vector<int64_t> shape = out.shape;
   if (result.over == Over::kEach) {
     if (result.sample_axis < 0 || static_cast<size_t>(result.sample_axis) >= shape.size())
@@ -317,7 +318,7 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
     shape[axis] /= samples;
     const int64_t each = product(shape, 0), block = in_rows ? product(shape, axis) : shape[axis] * out.strides[axis];
     if (block != each && !in_rows && out.shape[axis] > 1)
-      return table_.unknown("samples that are not the outermost axis of what " + call.kernel + " makes");
+      return table_.unknown("samples that are not the outermost axis of what " + call.kernel.text() + " makes");
     if (in_rows && block != each && samples > 1) held.block = block;
   } else if ((result.over == Over::kNothing || result.over == Over::kSum) && in_rows && !call.accumulate) {
     const size_t repeated = take_repetitions(call, operands);
@@ -335,7 +336,7 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
   }
   NumberTable::Made made;
   // Rules on copies and sums are about results whose elements lie in the order of their operands.
-  made.kernel = in_rows ? call.kernel : call.kernel + " in another order";
+  made.by = {in_rows ? Maker::How::kCall : Maker::How::kInAnotherOrder, call.kernel.id()};
   made.what = std::move(what);
   made.operands = std::move(operands);
   made.over = result.over;

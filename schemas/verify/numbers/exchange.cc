@@ -54,7 +54,7 @@ class Exchanged {
   // in what was copied. Nothing where it cannot be told.
   std::optional<int32_t> through_copy() {
     const Number& copy = table_[sent_.number];
-    if (copy.kernel != "copy") return std::nullopt;
+    if (copy.by != Kernel::kCopy) return std::nullopt;
     View source = copy.operands[0];
     std::vector<ViewAxis>& axes = source.axes;
     if (axes.empty() || axes[0].extent != devices_ || axes[0].samples || source.dtype != dtype_ ||
@@ -108,7 +108,7 @@ class Exchanged {
   int32_t copied(View view) {
     if (is_whole(view, table_)) return view.number;
     NumberTable::Made made;
-    made.kernel = "copy";
+    made.by = Kernel::kCopy;
     made.what = "of an exchange";
     made.over = Over::kEach;
     made.bytes = dtype_bytes(dtype_);

@@ -106,7 +106,7 @@ class Whole {
       : where_(where),
         table_(table),
         own_samples_(samples),
-        row_(find_row(call.kernel == "add_into" ? "copy" : call.kernel)) {
+        row_(find_row(call.kernel == Kernel::kAddInto ? Kernel::kCopy : call.kernel.id())) {
     result_.call = call;
     result_.operands = operands;
     result_.samples = samples;
@@ -127,7 +127,7 @@ class Whole {
     }
     if (std::any_of(where_.begin(), where_.end(), [](const SpreadView& w) { return w.shares >= 0; }))
       return add_shares();
-    if (row_ == nullptr) return "kernel " + result_.call.kernel + " has no row";
+    if (row_ == nullptr) return "kernel " + result_.call.kernel.text() + " has no row";
     if (std::string why = one_order_of_samples(); !why.empty()) return why;
     if (std::string why = leave_out_ranks(); !why.empty()) return why;
     if (std::string why = find_part(); !why.empty()) return why;
@@ -140,7 +140,7 @@ class Whole {
   bool by_places() const {
     return (row_->form == RowForm::kElementwise || row_->form == RowForm::kLinear || row_->form == RowForm::kAdd ||
             row_->form == RowForm::kMultiply) &&
-           result_.call.kernel != "dropout";
+           result_.call.kernel != Kernel::kDropout;
   }
   size_t rank() const { return result_.call.outputs[0].shape.size(); }
   bool present(size_t i) const { return result_.operands[i].number >= 0; }
@@ -154,7 +154,7 @@ class Whole {
   // The sum of all ranks' shares is the sum over all experts.
   std::string add_shares() {
     KernelCall& call = result_.call;
-    if (call.kernel != "sum" || call.outputs.size() != 1) return "shares of a sum that are not added up";
+    if (call.kernel != Kernel::kSum || call.outputs.size() != 1) return "shares of a sum that are not added up";
     const auto axis = static_cast<int64_t>(where_[0].shares);
     auto* const dims = plan::find_attr<std::vector<int64_t>>(call, "dims");
     if (dims == nullptr || std::count(dims->begin(), dims->end(), axis) != 1)
@@ -167,7 +167,7 @@ class Whole {
     std::erase(*dims, axis);
     for (int64_t& dim : *dims) dim -= dim > axis ? 1 : 0;
     if (dims->empty()) {
-      call.kernel = "copy";
+      call.kernel = Kernel::kCopy;
       call.attrs.clear();
     }
     result_.spread = {};
@@ -250,7 +250,7 @@ class Whole {
       case RowForm::kSelect:
       case RowForm::kBySample: break;
     }
-    return "experts in what " + result_.call.kernel + " makes";
+    return "experts in what " + result_.call.kernel.text() + " makes";
   }
   std::string at_end(int64_t from_end) {
     result_.part = static_cast<int32_t>(static_cast<int64_t>(rank()) - from_end);
@@ -277,7 +277,7 @@ class Whole {
 
   // linear: [.., I] by [O, I]; linear_backward_input: [.., O] by [O, I].
   std::string rows_by_matrix() {
-    const int64_t of_rows = part_of(0), of_matrix = part_of(1), summed = result_.call.kernel == "linear" ? 1 : 2;
+    const int64_t of_rows = part_of(0), of_matrix = part_of(1), summed = result_.call.kernel == Kernel::kLinear ? 1 : 2;
     const bool bias = present(result_.operands.size() - 1) && result_.operands.size() > 2;
     if (of_rows > 1 && of_matrix == 0 && part_of(2) == 0) return at_end(of_rows);
     if (of_rows == 1 && of_matrix == summed && !bias) return in_share();
@@ -319,10 +319,11 @@ class Whole {
     if (shares != 1) return why;
     if (row_->form == RowForm::kMultiply || row_->form == RowForm::kMatmul || row_->form == RowForm::kSumOverAxes)
       return "";
-    const std::string& kernel = result_.call.kernel;
-    const bool product =
-        kernel == "linear_backward_input" || (kernel == "linear" && (result_.operands.size() < 3 || !present(2)));
-    const bool of_first = row_->form == RowForm::kLinear || product || kernel == "mean" || kernel == "slice_backward";
+    const Kernel kernel = result_.call.kernel.id();
+    const bool product = kernel == Kernel::kLinearBackwardInput ||
+                         (kernel == Kernel::kLinear && (result_.operands.size() < 3 || !present(2)));
+    const bool of_first =
+        row_->form == RowForm::kLinear || product || kernel == Kernel::kMean || kernel == Kernel::kSliceBackward;
     return of_first && first == 0 ? "" : why;
   }
 

@@ -53,7 +53,7 @@ class Apart {
     if (seen.over == made_.over && seen.bytes == made_.bytes && is_whole(view, table_)) return addend;
     through_copies(view, table_);
     NumberTable::Made copy = made_;
-    copy.kernel = "copy";
+    copy.by = Kernel::kCopy;
     copy.operands = {std::move(view)};
     return number(std::move(copy));
   }
@@ -68,8 +68,8 @@ class Apart {
   std::vector<int32_t>& new_numbers_;
 };
 
-bool linear_in(const std::string& kernel, size_t operand) {
-  const Row* const row = find_row(kernel);
+bool linear_in(const Maker& by, size_t operand) {
+  const Row* const row = by.how == Maker::How::kCall ? find_row(by.kernel) : nullptr;
   return row != nullptr && ((row->form == RowForm::kLinear && operand == 0) || row->form == RowForm::kMultiply);
 }
 
@@ -82,7 +82,7 @@ std::optional<size_t> sum_taken_apart(const NumberTable::Made& made, const Numbe
   if (sums.size() != 1 || table[made.operands[sums[0]].number].addends.empty()) return std::nullopt;
   const size_t sum = sums[0];
   const bool single = made.bytes == dtype_bytes(made.operands[sum].dtype);
-  if (made.over == Over::kSum || (made.over == Over::kPiece && single && linear_in(made.kernel, sum))) return sum;
+  if (made.over == Over::kSum || (made.over == Over::kPiece && single && linear_in(made.by, sum))) return sum;
   return std::nullopt;
 }
 
@@ -91,7 +91,7 @@ std::optional<size_t> sum_taken_apart(const NumberTable::Made& made, const Numbe
 bool take_apart(NumberTable::Made& made, NumberTable& table, std::vector<int32_t>& new_numbers) {
   const std::optional<size_t> sum = sum_taken_apart(made, table);
   Apart apart(made, table, new_numbers);
-  if (made.kernel == "add" || (made.kernel == "copy" && sum)) made.addends = apart.of_addition();
+  if (made.by == Kernel::kAdd || (made.by == Kernel::kCopy && sum)) made.addends = apart.of_addition();
   else if (sum) made.addends = apart.of_function(*sum);
   std::sort(made.addends.begin(), made.addends.end());
   return made.addends.size() <= kMostAddends;

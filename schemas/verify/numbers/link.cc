@@ -4,6 +4,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/held_name.h"
@@ -47,8 +48,7 @@ std::vector<char> programs_run(const Bundle& bundle) {
   std::vector<char> run(bundle.programs.size());
   for (const auto& rank : bundle.ranks)
     for (const auto& instruction : rank.instructions)
-      if (const auto* const launch = std::get_if<Run>(&instruction.action))
-        run[static_cast<size_t>(launch->program)] = 1;
+      if (const Run* const launch = run_of(instruction.action)) run[static_cast<size_t>(launch->program)] = 1;
   return run;
 }
 
@@ -67,7 +67,7 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
                                   placement.part.count * dtype_bytes(placement.dtype)),
                        &placement.name);
     for (const auto& instruction : rank.instructions) {
-      const auto* const run = std::get_if<Run>(&instruction.action);
+      const Run* const run = run_of(instruction.action);
       if (run == nullptr || seen[static_cast<size_t>(run->program)]) continue;
       seen[static_cast<size_t>(run->program)] = 1;
       const auto& slots = bundle.programs[static_cast<size_t>(run->program)].slots;

@@ -89,7 +89,8 @@ int32_t NumberTable::unfit(const std::string& why, int32_t program, int32_t call
 int32_t NumberTable::result(Made made) {
   std::string key;
   if (made.addends.empty()) {
-    key = made.kernel + '\n' + made.what + '\n';
+    key = {static_cast<char>(made.by.how), static_cast<char>(made.by.kernel)};
+    key += made.what + '\n';
     for (const View& view : made.operands) append_key(key, view);
   } else {
     key = "sum of\n";  // its elements in the order of theirs, so its shape says nothing more
@@ -111,8 +112,8 @@ int32_t NumberTable::result(Made made) {
       std::any_of(made.operands.begin(), made.operands.end(), [&](const View& view) { return is_late(view.number); }) ||
       std::any_of(number.addends.begin(), number.addends.end(), is_late);
   number.operands = std::move(made.operands);
-  number.kernel = std::move(made.kernel);
-  const int32_t copied = number.kernel == "copy" && !number.operands.empty() ? number.operands[0].number : -1;
+  number.by = made.by;
+  const int32_t copied = number.by == Kernel::kCopy && !number.operands.empty() ? number.operands[0].number : -1;
   const int32_t fresh = size(), id = intern(std::move(key), std::move(number));
   if (id == fresh && copied >= 0) copies_[copied].push_back(id);
   return id;

@@ -43,22 +43,43 @@ struct View {
 
 inline constexpr int32_t kReferenceProgram = -2;
 
+using plan::Kernel;
+
+// What made a value: nothing of what follows (a leaf), a kernel, or a rule on numbers.
+struct Maker {
+  enum class How : uint8_t {
+    kLeaf,
+    kCall,            // what a kernel makes, its elements in the order of its operands
+    kInAnotherOrder,  // ... in another order
+    kInPlace,         // what a kernel leaves of an operand that it changes in place
+    kPartsOfSamples,  // constants_of_samples.h
+    kShare,           // shares.h
+  };
+  How how = How::kLeaf;
+  Kernel kernel{};  // of those that name one
+
+  Maker() = default;
+  Maker(Kernel kernel) : how(How::kCall), kernel(kernel) {}
+  Maker(How how, Kernel kernel = {}) : how(how), kernel(kernel) {}
+  friend bool operator==(const Maker&, const Maker&) = default;
+};
+
 struct Number {
   Over over = Over::kNothing;
-  int64_t bytes = 0;             // dense; over kEach of one sample
-  std::string why;               // kUnknown: what is not covered, or, of one that is
-  bool unfit = false;            // ... unfit, what no sound call does
-  bool constant = false;         // a constant of the model, or made of such alone
-  bool divided = false;          // a quotient, told as a product with a reciprocal (constants.h)
-  bool folded = false;           // ... of which a call made it: folded into a value (constants.h)
-  bool total = false;            // what a step has added up (sums.h), other than a count of a loss
-  int32_t sum = -1;              // of what a step has added up: the sum over samples that this is of, where it is one
-  bool late = false;             // a parameter is in it, or a statistic, or what a step draws
-  std::optional<float> value;    // of a constant of one element, where it is known (constants.h)
-  int32_t program = -1;          // of the call that made it first; -1: none, kReferenceProgram
-  int32_t call = -1;             // index into the program's calls
-  std::vector<View> operands;    // of that call
-  std::string kernel;            // "" of a leaf
+  int64_t bytes = 0;           // dense; over kEach of one sample
+  std::string why;             // kUnknown: what is not covered, or, of one that is
+  bool unfit = false;          // ... unfit, what no sound call does
+  bool constant = false;       // a constant of the model, or made of such alone
+  bool divided = false;        // a quotient, told as a product with a reciprocal (constants.h)
+  bool folded = false;         // ... of which a call made it: folded into a value (constants.h)
+  bool total = false;          // what a step has added up (sums.h), other than a count of a loss
+  int32_t sum = -1;            // of what a step has added up: the sum over samples that this is of, where it is one
+  bool late = false;           // a parameter is in it, or a statistic, or what a step draws
+  std::optional<float> value;  // of a constant of one element, where it is known (constants.h)
+  int32_t program = -1;        // of the call that made it first; -1: none, kReferenceProgram
+  int32_t call = -1;           // index into the program's calls
+  std::vector<View> operands;  // of that call
+  Maker by;
   double times = 1;              // of a share (shares.h): by which factor
   std::vector<int32_t> addends;  // of a sum of several values: these, sorted (linear.h); none of them is such a sum
 };
@@ -77,7 +98,8 @@ class NumberTable {
   int32_t unfit(const std::string& why, int32_t program, int32_t call);
   // What a call makes. `what`: everything that tells it apart but its operands.
   struct Made {
-    std::string kernel, what;
+    Maker by;
+    std::string what;
     std::vector<View> operands;
     std::vector<int32_t> addends;  // where there are any, they alone tell it apart
     Over over = Over::kNothing;

@@ -59,13 +59,13 @@ class Ordered {
   }
 
   std::string check() {
-    const std::string& kernel = local_.kernel;
-    if (kernel == "sum" && kind(0) == RowKind::kCounts && is_sum_of_segments()) return totals();
-    if (kernel == "take_rows" && local_.inputs.size() == 3) return take_rows();
-    if (kernel == "grouped_matmul" && local_.inputs.size() == 3) return product();
-    if (kernel == "grouped_expand" && local_.inputs.size() == 2) return expand();
-    if (kernel == "grouped_matmul_weight" && local_.inputs.size() == 3) return sum_of_rows(2);
-    if (kernel == "grouped_sum" && local_.inputs.size() == 2) return sum_of_rows(1);
+    const Kernel kernel = local_.kernel.id();
+    if (kernel == Kernel::kSum && kind(0) == RowKind::kCounts && is_sum_of_segments()) return totals();
+    if (kernel == Kernel::kTakeRows && local_.inputs.size() == 3) return take_rows();
+    if (kernel == Kernel::kGroupedMatmul && local_.inputs.size() == 3) return product();
+    if (kernel == Kernel::kGroupedExpand && local_.inputs.size() == 2) return expand();
+    if (kernel == Kernel::kGroupedMatmulWeight && local_.inputs.size() == 3) return sum_of_rows(2);
+    if (kernel == Kernel::kGroupedSum && local_.inputs.size() == 2) return sum_of_rows(1);
     bool rows = false, own_counts_alone = true;
     for (size_t i = 0; i < where_.size(); ++i) {
       rows = rows || kind(i) == RowKind::kRows;
@@ -73,7 +73,7 @@ class Ordered {
     }
     result_.plain = own_counts_alone;
     if (own_counts_alone) return "";
-    return rows ? row_by_row() : "what is known of an order of rows, read by " + kernel;
+    return rows ? row_by_row() : "what is known of an order of rows, read by " + local_.kernel.text();
   }
 
   // ---------------------------------------------------------------- counts
@@ -205,10 +205,10 @@ class Ordered {
   // ---------------------------------------------------------------- row by row
 
   std::string row_by_row() {
-    const Row* const row = find_row(local_.kernel == "add_into" ? "copy" : local_.kernel);
-    if (row == nullptr) return "kernel " + local_.kernel + " has no row";
+    const Row* const row = find_row(local_.kernel == Kernel::kAddInto ? Kernel::kCopy : local_.kernel.id());
+    if (row == nullptr) return "kernel " + local_.kernel.text() + " has no row";
     // A mask is drawn for each place by itself.
-    if (local_.kernel == "dropout") return "a mask for rows in an order";
+    if (local_.kernel == Kernel::kDropout) return "a mask for rows in an order";
     size_t first = where_.size();
     for (size_t i = 0; i < where_.size(); ++i) {
       if (!present(i)) continue;
@@ -226,7 +226,7 @@ class Ordered {
     for (const RowResult& result : results) {
       if (result.over == Over::kUnknown) return "rows in an order: " + result.why;
       if (result.over != Over::kEach || result.sample_axis != 0)
-        return "what " + local_.kernel + " makes of rows in an order";
+        return "what " + local_.kernel.text() + " makes of rows in an order";
     }
     // What is the same for all rows is repeated as often as there are.
     for (size_t i = 0; i < where_.size(); ++i)
@@ -289,7 +289,7 @@ std::string view_of_ordered(const StridedElements& elements, const HeldValue& va
 
 std::optional<WholeOrder> whole_order(const KernelCall& call) {
   const auto* segments = find_attr<int64_t>(call, "segments");
-  if (call.kernel != "expert_order" || segments == nullptr || *segments < 2) return std::nullopt;
+  if (call.kernel != Kernel::kExpertOrder || segments == nullptr || *segments < 2) return std::nullopt;
   WholeOrder whole;
   whole.call = call;
   whole.why = "an order of rows in a form of its own";

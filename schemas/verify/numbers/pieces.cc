@@ -21,7 +21,7 @@ std::set<std::string> kernels_that_mix(const std::vector<int32_t>& made, const N
   std::set<std::string> kernels;
   for (const int32_t number : made)
     if (const Number& n = table[number]; n.over == Over::kPiece && !reads_piece(n.operands, table))
-      kernels.insert(n.kernel);
+      kernels.insert(std::string(plan::kernel_name(n.by.kernel)));
   return kernels;
 }
 

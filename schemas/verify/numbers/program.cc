@@ -45,7 +45,7 @@ class ProgramCalls {
     for (const OperandRead& operand : read) operands.push_back(operand.view);
     if (adds_operand(call) && call.outputs.size() == 1 && call.inputs[0].shape == call.outputs[0].shape)
       return evaluation_.add(call.outputs[0], std::move(operands[0]));
-    if (call.kernel == "fill" && !call.accumulate && call.outputs.size() == 1) return fill(call);
+    if (call.kernel == Kernel::kFill && !call.accumulate && call.outputs.size() == 1) return fill(call);
     if (is_sum_by_number(call, operands)) return sum_by_number(call, std::move(operands));
     if (operands.size() == 1 && call.outputs[0].strides == plan::contiguous_strides(call.outputs[0].shape) &&
         take_back_cast(call, operands[0], table_))
@@ -104,29 +104,29 @@ class ProgramCalls {
   // A mean over samples, of which it is known how many there are, is a sum times a number (constants.h), and so is a
   // sum of repetitions: how often a value is added up is the number.
   bool is_sum_by_number(const KernelCall& call, const std::vector<View>& operands) const {
-    const bool mean = call.kernel == "mean";
-    if ((!mean && call.kernel != "sum") || operands.size() != 1 || operands[0].number < 0) return false;
+    const bool mean = call.kernel == Kernel::kMean;
+    if ((!mean && call.kernel != Kernel::kSum) || operands.size() != 1 || operands[0].number < 0) return false;
     const Operand& out = call.outputs[0];
     if (out.dtype != DType::kF32 || out.strides != plan::contiguous_strides(out.shape)) return false;
     std::vector<View> once = operands;
     const bool repeated = !run_.by_pieces && repetitions(call, once[0]) > 1;
-    const Over over = apply_row(*find_row("sum"), call, table_, run_.samples, once)[0].over;
+    const Over over = apply_row(*find_row(Kernel::kSum), call, table_, run_.samples, once)[0].over;
     return (repeated && (over == Over::kSum || over == Over::kNothing)) ||
            (mean && over == Over::kSum && table_[operands[0].number].over == Over::kEach);
   }
   void sum_by_number(const KernelCall& call, std::vector<View> operands) {
     const Operand& out = call.outputs[0];
     KernelCall sum = call, product;
-    sum.kernel = "sum";
-    product.kernel = "mul";
+    sum.kernel = Kernel::kSum;
+    product.kernel = Kernel::kMul;
     product.outputs = call.outputs;
     product.accumulate = sum.accumulate;
     double times = run_.by_pieces ? 1 : static_cast<double>(repetitions(call, operands[0]));
-    if (call.kernel == "mean")
+    if (call.kernel == Kernel::kMean)
       times *= static_cast<double>(std::max<int64_t>(plan::elements(out), 1)) /
                static_cast<double>(of_step(plan::elements(call.inputs[0])));
     HeldValue held;
-    const RowResult result = apply_row(*find_row("sum"), sum, table_, run_.samples, operands)[0];
+    const RowResult result = apply_row(*find_row(Kernel::kSum), sum, table_, run_.samples, operands)[0];
     View factor;
     factor.number = constant_of(static_cast<float>(times), table_);
     View added = as_rows(out, evaluation_.made(sum, std::move(operands), result, 0, run_.samples, held));
@@ -174,7 +174,7 @@ class ProgramCalls {
   int32_t changed_state(const KernelCall& call, const std::vector<View>& operands, size_t i) {
     if (!run_.by_pieces) return table_.unknown("running statistics");
     NumberTable::Made made;
-    made.kernel = call.kernel + " in place";
+    made.by = {Maker::How::kInPlace, call.kernel.id()};
     made.what = attrs_text(call, true) + " " + std::to_string(i) + " of " + std::to_string(run_.samples);
     made.operands = operands;
     made.over = Over::kPiece;

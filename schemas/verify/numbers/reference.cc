@@ -8,6 +8,7 @@
 #include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/constants_of_samples.h"
+#include "schemas/verify/rules.h"
 
 namespace piper::verify {
 
@@ -31,8 +32,8 @@ Status check_reference(const Reference& reference) {
     const std::string wrong = kernel == nullptr ? "is no kernel" : misfit(*kernel, call);
     if (wrong.empty()) continue;
     const auto index = static_cast<int32_t>(&call - reference.program.calls.data());
-    return Status::failure("P0641", "rule 12: the model's " + tell_call(reference.program, index) +
-                                        (kernel == nullptr ? " " : " does not fit its kernel: ") + wrong);
+    return violates(Rule::kEquality, "the model's " + tell_call(reference.program, index) +
+                                         (kernel == nullptr ? " " : " does not fit its kernel: ") + wrong);
   }
   return {};
 }
@@ -82,7 +83,7 @@ int32_t first_new(const NumberTable& table, int32_t from, const std::function<bo
 
 std::string tell_call(const Program& program, int32_t call) {
   const KernelCall& c = program.calls[static_cast<size_t>(call)];
-  return "call " + std::to_string(call) + " (" + c.kernel + " of \"" + c.origin + "\")";
+  return "call " + std::to_string(call) + " (" + c.kernel.text() + " of \"" + c.origin + "\")";
 }
 
 }  // namespace piper::verify

@@ -7,8 +7,8 @@ namespace {
 
 // Whether each element of the result is made of the elements at its place.
 bool by_places(const plan::KernelCall& call) {
-  const Row* const row = find_row(call.kernel);
-  if (row == nullptr || call.kernel == "dropout") return false;  // a mask is drawn for each place by itself
+  const Row* const row = find_row(call.kernel.id());
+  if (row == nullptr || call.kernel == Kernel::kDropout) return false;  // a mask is drawn for each place by itself
   return row->form == RowForm::kElementwise || row->form == RowForm::kLinear || row->form == RowForm::kAdd ||
          row->form == RowForm::kMultiply;
 }
@@ -22,7 +22,7 @@ ViewAxis* axis_of(View& view, size_t axis, size_t rank, bool from_first) {
 }  // namespace
 
 size_t take_repetitions(const plan::KernelCall& call, std::vector<View>& operands) {
-  const bool lookup = call.kernel == "embedding";
+  const bool lookup = call.kernel == Kernel::kEmbedding;
   if (call.outputs.size() != 1 || (!lookup && !by_places(call))) return 0;
   const size_t rank = call.outputs[0].shape.size(), first = lookup ? 1 : 0;
   const size_t most = lookup ? operands[1].axes.size() : rank;

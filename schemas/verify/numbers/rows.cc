@@ -1,8 +1,11 @@
 #include "schemas/verify/numbers/rows.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "schemas/plan/attrs.h"
+#include "schemas/plan/kernels.h"
 
 namespace piper::verify {
 
@@ -12,7 +15,7 @@ using plan::KernelCall;
 namespace {
 
 constexpr Row kRows[] = {
-#define PIPER_ROW(kernel, form, shared, sums) {kernel, RowForm::form, shared, sums},
+#define PIPER_ROW(kernel, form, shared, sums) {Kernel::kernel, RowForm::form, shared, sums},
 #include "schemas/verify/numbers/rows.def"
 #undef PIPER_ROW
 };
@@ -139,7 +142,7 @@ class Applied {
   RowResult linear(uint32_t in, bool together) {
     if (count(Over::kSum) == 0) return elementwise();
     if (auto why = wrong_mask(); !why.empty()) return unknown(std::move(why));
-    if ((call_.kernel == "cast" || call_.kernel == "div") && !is_floating(call_.outputs[0].dtype))
+    if ((call_.kernel == Kernel::kCast || call_.kernel == Kernel::kDiv) && !is_floating(call_.outputs[0].dtype))
       return unknown("a sum over samples that is rounded to integers");
     for (size_t i = 0; i < operands_.size(); ++i)
       if (over(operands_[i]) == Over::kSum && (in >> i & 1) == 0) return unknown("no linear function of a sum");
@@ -179,7 +182,7 @@ class Applied {
   RowResult along_axes() {
     if (shared_with_samples() < operands_.size()) return unknown("places that depend on samples");
     if (count(Over::kSum) > 0) {
-      const bool linear_here = call_.kernel == "slice_backward" || call_.kernel == "mean";
+      const bool linear_here = call_.kernel == Kernel::kSliceBackward || call_.kernel == Kernel::kMean;
       return linear_here && present_ == 1 ? RowResult{Over::kSum, -1, ""} : unknown("no linear function of a sum");
     }
     int64_t from_end = 0;
@@ -213,8 +216,8 @@ class Applied {
     const View& rows = operands_[0];
     // The kernel without a bias is linear in its rows.
     if (over(rows) == Over::kSum)
-      return call_.kernel == "linear_backward_input" ? RowResult{Over::kSum, -1, ""}
-                                                     : unknown("no linear function of a sum");
+      return call_.kernel == Kernel::kLinearBackwardInput ? RowResult{Over::kSum, -1, ""}
+                                                          : unknown("no linear function of a sum");
     if (over(rows) != Over::kEach) return {};
     const int32_t samples = sample_axis(rows);
     if (static_cast<size_t>(samples) + 1 == rows.axes.size()) return unknown("samples along a row");
@@ -290,13 +293,14 @@ class Applied {
     return results;
   }
 
-  bool is_lookup() const { return call_.kernel == "embedding_backward"; }
+  bool is_lookup() const { return call_.kernel == Kernel::kEmbeddingBackward; }
 
   // What a row's form does not say: attributes by which a kernel would look across samples.
   std::string by_sample_alone() const {
+    const bool is_backward = call_.kernel.name().find("backward") != std::string_view::npos;
     if (const auto* axes = find_attr<int64_t>(call_, "axes");
         axes != nullptr && call_.inputs.size() > 1 &&
-        static_cast<size_t>(*axes) >= operands_[call_.kernel.find("backward") == std::string::npos ? 0 : 1].axes.size())
+        static_cast<size_t>(*axes) >= operands_[is_backward ? 1 : 0].axes.size())
       return "samples along an axis that is normalised";
     for (const char* side : {"low", "high"})
       if (const auto* added = find_attr<std::vector<int64_t>>(call_, side);
@@ -319,10 +323,13 @@ class Applied {
 
 }  // namespace
 
-const Row* find_row(std::string_view kernel) {
-  for (const Row& row : kRows)
-    if (row.kernel == kernel) return &row;
-  return nullptr;
+const Row* find_row(Kernel kernel) {
+  static constexpr auto kRowOf = [] {
+    std::array<const Row*, plan::kNumKernels> rows{};
+    for (const Row& row : kRows) rows[static_cast<size_t>(row.kernel)] = &row;
+    return rows;
+  }();
+  return kRowOf[static_cast<size_t>(kernel)];
 }
 
 std::vector<RowResult> apply_row(const Row& row, const KernelCall& call, const NumberTable& table, int64_t samples,

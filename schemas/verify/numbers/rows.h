@@ -26,7 +26,7 @@ enum class RowForm : uint8_t {
   kBySample,          // operands that are not shared have samples along axis 0; each is computed by itself
 };
 struct Row {
-  std::string_view kernel;
+  Kernel kernel;
   RowForm form;
   uint32_t shared = 0, sums = 0;  // bits: operands without samples, results that are sums over them
 };
@@ -45,7 +45,7 @@ struct RowResult {
 };
 
 // nullptr: the kernel has no row.
-const Row* find_row(std::string_view kernel);
+const Row* find_row(Kernel kernel);
 // What each output of a call is; one entry for all where they are alike. Operands that are repeated for each sample
 // lose their extent along that axis, which is the result's. `samples`: how many there are.
 std::vector<RowResult> apply_row(const Row& row, const plan::KernelCall& call, const NumberTable& table,

@@ -168,7 +168,7 @@ class SharedCall {
       int32_t& number = results.numbers.back() =
           evaluation_.made(whole.call, whole.operands, row, i, whole.samples, held);
       const int32_t axis = row.over == Over::kEach ? row.sample_axis : -1;
-      std::string why = has_no_gaps(out) ? "" : "a result of " + call_.kernel + " with gaps";
+      std::string why = has_no_gaps(out) ? "" : "a result of " + call_.kernel.text() + " with gaps";
       if (why.empty() && !call_.accumulate) why = lay_out(whole, out, i, axis, whole.samples, held);
       if (!why.empty()) number = table_.unknown(why);
       if (table_[number].over == Over::kUnknown) held = {};
@@ -237,7 +237,7 @@ bool evaluate_shared(const KernelCall& call, const std::vector<OperandRead>& ope
     return std::any_of(operands.begin(), operands.end(), [&](const OperandRead& operand) { return (operand.*is)(); });
   };
   const bool shared = any(&OperandRead::is_shared), ordered = any(&OperandRead::is_ordered);
-  const bool may_order = evaluation.run().by_pieces && call.kernel == "expert_order";
+  const bool may_order = evaluation.run().by_pieces && call.kernel == Kernel::kExpertOrder;
   if (!shared && !ordered && !may_order) return false;
   SharedCall made(call, operands, evaluation);
   if (may_order && !shared && made.make_order()) return true;

@@ -30,12 +30,12 @@ void take_factors(View& value, double& times, NumberTable& table) {
       return;
     }
     if (!is_whole(value, table)) return;
-    if (number.kernel == "neg" && is_whole(number.operands[0], table)) {
+    if (number.by == Kernel::kNeg && is_whole(number.operands[0], table)) {
       times = -times;
       value.number = number.operands[0].number;
       continue;
     }
-    if (number.kernel != "mul") return;
+    if (number.by != Kernel::kMul) return;
     std::optional<size_t> factor;
     for (size_t i = 0; i < 2 && !factor; ++i) {
       const View &by = number.operands[i], &other = number.operands[1 - i];
@@ -56,7 +56,7 @@ int32_t share_of(View value, int64_t bytes, double times, NumberTable& table) {
   made.over = Over::kSum;
   made.bytes = bytes;
   if (const std::vector<int32_t> addends = table[value.number].addends; !addends.empty()) {
-    made.kernel = "add";
+    made.by = Kernel::kAdd;
     for (const int32_t addend : addends) {
       value.number = addend;
       made.addends.push_back(share_of(value, bytes, times, table));
@@ -67,7 +67,7 @@ int32_t share_of(View value, int64_t bytes, double times, NumberTable& table) {
   made.program = table[value.number].program;
   made.call = table[value.number].call;
   take_factors(value, times, table);
-  made.kernel = "share";
+  made.by = Maker::How::kShare;
   made.what = std::to_string(static_cast<float>(times));
   made.times = times;
   // What is the same at all places is told by its places.
@@ -80,13 +80,7 @@ int32_t share_of(View value, int64_t bytes, double times, NumberTable& table) {
 
 bool same_value(int32_t a, int32_t b, const NumberTable& table) {
   const Number &x = table[a], &y = table[b];
-  return x.kernel == "share" && y.kernel == "share" && x.operands == y.operands;
-}
-
-bool same_shares(int32_t a, int32_t b, const NumberTable& table) {
-  constexpr double kRounding = 1e-6;
-  const double x = table[a].times, y = table[b].times;
-  return same_value(a, b, table) && std::abs(x - y) <= kRounding * std::abs(x);
+  return x.by == Maker::How::kShare && y.by == Maker::How::kShare && x.operands == y.operands;
 }
 
 }  // namespace piper::verify

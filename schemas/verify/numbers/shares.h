@@ -4,7 +4,7 @@
 // (rule 8), whatever the sizes of pieces, as each of them adds its samples' part of one value.
 //
 // Such a sum is told by what is added up, and by which factor; factors of one known element are taken out of products.
-// They are held to one another up to rounding.
+// Shares of one value are one share, and are held to one another up to rounding.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,5 @@ namespace piper::verify {
 int32_t share_of(View value, int64_t bytes, double times, NumberTable& table);
 // Whether both are shares of one value.
 bool same_value(int32_t a, int32_t b, const NumberTable& table);
-// ... by the same factor up to rounding.
-bool same_shares(int32_t a, int32_t b, const NumberTable& table);
 
 }  // namespace piper::verify

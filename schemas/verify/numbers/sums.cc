@@ -1,6 +1,7 @@
 #include "schemas/verify/numbers/sums.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
@@ -15,7 +16,7 @@ bool less(const Term& a, const Term& b) { return a.key < b.key; }
 // A copy is what was copied, in the order of the copy.
 void through_whole_copy(View& view, const NumberTable& table) {
   const Number& number = table[view.number];
-  if (number.kernel != "copy" || !is_whole(view, table)) return;
+  if (number.by != Kernel::kCopy || !is_whole(view, table)) return;
   const View& source = number.operands[0];
   int64_t bytes = dtype_bytes(source.dtype);
   for (const ViewAxis& axis : source.axes) bytes *= axis.extent;
@@ -30,6 +31,31 @@ void append(const Contribution& contribution, View view, int32_t program, const 
   append_key(term.key, term.view);
   term.key += std::to_string(term.begin) + ":" + std::to_string(term.end);
   terms.push_back(std::move(term));
+}
+
+// Shares of one value are one share, of all their factors together, up to rounding.
+void drop_equal_shares(Terms& terms, Terms& others, const NumberTable& table) {
+  constexpr double kRounding = 1e-6;
+  for (size_t i = 0; i < terms.size();) {
+    const Term of = terms[i];
+    const auto is_same = [&](const Term& term) {
+      return term.begin == of.begin && term.end == of.end && same_value(of.view.number, term.view.number, table);
+    };
+    double difference = 0, size = 0;
+    for (const Terms* side : {&terms, &others})
+      for (const Term& term : *side) {
+        if (!is_same(term)) continue;
+        const double times = table[term.view.number].times;
+        difference += side == &terms ? times : -times;
+        size += std::abs(times);
+      }
+    if (size == 0 || std::abs(difference) > kRounding * size) {
+      ++i;
+      continue;
+    }
+    std::erase_if(terms, is_same);
+    std::erase_if(others, is_same);
+  }
 }
 
 }  // namespace
@@ -52,19 +78,8 @@ void differences(Terms wanted, Terms found, const NumberTable& table, Terms& mis
   std::sort(found.begin(), found.end(), less);
   std::set_difference(wanted.begin(), wanted.end(), found.begin(), found.end(), std::back_inserter(missing), less);
   std::set_difference(found.begin(), found.end(), wanted.begin(), wanted.end(), std::back_inserter(foreign), less);
-  // Shares of one value are the same up to rounding.
-  for (size_t i = 0; i < missing.size();) {
-    const auto same = std::find_if(foreign.begin(), foreign.end(), [&](const Term& term) {
-      return term.begin == missing[i].begin && term.end == missing[i].end &&
-             same_shares(missing[i].view.number, term.view.number, table);
-    });
-    if (same == foreign.end()) {
-      ++i;
-      continue;
-    }
-    foreign.erase(same);
-    missing.erase(missing.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+  drop_equal_shares(missing, foreign, table);
+  drop_equal_shares(foreign, missing, table);
 }
 
 namespace {
@@ -80,7 +95,7 @@ int32_t one_sum(const Terms& terms, int64_t bytes, NumberTable& table) {
     made.addends.push_back(term.view.number);
   }
   if (made.addends.size() == 1) return made.addends[0];
-  made.kernel = "add";
+  made.by = Kernel::kAdd;
   made.over = Over::kSum;
   made.bytes = bytes;
   std::sort(made.addends.begin(), made.addends.end());
@@ -96,7 +111,7 @@ int32_t total_of(Terms terms, int64_t bytes, NumberTable& table) {
   for (const Term& term : terms) {
     const Number& number = table[term.view.number];
     if (number.over == Over::kUnknown) return table.unknown(number.why);
-    counts = counts && number.kernel == "cross_entropy_count";
+    counts = counts && number.by == Kernel::kCrossEntropyCount;
     key += '\n' + term.key;
   }
   return terms.empty() ? table.unknown("a sum over the step that nothing is added to")
@@ -160,9 +175,9 @@ bool take_sums_of_totals(const Row& row, const plan::KernelCall& call, NumberTab
 
 bool take_back_cast(const plan::KernelCall& call, View& operand, NumberTable& table) {
   const DType to = call.outputs[0].dtype;
-  if (call.kernel != "cast" || is_floating(to) || operand.number < 0 || !is_whole(operand, table)) return false;
+  if (call.kernel != Kernel::kCast || is_floating(to) || operand.number < 0 || !is_whole(operand, table)) return false;
   const int32_t sum = table[operand.number].sum;
-  if (sum < 0 || table[sum].kernel != "cast") return false;
+  if (sum < 0 || table[sum].by != Kernel::kCast) return false;
   const View& whole_numbers = table[sum].operands[0];
   if (whole_numbers.dtype != to || !is_whole(whole_numbers, table)) return false;
   View total = whole_numbers;

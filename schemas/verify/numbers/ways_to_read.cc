@@ -81,7 +81,7 @@ std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldV
 }
 
 std::optional<plan::KernelCall> with_axis_of_experts(const plan::KernelCall& call, const HeldValue& value) {
-  if (call.kernel != "copy" || call.accumulate || call.inputs.size() != 1 || call.outputs.size() != 1 ||
+  if (call.kernel != Kernel::kCopy || call.accumulate || call.inputs.size() != 1 || call.outputs.size() != 1 ||
       call.inputs[0].shape != call.outputs[0].shape || value.spread.part == 0)
     return std::nullopt;
   plan::KernelCall wider = call;

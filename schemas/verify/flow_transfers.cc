@@ -1,0 +1,253 @@
+#include "schemas/verify/flow_transfers.h"
+
+#include <algorithm>
+
+#include "schemas/plan/actions.h"
+#include "schemas/plan/own_part.h"
+
+namespace piper::verify {
+
+using namespace plan;
+
+namespace {
+
+// The pieces of [from, to) of `pieces`.
+void cut_out(const Pieces& pieces, int64_t from, int64_t to, Pieces& result) {
+  int64_t begin = 0;
+  for (const auto& piece : pieces) {
+    const int64_t end = begin + piece.bytes, cut_begin = std::max(from, begin), cut_end = std::min(to, end);
+    if (cut_begin < cut_end) {
+      Piece cut{cut_end - cut_begin, piece.content};
+      cut.content.origin += cut_begin - begin;
+      append(result, cut);
+    }
+    begin = end;
+  }
+}
+
+}  // namespace
+
+Flow::Transfers::Transfers(Flow& flow) : flow_(flow), flight_of_(flow.matching_.first.size() - 1, -1) {
+  const std::vector<int64_t>& first = flow.matching_.first;
+  for (size_t t = 0; t + 1 < first.size(); ++t) missing_.push_back(static_cast<int32_t>(first[t + 1] - first[t]));
+}
+
+Status Flow::Transfers::send(Rank& rank, const Send& send, size_t transfer, std::vector<size_t>& ready) {
+  if (free_flights_.empty()) {
+    free_flights_.push_back(static_cast<int32_t>(flights_.size()));
+    flights_.emplace_back();
+  }
+  flight_of_[transfer] = free_flights_.back();
+  free_flights_.pop_back();
+  Pieces& flight = flights_[static_cast<size_t>(flight_of_[transfer])];
+  flight.clear();
+  rank.contents.take(send.data, send.bytes(), flight);
+  PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, flight, send.dtype));
+  const auto& receiver = flow_.matching_.participants[static_cast<size_t>(flow_.matching_.first[transfer]) + 1];
+  const auto plan = static_cast<size_t>(receiver.plan);
+  if (flow_.ranks_[plan].next == static_cast<size_t>(receiver.instruction)) ready.push_back(plan);
+  return {};
+}
+
+bool Flow::Transfers::receive(Rank& rank, const Recv& recv, size_t transfer) {
+  if (flight_of_[transfer] < 0) return false;
+  rank.contents.put(recv.data, flights_[static_cast<size_t>(flight_of_[transfer])]);
+  free_flights_.push_back(flight_of_[transfer]);
+  return true;
+}
+
+Status Flow::Transfers::meet(Rank& rank, size_t transfer, std::vector<size_t>& ready) {
+  if (rank.arrived) return {};
+  rank.arrived = true;
+  if (--missing_[transfer] > 0) return {};
+  PIPER_RETURN_IF_ERROR(collective(static_cast<int32_t>(transfer)));
+  for (auto k = flow_.matching_.first[transfer]; k < flow_.matching_.first[transfer + 1]; ++k)
+    if (const auto other = static_cast<size_t>(flow_.matching_.participants[static_cast<size_t>(k)].plan);
+        &flow_.ranks_[other] != &rank)
+      ready.push_back(other);
+  return {};
+}
+
+Status Flow::Transfers::collective(int32_t transfer) {
+  // Members by position.
+  auto& members = members_;
+  members.clear();
+  const auto t = static_cast<size_t>(transfer);
+  for (auto k = flow_.matching_.first[t]; k < flow_.matching_.first[t + 1]; ++k) {
+    const auto& participant = flow_.matching_.participants[static_cast<size_t>(k)];
+    Rank& rank = flow_.ranks_[static_cast<size_t>(participant.plan)];
+    members.push_back({&rank, &rank.plan->instructions[static_cast<size_t>(participant.instruction)].action});
+  }
+  const int32_t communicator = communicator_of(*members[0].action);
+  const auto& order = members[0].rank->plan->communicators[static_cast<size_t>(communicator)].ranks;
+  std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+    return std::find(order.begin(), order.end(), a.rank->plan->rank) <
+           std::find(order.begin(), order.end(), b.rank->plan->rank);
+  });
+  const auto num_members = static_cast<int64_t>(members.size());
+
+  const auto add_all = [&](const auto& range_of, int64_t bytes, DType dtype, Pieces& sum) -> Status {
+    for (const auto& member : members) {
+      scratch_.clear();
+      member.rank->contents.take(range_of(member), bytes, scratch_);
+      PIPER_RETURN_IF_ERROR(flow_.check_elements(*member.rank, scratch_, dtype));
+      if (&member == &members[0]) {
+        // Values of one member are a sum of one.
+        const Pieces nothing = {{bytes, {Zero()}}};
+        if (const auto wrong = flow_.ledger_.add(nothing, scratch_, sum); !wrong.empty())
+          return flow_.refuted(Rule::kSums, *member.rank, wrong);
+        continue;
+      }
+      if (const auto wrong = flow_.ledger_.add(sum, scratch_, scratch_sum_); !wrong.empty())
+        return flow_.refuted(Rule::kSums, *member.rank, wrong);
+      std::swap(sum, scratch_sum_);
+    }
+    return {};
+  };
+
+  // Rule 2: all members do the same.
+  const auto reduce_all = [&](const AllReduce& shape) -> Status {
+    Pieces sum;
+    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; }, shape.bytes(),
+                                  shape.types.data, sum));
+    for (const auto& member : members) member.rank->contents.put(std::get<AllReduce>(*member.action).data, sum);
+    return {};
+  };
+  const auto scatter = [&](const ReduceScatter& shape) -> Status {
+    const int64_t part = shape.bytes();
+    Pieces sum;
+    PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<ReduceScatter>(*m.action).data; },
+                                  part * num_members, shape.types.data, sum));
+    for (size_t j = 0; j < members.size(); ++j) {
+      scratch_.clear();
+      cut_out(sum, part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
+      members[j].rank->contents.put(own_part(std::get<ReduceScatter>(*members[j].action), static_cast<int64_t>(j)),
+                                    scratch_);
+    }
+    return {};
+  };
+  const auto gather_all = [&](const AllGather& shape) -> Status {
+    const int64_t part = shape.bytes();
+    scratch_.clear();
+    for (size_t j = 0; j < members.size(); ++j) {
+      const auto& gather = std::get<AllGather>(*members[j].action);
+      sent_.resize(1);
+      sent_[0].clear();
+      members[j].rank->contents.take(own_part(gather, static_cast<int64_t>(j)), part, sent_[0]);
+      PIPER_RETURN_IF_ERROR(flow_.check_elements(*members[j].rank, sent_[0], gather.dtype));
+      for (const Piece& piece : sent_[0]) append(scratch_, piece);
+    }
+    for (const auto& member : members) member.rank->contents.put(std::get<AllGather>(*member.action).data, scratch_);
+    return {};
+  };
+  return std::visit(
+      Cases{[&](const AllReduce& shape) { return reduce_all(shape); },
+            [&](const ReduceScatter& shape) { return scatter(shape); },
+            [&](const AllGather& shape) { return gather_all(shape); }, [&](const AllToAll&) { return exchange(); },
+            [](const IsOneOf<Run, Update, Send, Recv, Record, Wait> auto&) { return Status(); }},
+      *members[0].action);
+}
+
+// Parts of equal size: part j of what member i sends becomes part i of what member j has.
+Status Flow::Transfers::exchange() {
+  const auto& members = members_;
+  const auto num_members = static_cast<int64_t>(members.size());
+  const int64_t part = std::get<AllToAll>(*members[0].action).bytes();
+  for (auto* pieces : {&sent_, &arrived_}) {
+    pieces->resize(members.size());
+    for (auto& list : *pieces) list.clear();
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto& exchange = std::get<AllToAll>(*members[i].action);
+    members[i].rank->contents.take(exchange.send, part * num_members, sent_[i]);
+    PIPER_RETURN_IF_ERROR(flow_.check_elements(*members[i].rank, sent_[i], exchange.dtype));
+  }
+  moved_.clear();
+  for (size_t j = 0; j < members.size(); ++j)
+    for (size_t i = 0; i < members.size(); ++i) {
+      scratch_.clear();
+      cut_out(sent_[i], part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
+      for (auto& piece : scratch_) {
+        auto* const value = piece.content.as<Value>();
+        if (value == nullptr) continue;
+        if (moved_.empty() || moved_.back() != std::pair(i, value->label)) moved_.emplace_back(i, value->label);
+        // Rows that came in parts go back in parts, other values go to every member for all of their samples.
+        value->at = value->parts > 0 ? -1 : static_cast<int32_t>(j);
+        if (value->parts > 0) value->samples = flow_.samples_of(*value, piece);
+        if (value->samples < 0)
+          return flow_.refuted(Rule::kMeaning, *members[i].rank, "a part begins or ends inside of a sample");
+        value->label = flow_.ledger_.exchanged(value->label);
+        value->parts = static_cast<int32_t>(num_members);
+        value->bytes = piece.bytes;
+        piece.content.origin = 0;
+      }
+      arrived_[j].insert(arrived_[j].end(), scratch_.begin(), scratch_.end());
+    }
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto& action = std::get<AllToAll>(*members[i].action);
+    PIPER_ASSIGN(const int32_t out, label_of_counts(*members[i].rank, action.send_counts, sent_[i]));
+    PIPER_ASSIGN(const int32_t in, label_of_counts(*members[i].rank, action.recv_counts, arrived_[i]));
+    for (const auto& [member, label] : moved_)
+      if (member == i) note_exchange(action, label, out, in);
+  }
+  for (size_t j = 0; j < members.size(); ++j)
+    members[j].rank->contents.put(std::get<AllToAll>(*members[j].action).recv, arrived_[j]);
+  return {};
+}
+
+Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& counts, const Pieces& rows) {
+  if (counts.buffer < 0) return -1;
+  const auto samples_of_all = [&](const Pieces& pieces) {
+    int32_t samples = 0;
+    for (const Piece& piece : pieces)
+      if (const auto* const value = piece.content.as<Value>(); value != nullptr && samples >= 0) {
+        const int32_t here = flow_.samples_of(*value, piece);
+        samples = here < 0 ? -1 : flow_.ledger_.samples.append(samples, here);
+      }
+    return samples;
+  };
+  const auto members = static_cast<int64_t>(members_.size());
+  scratch_.clear();
+  rank.contents.take(counts, members * dtype_bytes(DType::kI64), scratch_);
+  PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, scratch_, DType::kI64));
+  const auto* const first = scratch_[0].content.as<Value>();
+  for (const Piece& piece : scratch_)
+    if (const auto* const value = piece.content.as<Value>(); value == nullptr || value->label != first->label)
+      return flow_.refuted(Rule::kMeaning, rank, "counts the rows that it moves by what is no value of a program");
+  // Rows that came from several ranks and went back to them are their own again.
+  const int32_t counted = first->samples, moved = samples_of_all(rows);
+  const bool alike = std::all_of(rows.begin(), rows.end(), [&](const Piece& piece) {
+    const auto* const value = piece.content.as<Value>();
+    return value != nullptr && flow_.samples_of(*value, piece) == counted;
+  });
+  if (counted != 0 && moved > 0 && counted != moved && !alike)
+    return flow_.refuted(Rule::kMeaning, rank,
+                         "moves rows of " + text(flow_.ledger_.samples.ranges(moved)) + " by counts of " +
+                             text(flow_.ledger_.samples.ranges(counted)));
+  return first->label;
+}
+
+void Flow::Transfers::note_exchange(const AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows) {
+  if (label < 0) return;
+  const bool counted = action.send_counts.buffer >= 0 || action.recv_counts.buffer >= 0;
+  const auto name = [&](int32_t of) { return of < 0 ? std::string() : flow_.ledger_.labels[of]; };
+  const std::string& sent = flow_.ledger_.labels[label];
+  const auto devices = static_cast<int64_t>(members_.size());
+  const auto found =
+      exchanges_.emplace(flow_.ledger_.exchanged(label), Exchange{sent, devices, action.dtype, counted, action.row});
+  Exchange& known = found.first->second;
+  if (known.sent != sent || known.devices != devices || known.dtype != action.dtype || known.counted != counted ||
+      known.row != action.row)
+    known.devices = 0;
+  if (counted) known.counts.emplace(name(sent_rows), name(received_rows));
+}
+
+Exchanges Flow::Transfers::exchanges() const {
+  Exchanges by_reader;
+  for (const auto& [reader, arrived] : flow_.exchanged_)
+    if (const auto known = exchanges_.find(arrived); known != exchanges_.end())
+      by_reader.emplace(flow_.ledger_.labels[reader], known->second);
+  return by_reader;
+}
+
+}  // namespace piper::verify
