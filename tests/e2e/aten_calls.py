@@ -69,6 +69,13 @@ def without(x, remainder, step):
     return x.masked_fill(torch.arange(x.shape[-1]) % step == remainder, -torch.inf)
 
 
+def attention_with_sinks(x, p):
+    """As GPT-OSS writes it out: a score of each head takes part of the softmax and has no value."""
+    q, k = (x * p).view(-1, 2, 2, 4), x.view(-1, 2, 2, 4)
+    scores = torch.cat([q @ k.transpose(2, 3) * 0.5, p[:2].reshape(1, 2, 1, 1).expand(q.shape[0], -1, 2, -1)], -1)
+    return ((scores - scores.max(-1, keepdim=True).values).softmax(-1)[..., :-1] @ k).flatten(1)
+
+
 def attention_of_none(x, p):
     """By a trained mask, and with a dropout that drops one in 10^9; the second row may attend to nothing, the third not to the first."""
     q, k, v = (x.view(-1, 1, 4, 4) * (i + 1) for i in range(3))
@@ -159,6 +166,7 @@ CALLS = {
     "cross_entropy_at_bounds": lambda x, p: x + 1e-12 * F.binary_cross_entropy((integers(p) > 0) + (p - p.detach()), torch.full_like(p, 0.25), reduction="none"),
     "cross_entropy_of_both": lambda x, p: F.binary_cross_entropy(x.sigmoid(), p.sigmoid().expand_as(x), reduction="none"),
     "attention_of_none": attention_of_none,
+    "attention_with_sinks": attention_with_sinks,
     "safe_softmax": lambda x, p: torch._safe_softmax(without((x * p).view(-1, 4, 4).transpose(1, 2), 2, 4).transpose(1, 2), -1).flatten(1),
     "bounds": lambda x, p: 0.1 * (x + F.hardtanh(integers(p)) - 2 * F.hardtanh(integers(p), 2, 5) + 3 * F.relu6(integers(p))),
     "hard_gates": lambda x, p: 0.1 * F.hardswish(integers(p)) + F.hardswish(2 * x) - 0.5 * F.hardsigmoid(integers(p)) + F.hardsigmoid(x),
