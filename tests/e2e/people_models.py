@@ -401,6 +401,7 @@ MASKS = {
 MASKS_WITH_SINKS = {
     "none": (lambda batch, tokens: None, '!"attends"'),
     "causal": (MASKS["causal"], '"is_causal":true'),
+    "lower_triangle": (MASKS["lower_triangle"], '"is_causal":true'),
     "window": (MASKS["window"], '"attends":"-q + k + 6 >= 0 & q - k >= 0"'),
     # The first query attends to its sink alone.
     "before": (of_places(lambda b, q, k: k < q), '"attends":"q - k - 1 >= 0"'),

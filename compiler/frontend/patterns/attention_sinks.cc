@@ -43,7 +43,7 @@ class SinkRecogniser {
     for (size_t i = 0; i < from_.num_ops(); ++i) {
       const auto attention = found.find(static_cast<uint32_t>(i));
       if (attention == found.end()) copy.copy_op(OpId(i));
-      else put(attention->second, OpId(i), copy);
+      else put(attention->second, OpId(i), to, copy);
     }
     copy.finish();
     return to;
@@ -159,17 +159,23 @@ class SinkRecogniser {
     if (!a.mask.valid()) return true;
     const Shape& mask = shape(a.mask);
     const Shape scores{q[0], q[1], q[2], k[2]};
-    bool broadcasts = from_.type(a.mask).dtype == dtype && mask.size() == 4 && mask[3] == k[2];
-    for (size_t d = 0; broadcasts && d < 3; ++d) broadcasts = mask[d] == 1 || mask[d] == scores[d];
-    return broadcasts;
+    return from_.type(a.mask).dtype == dtype && !mask.empty() && mask.back() == k[2] &&
+           ir::broadcast_shape(mask, scores) == scores;
   }
 
-  void put(const Attention& a, OpId id, ir::CopyGraph& copy) const {
+  void put(const Attention& a, OpId id, ir::Graph& to, ir::CopyGraph& copy) const {
     const Shape& q = shape(a.q);
+    ValueId mask = copy.moved(a.mask);
+    if (mask.valid()) {
+      Shape of_scores = shape(a.mask);
+      of_scores.insert(of_scores.begin(), 4 - of_scores.size(), 1);
+      ir::GraphBuilder b(to, copy.moved_scope(from_.op(id).scope), from_.op(id).prov);
+      mask = b.reshape(mask, std::move(of_scores));
+    }
     ir::SdpaAttrs attrs;
     attrs.scale = a.scale;
     copy.append_like(id, OpKind::kSdpa, attrs,
-                     {copy.moved(a.q), copy.moved(a.k), copy.moved(a.v), copy.moved(a.mask), copy.moved(a.sink)},
+                     {copy.moved(a.q), copy.moved(a.k), copy.moved(a.v), mask, copy.moved(a.sink)},
                      {ir::TensorType{DType::kF32, {q[0], q[1], q[2]}}});
   }
 
