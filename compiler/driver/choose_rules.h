@@ -6,7 +6,7 @@
 namespace piper::driver {
 
 // Marks them in every variant, where the strategy has such an optimizer. Errors: P0251 where it has nothing to update
-// or is told to leave what it would not update; P0252 on devices that lack it.
+// or `except` names what it would not update; P0252 on devices that lack it.
 Status choose_rules(Compilation& c, diag::Diagnostics& diags);
 
 }  // namespace piper::driver

@@ -17,7 +17,7 @@ ProfileRecorder::ProfileRecorder(const Session& session, const plan::RankPlan& p
 }
 
 // Times count from when the last rank came to the step: what the others do before that belongs to the end of the step
-// in front of it, and is negative.
+// before it, and is negative.
 Status ProfileRecorder::finish() {
   PIPER_ASSIGN(const auto zero, meeting(control_, hal::patient(wait_)));
   const int64_t mine = (profile_.mean_begin() - zero).count();
