@@ -209,13 +209,19 @@ void update_matrix(Matrix& s, const plan::OptimizerNumbers& o, double decay, int
   most = std::max(most, allocation_count() - before);
 }
 
+// PyTorch's defaults, with a rate.
+static plan::OptimizerNumbers muon_numbers() {
+  plan::OptimizerNumbers numbers;
+  numbers.kind = "muon";
+  numbers.lr = 0.02;
+  numbers.momentum = 0.95;
+  numbers.nesterov = true;
+  numbers.eps = 1e-7;
+  return numbers;
+}
+
 TEST_CASE_METHOD(Fixture, "Muon follows torch.optim.Muon on wide, square and tall matrices") {
-  plan::OptimizerNumbers plain;
-  plain.kind = "muon";
-  plain.lr = 0.02;
-  plain.momentum = 0.95;
-  plain.nesterov = true;
-  plain.eps = 1e-7;
+  const plan::OptimizerNumbers plain = muon_numbers();
   std::vector<plan::OptimizerNumbers> settings(5, plain);
   settings[1].nesterov = false;
   settings[2].adjust = plan::RateByShape::kMatchRmsAdamw;
@@ -241,11 +247,7 @@ TEST_CASE_METHOD(Fixture, "Muon follows torch.optim.Muon on wide, square and tal
 }
 
 TEST_CASE_METHOD(Fixture, "Muon writes working copies, computes halves in f32 and leaves out steps that overflow") {
-  plan::OptimizerNumbers o;
-  o.kind = "muon";
-  o.lr = 0.02;
-  o.momentum = 0.95;
-  o.nesterov = true;
+  const plan::OptimizerNumbers o = muon_numbers();
   const at::Tensor p = at::randn({40, 60}), g = at::randn({40, 60});
   const auto fresh = [&](at::ScalarType type) {
     return Matrix{p.to(type).clone(), g.to(type).clone(), at::zeros({40, 60}, type)};
