@@ -44,6 +44,10 @@ class Tracker {
       });
       for (ValueId result : op.results) of_data_[result.index] = of_data;
       look_at(ir::OpId(i));
+      // What several samples made is on a piece another value than on the whole batch, and so are its sums.
+      const bool mixes = !map_.mixers.empty() && map_.mixers.back() == ir::OpId(i);
+      for (ValueId result : op.results)
+        if (mixes || map_.of(result).kind == BatchKind::kMixed) of_data_[result.index] = false;
     }
     return std::move(map_);
   }
@@ -406,7 +410,7 @@ class Tracker {
   const ir::Graph& graph_;
   int64_t batch_;
   BatchMap map_;
-  std::vector<bool> of_data_;  // [value] made of inputs and what no step changes, no total among them
+  std::vector<bool> of_data_;  // [value] made of inputs and what no step changes, by no mixer and of no total
 };
 
 }  // namespace

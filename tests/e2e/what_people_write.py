@@ -376,6 +376,11 @@ for name, carry in (("alone", 0.0), ("carried", 0.5)):
                                                 forms=(family("gpipe"), family("1f1b", 4), family("zero_bubble")))
 for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
     CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))
+# Sums over the batch of what several samples of the data made are no sums of pieces, also where no parameter enters.
+for name, mixed in {"first_sample": lambda y: y[0].expand(y.shape[0], 3), "rolled": lambda y: y.roll(1, 0), "flipped": lambda y: y.flip(0), "scanned": lambda y: y.cumsum(0), "normalised": lambda y: y.softmax(0),
+                    "greatest": lambda y: (y - y.amax(0)).abs(), "products": lambda y: y @ y.t() @ y, "sorted": lambda y: y.sort(0).values}.items():
+    CASES[f"data_of_several_samples_{name}"] = Case(lambda m, p, y, mask, mixed=mixed: error(p, y).mean() + error(p, y).sum() * ((y * mixed(y)).sum() / mask.sum()),
+                                                   refused=MIXES | ({8: "P0336"} if name == "flipped" else {}))
 for name, weights in {"positions": lambda p, y, i: i.float(), "labels": lambda p, y, i: y.pow(2).sum(-1) + 1, "a_choice": lambda p, y, i: (p > y).float().amax(-1),
                       "no_gradient": lambda p, y, i: p.detach().exp().mean(-1), "both": lambda p, y, i: y.exp()[:, 0] * i}.items():
     CASES[f"weighted_in_last_stage_by_{name}"] = Case(None, model=functools.partial(WeightsOfLastStage, weights=weights),
