@@ -6,10 +6,10 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/diag/diagnostics.h"
 #include "compiler/directives/split.h"
-#include "compiler/passes/cut_chunks.h"
-#include "compiler/passes/glob.h"
-#include "compiler/passes/model_flops.h"
-#include "compiler/passes/refine_variants.h"
+#include "compiler/regions/cut_chunks.h"
+#include "compiler/analysis/glob.h"
+#include "compiler/analysis/model_flops.h"
+#include "compiler/regions/refine_variants.h"
 
 namespace piper::driver {
 namespace {
@@ -209,7 +209,7 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   request.step_batch = c.module.step.batch;
   request.per_piece = [&](const std::string& module) {
     return std::any_of(c.strategy.per_microbatch.begin(), c.strategy.per_microbatch.end(),
-                       [&](const std::string& glob) { return passes::glob_covers(glob, module); });
+                       [&](const std::string& glob) { return analysis::glob_covers(glob, module); });
   };
   request.dims = c.strategy.model.dims;
   request.freeze = c.strategy.model.freeze;
@@ -226,13 +226,13 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
 }
 
 Status cut_variant(const Compilation& c, ir::ModelVariant& variant, diag::Diagnostics& diags) {
-  const passes::ModelTags tags = c.model == nullptr ? passes::ModelTags() : c.model->node_tags();
+  const regions::ModelTags tags = c.model == nullptr ? regions::ModelTags() : c.model->node_tags();
   PIPER_ASSIGN(variant.chunked,
-               passes::cut_chunks(std::move(variant.chunked.graph), c.strategy.annotations, diags, tags));
+               regions::cut_chunks(std::move(variant.chunked.graph), c.strategy.annotations, diags, tags));
   if (c.model == nullptr || !c.module.step.cut || variant.like_batch == variant.local_batch) return Status();
   diag::Diagnostics unheard = diags;  // it is the same model
   PIPER_ASSIGN(ir::ModelVariant like, bind_at(c, variant.like_batch, unheard));
-  PIPER_ASSIGN(like.chunked, passes::cut_chunks(std::move(like.chunked.graph), c.strategy.annotations, unheard, tags));
+  PIPER_ASSIGN(like.chunked, regions::cut_chunks(std::move(like.chunked.graph), c.strategy.annotations, unheard, tags));
   variant.like = std::move(like.chunked.graph);
   return Status();
 }
@@ -313,7 +313,7 @@ Status check_kept_modules(const Compilation& c, const ir::Graph& graph, diag::Di
   const strategy::PrecisionConfig& precision = *c.strategy.precision;
   for (size_t i = 0; i < precision.keep.size(); ++i) {
     const bool matches = std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
-      return passes::glob_covers(precision.keep[i], module);
+      return analysis::glob_covers(precision.keep[i], module);
     });
     if (matches) continue;
     constexpr size_t kShown = 12;
@@ -404,7 +404,7 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
     return diags.error("P0421") << "the loss '" << loss.name << "' does not depend on any trained parameter";
   PIPER_RETURN_IF_ERROR(check_kept_modules(c, variant.chunked.graph, diags));
   tell_unsaid(c, variant.chunked.graph, diags);
-  c.sample_flops = passes::model_flops(variant.chunked.graph) / static_cast<double>(local);
+  c.sample_flops = analysis::model_flops(variant.chunked.graph) / static_cast<double>(local);
   c.module.variants.push_back(std::move(variant));
   return Status();
 }
@@ -424,7 +424,7 @@ Status bind_variants(Compilation& c, diag::Diagnostics& diags) {
     PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
     PIPER_RETURN_IF_ERROR(cut_variant(c, variant, diags));
     if (variant.chunked.chunks.size() != first.chunked.chunks.size())
-      return passes::other_structure(variant, first, diags);
+      return regions::other_structure(variant, first, diags);
     module.variants.push_back(std::move(variant));
   }
   if (locals.count(first.local_batch) != 0) module.variants.push_back(std::move(first));

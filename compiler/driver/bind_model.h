@@ -14,7 +14,7 @@ Status choose_step(Compilation& c, diag::Diagnostics& diags);
 // no loss, and those of the frontend.
 Status bind_model(Compilation& c, diag::Diagnostics& diags);
 
-// Cuts the first variant into the regions that filters name (passes/cut_chunks.h).
+// Cuts the first variant into the regions that filters name (regions/cut_chunks.h).
 Status cut_regions(Compilation& c, diag::Diagnostics& diags);
 
 // Binds and cuts a variant for each other number of samples that some group has a piece, once it is known which group

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/passes/glob.h"
-#include "compiler/passes/hidden_matrices.h"
+#include "compiler/analysis/glob.h"
+#include "compiler/analysis/hidden_matrices.h"
 #include "schemas/plan/optimizers.h"
 
 namespace piper::driver {
@@ -13,7 +13,7 @@ namespace {
 
 bool covers(const std::string& glob, const ir::Parameter& parameter) {
   return std::any_of(parameter.names.begin(), parameter.names.end(),
-                     [&](const std::string& name) { return passes::glob_covers(glob, name); });
+                     [&](const std::string& name) { return analysis::glob_covers(glob, name); });
 }
 
 // Of the matrices that there are, some names.
@@ -57,7 +57,7 @@ Status choose_rules(Compilation& c, diag::Diagnostics& diags) {
   }
   for (ir::ModelVariant& variant : c.module.variants) {
     ir::Graph& graph = variant.chunked.graph;
-    std::vector<bool> matrices = passes::hidden_matrices(graph);
+    std::vector<bool> matrices = analysis::hidden_matrices(graph);
     if (std::find(matrices.begin(), matrices.end(), true) == matrices.end()) {
       auto error = diags.error("P0251", optimizer.span);
       error << "the model has no hidden layer's matrix for '" << optimizer.values.kind << "' to update";

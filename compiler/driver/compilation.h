@@ -26,9 +26,9 @@ struct Compilation {
   std::optional<strategy::ScheduleTable> table;  // of `schedule: {csv: ...}`
   // Null where a module is read from a text that names none; shared with the compilation of the reference.
   std::shared_ptr<frontend::ModelFile> model;
-  bool reference = true;         // the bundle gets one
-  std::string no_reference;      // why it got none
-  double sample_flops = 0;       // of the model, a sample (passes/model_flops.h); 0: not known, bind_model did not run
+  bool reference = true;     // the bundle gets one
+  std::string no_reference;  // why it got none
+  double sample_flops = 0;   // of the model, a sample (analysis/model_flops.h); 0: not known, bind_model did not run
   std::future<Digests> digests;  // made beside the passes; emit_plans waits for them
   ExpandedSchedule schedule;     // the directives that the schedule was turned into; --expand prints them
   plan::Target target;

@@ -4,7 +4,7 @@
 #include "compiler/passes/build_dag.h"
 #include "compiler/passes/insert_gathers.h"
 #include "compiler/passes/insert_transfers.h"
-#include "compiler/passes/keep_forwards.h"
+#include "compiler/evaluation/keep_forwards.h"
 #include "compiler/passes/order_nodes.h"
 
 namespace piper::driver {
@@ -13,7 +13,7 @@ namespace piper::driver {
 Status derive_evaluation(Compilation& c, diag::Diagnostics& diags) {
   if (!c.strategy.eval) return Status();
   ir::Module& module = c.evaluation.emplace(c.module);
-  PIPER_RETURN_IF_ERROR(passes::keep_forwards(module, c.strategy.eval_span, diags));
+  PIPER_RETURN_IF_ERROR(evaluation::keep_forwards(module, c.strategy.eval_span, diags));
   emit::lower_programs(module);
   passes::build_dag(module);
   passes::insert_transfers(module);

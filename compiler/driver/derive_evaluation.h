@@ -7,7 +7,7 @@
 
 namespace piper::driver {
 
-// Sets Compilation::evaluation. Error P0335 (passes/take_means.h).
+// Sets Compilation::evaluation. Error P0335 (evaluation/take_means.h).
 Status derive_evaluation(Compilation& c, diag::Diagnostics& diags);
 
 }  // namespace piper::driver

@@ -6,7 +6,7 @@
 
 #include "compiler/driver/make_reference.h"
 #include "compiler/emit/settle_evaluation.h"
-#include "compiler/passes/glob.h"
+#include "compiler/analysis/glob.h"
 #include "schemas/checkpoint/state_parts.h"
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/read_ahead.h"
@@ -61,7 +61,7 @@ void group_parameters(const strategy::OptimizerConfig& optimizer, const ir::Grap
     const std::vector<std::string>& globs = rest ? optimizer.rest->no_decay : optimizer.no_decay;
     const bool no_decay = std::any_of(p.names.begin(), p.names.end(), [&](const std::string& name) {
       return std::any_of(globs.begin(), globs.end(),
-                         [&](const std::string& glob) { return passes::glob_covers(glob, name); });
+                         [&](const std::string& glob) { return analysis::glob_covers(glob, name); });
     });
     request.decay_group.push_back((rest ? first_rest : 0) + (no_decay ? 1 : 0));
   }

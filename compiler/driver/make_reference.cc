@@ -9,9 +9,9 @@
 #include "compiler/directives/shard.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/reference_program.h"
-#include "compiler/passes/keep_forwards.h"
+#include "compiler/evaluation/keep_forwards.h"
 #include "compiler/passes/normalise_losses.h"
-#include "compiler/passes/track_batch.h"
+#include "compiler/analysis/track_batch.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::driver {
@@ -50,7 +50,7 @@ bool adds_up(const ir::Module& module) {
   const ir::ModelVariant& variant = module.variants[0];
   ir::Graph graph = variant.chunked.graph;
   diag::Diagnostics unheard;
-  return passes::normalise_losses(graph, passes::track_batch(variant), {2, true, {}}, {}, unheard).ok();
+  return passes::normalise_losses(graph, analysis::track_batch(variant), {2, true, {}}, {}, unheard).ok();
 }
 
 Result<Differentiated> differentiated(const Compilation& c, const Bound& step, const diag::Diagnostics& diags) {
@@ -82,9 +82,9 @@ Result<Differentiated> differentiated(const Compilation& c, const Bound& step, c
 Result<Differentiated> forwards_of(const Compilation& c, const Differentiated& model, const diag::Diagnostics& diags) {
   diag::Diagnostics unheard = diags;
   Differentiated forwards;
-  PIPER_ASSIGN(forwards.graph, passes::forwards_of(model.graph, c.strategy.eval_span, unheard));
+  PIPER_ASSIGN(forwards.graph, evaluation::forwards_of(model.graph, c.strategy.eval_span, unheard));
   if (model.uncast) {
-    PIPER_ASSIGN(forwards.uncast, passes::forwards_of(*model.uncast, c.strategy.eval_span, unheard));
+    PIPER_ASSIGN(forwards.uncast, evaluation::forwards_of(*model.uncast, c.strategy.eval_span, unheard));
   }
   return forwards;
 }

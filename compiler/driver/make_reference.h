@@ -5,7 +5,7 @@
 // So nothing that a directive does enters it, nor what passes find out of the batch, which they need to cut it, and its
 // bytes are the same under every strategy of one model, loss and precision. Where
 // there is a precision, the same is made once more without the pass that inserts casts, for the proof to hold the casts
-// to it. An evaluation has a reference of its own, of the same model's forwards (passes/keep_forwards.h).
+// to it. An evaluation has a reference of its own, of the same model's forwards (evaluation/keep_forwards.h).
 #pragma once
 
 #include "compiler/driver/compilation.h"

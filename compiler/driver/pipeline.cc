@@ -19,6 +19,7 @@
 #include "compiler/passes/insert_gathers.h"
 #include "compiler/passes/insert_gradient_work.h"
 #include "compiler/passes/insert_transfers.h"
+#include "compiler/passes/lay_out_dropout.h"
 #include "compiler/passes/lay_out_state.h"
 #include "compiler/passes/leave_exchanges.h"
 #include "compiler/passes/normalise_losses.h"
@@ -28,7 +29,6 @@
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/split_backward.h"
 #include "compiler/passes/spread_losses.h"
-#include "compiler/passes/track_batch.h"
 
 namespace piper::driver {
 namespace {

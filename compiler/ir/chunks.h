@@ -1,7 +1,7 @@
 // Tags and chunks: how a model graph is cut into regions that are placed and scheduled as units.
 // A tag is a name with an index ("PP" 2). A chunk is a convex set of ops with the same tags; the
 // quotient of the graph by its chunks is acyclic, and chunk ids are a topological order of it.
-// Made by passes/cut_chunks, read by autodiff, directives and emission.
+// Made by regions/cut_chunks, read by autodiff, directives and emission.
 #pragma once
 
 #include <cstdint>

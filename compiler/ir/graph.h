@@ -189,7 +189,7 @@ class Graph {
     std::vector<ValueId> sums, counts;  // addends
     bool cross_entropy = false;         // the mean is one cross entropy, unweighted and unsmoothed
   };
-  std::vector<Mean> means;  // of a graph that evaluates (passes/take_means): what it reports instead of the loss
+  std::vector<Mean> means;  // of a graph that evaluates (evaluation/take_means): what it reports instead of the loss
   std::vector<ValueId> all_losses() const;  // loss_terms, then loss; empty where there is none
   Provenance& provenance() { return provenance_; }
   const Provenance& provenance() const { return provenance_; }

@@ -75,7 +75,7 @@ struct ModelVariant {
 };
 
 struct Module {
-  bool evaluates = false;              // forwards alone, which train nothing (passes/keep_forwards)
+  bool evaluates = false;              // forwards alone, which train nothing (evaluation/keep_forwards)
   Step step;                           // choose_step; bind_model and resolve_directives say whether the batch is cut
   Training training;                   // choose_step
   Precision precision;                 // choose_step

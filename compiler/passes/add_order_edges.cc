@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/passes/alternate.h"
+#include "compiler/analysis/alternate.h"
 
 namespace piper::passes {
 namespace {
@@ -55,8 +55,8 @@ struct Marks {
 };
 
 // Members with no member before them (or behind them): the ends of a group.
-std::vector<NodeId> ends(const DataPaths& paths, const ir::Module& module, const std::vector<NodeId>& nodes, bool last,
-                         Marks& marks) {
+std::vector<NodeId> ends(const analysis::DataPaths& paths, const ir::Module& module, const std::vector<NodeId>& nodes,
+                         bool last, Marks& marks) {
   if (nodes.size() == 1) return nodes;
   marks.members.clear();
   marks.inner.clear();
@@ -67,17 +67,17 @@ std::vector<NodeId> ends(const DataPaths& paths, const ir::Module& module, const
   for (NodeId n : nodes)
     for (uint32_t s : paths.next[n.index]) {
       note(n.index, s);
-      if (!is_compute(module.dag, s))
+      if (!analysis::is_compute(module.dag, s))
         for (uint32_t t : paths.next[s]) note(n.index, t);
     }
   std::vector<NodeId> result;
   for (NodeId n : nodes)
-    if (!marks.inner.marked(n.index) && is_compute(module.dag, n.index)) result.push_back(n);
+    if (!marks.inner.marked(n.index) && analysis::is_compute(module.dag, n.index)) result.push_back(n);
   return result;
 }
 
 // A compute outside of the set on a path between two members, or an invalid id. Depth bounds the search.
-NodeId outsider(const DataPaths& paths, const ir::Module& module, const std::vector<NodeId>& nodes,
+NodeId outsider(const analysis::DataPaths& paths, const ir::Module& module, const std::vector<NodeId>& nodes,
                 NodeMarks& members) {
   if (nodes.size() < 2) return {};
   members.clear();
@@ -101,7 +101,7 @@ NodeId outsider(const DataPaths& paths, const ir::Module& module, const std::vec
       continue;
     }
     if (paths.depth[n] >= deepest) continue;
-    if (by == kNone && is_compute(module.dag, n)) by = n;
+    if (by == kNone && analysis::is_compute(module.dag, n)) by = n;
     if (!left_by.emplace(n, by).second) continue;
     for (uint32_t s : paths.next[n]) stack.emplace_back(s, by);
   }
@@ -109,7 +109,7 @@ NodeId outsider(const DataPaths& paths, const ir::Module& module, const std::vec
 }
 
 // Whether data lead from `from` to `to`, through any nodes.
-bool reaches(const DataPaths& paths, uint32_t from, uint32_t to) {
+bool reaches(const analysis::DataPaths& paths, uint32_t from, uint32_t to) {
   std::vector<bool> seen(paths.next.size(), false);
   std::vector<uint32_t> stack = {from};
   while (!stack.empty()) {
@@ -154,7 +154,7 @@ Group chain_slot(const ir::Module& module, const std::vector<NodeId>& sequence, 
 }
 
 // Checks the order and collects its edges.
-Status find_edges(const ir::Order& order, const ir::Module& module, const DataPaths& paths,
+Status find_edges(const ir::Order& order, const ir::Module& module, const analysis::DataPaths& paths,
                   std::vector<ir::Edge>& edges, diag::Diagnostics& diags) {
   std::vector<Group> groups;
   std::vector<size_t> source;  // [group] -> position in order.slots
@@ -179,9 +179,10 @@ Status find_edges(const ir::Order& order, const ir::Module& module, const DataPa
       }
     } else {
       const bool fixed = order.slots[g].in_sequence;
-      group = chain_slot(
-          module, fixed ? one_after_the_other(paths, module.dag, members) : alternate(paths, module.dag, members),
-          order.made_at.value_or(order.slots[g].members[0].span), edges);
+      group = chain_slot(module,
+                         fixed ? analysis::one_after_the_other(paths, module.dag, members)
+                               : analysis::alternate(paths, module.dag, members),
+                         order.made_at.value_or(order.slots[g].members[0].span), edges);
     }
     if (group.empty()) continue;
     groups.push_back(std::move(group));
@@ -213,7 +214,7 @@ Status find_edges(const ir::Order& order, const ir::Module& module, const DataPa
 
 Status add_order_edges(ir::Module& module, diag::Diagnostics& diags) {
   if (module.schedule.orders.empty()) return Status();
-  const DataPaths paths = data_paths(module.dag);
+  const analysis::DataPaths paths = analysis::data_paths(module.dag);
   std::vector<ir::Edge> edges;
   Status first;
   for (const ir::Order& order : module.schedule.orders) {

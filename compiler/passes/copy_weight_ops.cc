@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "compiler/passes/assign_regions.h"
+#include "compiler/analysis/op_roles.h"
 
 namespace piper::passes {
 namespace {
@@ -16,7 +16,7 @@ class WeightOps {
  public:
   // `devices`: [region][microbatch], how many devices run it.
   WeightOps(ir::Graph& graph, const std::vector<std::vector<int64_t>>& devices)
-      : graph_(graph), devices_(devices), roles_(op_roles(graph)), num_ops_(graph.num_ops()) {}
+      : graph_(graph), devices_(devices), roles_(analysis::op_roles(graph)), num_ops_(graph.num_ops()) {}
 
   void run() {
     for (size_t i = 0; i < num_ops_; ++i) {
@@ -37,7 +37,7 @@ class WeightOps {
   bool is_made_of_weights(ValueId v) const {
     if (!v.valid() || graph_.value(v).kind != ir::ValueKind::kOpResult) return false;
     const OpId producer = graph_.value(v).producer;
-    return producer.index < num_ops_ && roles_[producer.index] == OpRole::kWeights;
+    return producer.index < num_ops_ && roles_[producer.index] == analysis::OpRole::kWeights;
   }
 
   // The value as the region computes it for itself, with all that it is made of.
@@ -63,7 +63,7 @@ class WeightOps {
 
   ir::Graph& graph_;
   const std::vector<std::vector<int64_t>>& devices_;
-  const std::vector<OpRole> roles_;
+  const std::vector<analysis::OpRole> roles_;
   const size_t num_ops_;
   std::map<std::pair<uint32_t, uint32_t>, ValueId> copies_;  // (value, region)
 };

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/passes/refine_variants.h"
+#include "compiler/regions/refine_variants.h"
 
 namespace piper::passes {
 
@@ -96,7 +96,7 @@ std::vector<ir::ChunkId> cut_segments(ir::ChunkedGraph& chunked, const std::vect
 Status cut_segments(ir::Module& module, diag::Diagnostics& diags) {
   std::vector<int64_t> bytes;
   for (const ir::ChunkProperties& row : module.distribution.chunks) bytes.push_back(row.segment_bytes);
-  return refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) {
+  return regions::refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) {
     return Result<std::vector<ir::ChunkId>>(cut_segments(chunked, bytes));
   });
 }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "compiler/passes/cut_segments.h"
-#include "compiler/passes/refine_variants.h"
+#include "compiler/regions/refine_variants.h"
 
 namespace piper::passes {
 namespace {
@@ -159,7 +159,7 @@ Status fuse_chunks(ir::Module& module, diag::Diagnostics& diags) {
   const std::vector<ChunkId> into = find_fusions(smallest.chunked, traits_of(module));
   if (into.empty() || into.back().index + 1 == into.size()) return Status();
   for (ir::ModelVariant& variant : module.variants) {
-    if (variant.chunked.chunks.size() != into.size()) return other_structure(variant, smallest, diags);
+    if (variant.chunked.chunks.size() != into.size()) return regions::other_structure(variant, smallest, diags);
     fuse_chunks(variant.chunked, into);
   }
   module.merge_chunks(into);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/copy_graph.h"
-#include "compiler/passes/operand_types.h"
+#include "compiler/analysis/operand_types.h"
 #include "schemas/base/check.h"
 
 namespace piper::passes {
@@ -29,7 +29,7 @@ class Casts {
       : from_(from.graph),
         chunks_(from.chunks),
         precision_(precision),
-        takes_(operand_types(from.graph, precision.keep)),
+        takes_(analysis::operand_types(from.graph, precision.keep)),
         to_(to),
         copy_(from.graph, to),
         narrow_(readers_want_narrow()) {}
@@ -82,7 +82,7 @@ class Casts {
         if (!operand.valid()) continue;
         const ir::TensorType& type = to_.type(operand);
         if (is_floating(type.dtype) && type.shape.empty() == scalars)
-          result = result ? wider_type(*result, type.dtype) : type.dtype;
+          result = result ? analysis::wider_type(*result, type.dtype) : type.dtype;
       }
       if (result) break;
     }

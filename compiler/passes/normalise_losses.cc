@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/passes/cut_chunks.h"
-#include "compiler/passes/expand_losses.h"
-#include "compiler/passes/step_totals.h"
+#include "compiler/regions/cut_chunks.h"
+#include "compiler/losses/expand_losses.h"
+#include "compiler/losses/step_totals.h"
 #include "schemas/base/check.h"
 
 namespace piper::passes {
@@ -25,7 +25,7 @@ using ir::ValueId;
 
 class Normaliser {
  public:
-  Normaliser(ir::Graph& graph, const BatchMap& batch, const StepShape& step,
+  Normaliser(ir::Graph& graph, const analysis::BatchMap& batch, const StepShape& step,
              const std::vector<std::string>& per_microbatch, diag::Diagnostics& diags)
       : graph_(graph),
         batch_(batch),
@@ -79,7 +79,7 @@ class Normaliser {
     for (const std::string& glob : per_microbatch_) {
       if (glob == "*") return true;
       for (size_t end = scope.size(); end != std::string::npos && end > 0; end = scope.rfind('.', end - 1))
-        if (glob_matches(glob, scope.substr(0, end))) return true;
+        if (analysis::glob_matches(glob, scope.substr(0, end))) return true;
     }
     return false;
   }
@@ -165,7 +165,7 @@ class Normaliser {
 
   Result<ValueId> make_share(ValueId v, OpId reader) {
     const ir::Value& value = graph_.value(v);
-    if (batch_.of(v).kind == BatchKind::kNone || value.kind != ir::ValueKind::kOpResult)
+    if (batch_.of(v).kind == analysis::BatchKind::kNone || value.kind != ir::ValueKind::kOpResult)
       return weighted(v, reader.valid() ? reader : value.producer);
     OpId id = value.producer;
     const ir::Op op = graph_.op(id);
@@ -205,7 +205,7 @@ class Normaliser {
         }
         break;
       case OpKind::kMatmul:
-        if (adds_samples(graph_, op, batch_)) {
+        if (analysis::adds_samples(graph_, op, batch_)) {
           for (ValueId operand : op.operands) PIPER_RETURN_IF_ERROR(want_clean(operand));
           return v;
         }
@@ -228,8 +228,8 @@ class Normaliser {
       }
       case OpKind::kSum:
       case OpKind::kMean: {
-        if (batch_.of(op.operands[0]).kind == BatchKind::kGrouped) break;
-        bool reduces_batch = batch_.of(op.operands[0]).kind == BatchKind::kAxis;
+        if (batch_.of(op.operands[0]).kind == analysis::BatchKind::kGrouped) break;
+        bool reduces_batch = batch_.of(op.operands[0]).kind == analysis::BatchKind::kAxis;
         if (!reduces_batch) {
           PIPER_ASSIGN(ValueId a, share(op.operands[0], id));
           return rebuilt(op, {a});
@@ -259,11 +259,11 @@ class Normaliser {
   }
 
   bool per_sample(ValueId v) const {
-    return batch_.of(v).kind == BatchKind::kAxis || batch_.of(v).kind == BatchKind::kGrouped;
+    return batch_.of(v).kind == analysis::BatchKind::kAxis || batch_.of(v).kind == analysis::BatchKind::kGrouped;
   }
   // On every piece, once totals are of the step.
   bool same_for_all(ValueId v) const {
-    return batch_.of(v).kind == BatchKind::kNone || batch_.of(v).kind == BatchKind::kTotal;
+    return batch_.of(v).kind == analysis::BatchKind::kNone || batch_.of(v).kind == analysis::BatchKind::kTotal;
   }
 
   // v x 1/pieces, in the chunk of `at`.
@@ -294,16 +294,16 @@ class Normaliser {
   Result<ValueId> squared_error(const ir::Op& op) {
     for (ValueId operand : op.operands) PIPER_RETURN_IF_ERROR(want_clean(operand));
     ir::GraphBuilder b = builder(op);
-    return finish(b, expand_squared_error(b, op, step_.pieces));
+    return finish(b, losses::expand_squared_error(b, op, step_.pieces));
   }
 
   Result<ValueId> class_loss(const ir::Op& op) {
     for (ValueId operand : op.operands) PIPER_RETURN_IF_ERROR(want_clean(operand));
     const auto& a = std::get<ir::CrossEntropyLossAttrs>(op.attrs);
     ir::GraphBuilder b = builder(op);
-    if (a.reduction != "mean") return finish(b, expand_class_loss(b, op, ValueId()));
+    if (a.reduction != "mean") return finish(b, losses::expand_class_loss(b, op, ValueId()));
     PIPER_ASSIGN(ValueId inverse, inverse_count(op));
-    return finish(b, expand_class_loss(b, op, inverse));
+    return finish(b, losses::expand_class_loss(b, op, inverse));
   }
 
   // 1 / number (or class weight) of counted targets of the whole step, from copies of the ops that make
@@ -313,7 +313,7 @@ class Normaliser {
     ValueId weight = op.operands.size() > 2 ? op.operands[2] : ValueId();
     auto key = std::make_tuple(op.chunk.index, op.operands[1].index, weight.index, a.ignore_index);
     if (auto found = counts_.find(key); found != counts_.end()) return found->second;
-    StepTotals::Copies copies;
+    losses::StepTotals::Copies copies;
     PIPER_ASSIGN(ValueId labels, totals_.copy(op, op.operands[1], copies));
     if (weight.valid()) {
       PIPER_ASSIGN(weight, totals_.copy(op, weight, copies));
@@ -325,7 +325,7 @@ class Normaliser {
     count = b.add1(OpKind::kStepSum, {count});
     b.set_phase(Phase::kCountFinish);
     ValueId inverse = b.add1(OpKind::kReciprocal, {count});
-    inverse = b.cast(inverse, loss_sum_type(graph_.type(op.operands[0]).dtype));
+    inverse = b.cast(inverse, losses::loss_sum_type(graph_.type(op.operands[0]).dtype));
     counts_.emplace(key, inverse);
     return finish(b, inverse);
   }
@@ -346,7 +346,7 @@ class Normaliser {
     const size_t before = graph_.num_ops();
     for (size_t i = 0; i < given; ++i) {
       const ir::Op op = graph_.op(OpId(i));
-      if (!live[i] || shares_[i] || batch_.of(op.results[0]).kind == BatchKind::kTotal) continue;
+      if (!live[i] || shares_[i] || batch_.of(op.results[0]).kind == analysis::BatchKind::kTotal) continue;
       PIPER_ASSIGN(const ir::Op wide, with_totals(op));
       graph_.op(OpId(i)).operands = wide.operands;
     }
@@ -368,16 +368,17 @@ class Normaliser {
       ir::GraphBuilder b = builder(op, op.phase);  // one of data alone may be of a count
       ValueId result;
       if (!class_loss) {
-        result = expand_squared_error(b, op, 1);
+        result = losses::expand_squared_error(b, op, 1);
       } else {
         const auto& a = std::get<ir::CrossEntropyLossAttrs>(op.attrs);
         ValueId inverse;
         if (a.reduction == "mean") {
           std::vector<ValueId> operands(op.operands.begin() + 1, op.operands.end());
           inverse = b.add1(OpKind::kCrossEntropyCount, operands, ir::CrossEntropyAttrs{a.ignore_index, 0});
-          inverse = b.cast(b.add1(OpKind::kReciprocal, {inverse}), loss_sum_type(graph_.type(op.operands[0]).dtype));
+          inverse =
+              b.cast(b.add1(OpKind::kReciprocal, {inverse}), losses::loss_sum_type(graph_.type(op.operands[0]).dtype));
         }
-        result = expand_class_loss(b, op, inverse);
+        result = losses::expand_class_loss(b, op, inverse);
       }
       instead[op.results[0].index] = finish(b, result);
     }
@@ -420,11 +421,11 @@ class Normaliser {
   }
 
   ir::Graph& graph_;
-  const BatchMap& batch_;
+  const analysis::BatchMap& batch_;
   StepShape step_;
   bool cut_;
   const std::vector<std::string>& per_microbatch_;
-  StepTotals totals_;
+  losses::StepTotals totals_;
   diag::Diagnostics& diags_;
   std::vector<OpId> taint_;             // [value of the graph as given]
   std::vector<bool> shares_;            // [op of the graph as given] reads of a total what it is on the piece
@@ -438,7 +439,7 @@ class Normaliser {
 
 }  // namespace
 
-Status normalise_losses(ir::Graph& graph, const BatchMap& batch, const StepShape& step,
+Status normalise_losses(ir::Graph& graph, const analysis::BatchMap& batch, const StepShape& step,
                         const std::vector<std::string>& per_microbatch, diag::Diagnostics& diags) {
   return Normaliser(graph, batch, step, per_microbatch, diags).run();
 }
@@ -449,7 +450,7 @@ Status normalise_losses(ir::Module& module, diag::Diagnostics& diags) {
     ir::Graph& graph = module.variants[v].chunked.graph;
     const int64_t local = module.variants[v].local_batch;
     const StepShape shape{step.batch / local, step.cut, step.cut_by};
-    const BatchMap batch = track_batch(module.variants[v]);
+    const analysis::BatchMap batch = analysis::track_batch(module.variants[v]);
     PIPER_RETURN_IF_ERROR(normalise_losses(graph, batch, shape, step.per_microbatch, diags));
     module.variants[v].like.reset();
   }

@@ -21,7 +21,7 @@
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/module.h"
-#include "compiler/passes/track_batch.h"
+#include "compiler/analysis/track_batch.h"
 
 namespace piper::passes {
 
@@ -31,7 +31,7 @@ struct StepShape {
       false;  // another group has several: with one piece, too, the graph gets the structure that it has with more
   diag::Span cut_by = {};  // where the strategy cuts the batch, for messages; line 0: not known
 };
-Status normalise_losses(ir::Graph& graph, const BatchMap& batch, const StepShape& step,
+Status normalise_losses(ir::Graph& graph, const analysis::BatchMap& batch, const StepShape& step,
                         const std::vector<std::string>& per_microbatch, diag::Diagnostics& diags);
 
 // On every variant, the fewest samples first.

@@ -6,13 +6,13 @@
 #include <memory>
 #include <set>
 
-#include "compiler/passes/cut_at_exchanges.h"
-#include "compiler/passes/find_expert_parts.h"
-#include "compiler/passes/find_grouped_parts.h"
-#include "compiler/passes/partition_state.h"
-#include "compiler/passes/refine_variants.h"
-#include "compiler/passes/rewrite_expert_part.h"
-#include "compiler/passes/rewrite_grouped_part.h"
+#include "compiler/experts/cut_at_exchanges.h"
+#include "compiler/experts/find_expert_parts.h"
+#include "compiler/experts/find_grouped_parts.h"
+#include "compiler/experts/partition_state.h"
+#include "compiler/regions/refine_variants.h"
+#include "compiler/experts/rewrite_expert_part.h"
+#include "compiler/experts/rewrite_grouped_part.h"
 
 namespace piper::passes {
 namespace {
@@ -48,20 +48,21 @@ class Partitioner {
     }
     rewrite();
     redirect();
-    return cut_at_exchanges(state_.chunked, state_.marks);
+    return experts::cut_at_exchanges(state_.chunked, state_.marks);
   }
 
  private:
   // ---------------------------------------------------------------- check
   Status find() {
-    const ExpertFacts facts(graph_, state_.chunked.chunks.size());
+    const experts::ExpertFacts facts(graph_, state_.chunked.chunks.size());
     for (size_t s = 0; s < shards_.size(); ++s) {
       std::vector<std::pair<ir::TagSet, bool>> regions;  // -> it has experts
       for (ir::ChunkId chunk : shards_[s].chunks) {
-        PIPER_ASSIGN(std::vector<GroupedPart> by_rows, find_grouped_parts(facts, chunk, shards_[s].shard.span, diags_));
-        std::vector<ExpertPart> parts;
+        PIPER_ASSIGN(std::vector<experts::GroupedPart> by_rows,
+                     experts::find_grouped_parts(facts, chunk, shards_[s].shard.span, diags_));
+        std::vector<experts::ExpertPart> parts;
         if (by_rows.empty()) {
-          PIPER_ASSIGN(parts, find_expert_parts(facts, chunk, shards_[s].shard.span, diags_));
+          PIPER_ASSIGN(parts, experts::find_expert_parts(facts, chunk, shards_[s].shard.span, diags_));
         }
         const ir::TagSet& tags = state_.chunked.chunks[chunk.index].tags;
         auto region = std::find_if(regions.begin(), regions.end(), [&](const auto& r) { return r.first == tags; });
@@ -139,24 +140,24 @@ class Partitioner {
   // Ops of all parts in op order, so that what one part makes is there when another reads it.
   void rewrite() {
     std::vector<std::pair<OpId, std::function<void()>>> steps;
-    std::vector<std::unique_ptr<ExpertPartRewriter>> parts;
-    std::vector<std::unique_ptr<GroupedPartRewriter>> grouped;
+    std::vector<std::unique_ptr<experts::ExpertPartRewriter>> parts;
+    std::vector<std::unique_ptr<experts::GroupedPartRewriter>> grouped;
     int32_t units = 0;
-    for (const Assigned<ExpertPart>& a : parts_) {
-      parts.push_back(std::make_unique<ExpertPartRewriter>(state_, a.part, a.shard, a.devices, units));
+    for (const Assigned<experts::ExpertPart>& a : parts_) {
+      parts.push_back(std::make_unique<experts::ExpertPartRewriter>(state_, a.part, a.shard, a.devices, units));
       int32_t components = 0;
-      for (const PartOp& op : a.part.ops) {
+      for (const experts::PartOp& op : a.part.ops) {
         components = std::max(components, op.component + 1);
         steps.emplace_back(op.op, [rewriter = parts.back().get(), &op] { rewriter->rewrite(op); });
       }
       units += components;
       take(a);
     }
-    for (const Assigned<GroupedPart>& a : grouped_) {
-      grouped.push_back(std::make_unique<GroupedPartRewriter>(state_, a.part, a.shard, a.devices, units++,
-                                                              shards_[static_cast<size_t>(a.shard)].shard.bound));
+    for (const Assigned<experts::GroupedPart>& a : grouped_) {
+      grouped.push_back(std::make_unique<experts::GroupedPartRewriter>(
+          state_, a.part, a.shard, a.devices, units++, shards_[static_cast<size_t>(a.shard)].shard.bound));
       steps.emplace_back(a.part.order, [rewriter = grouped.back().get()] { rewriter->rewrite_order(); });
-      for (const GroupedOp& op : a.part.ops)
+      for (const experts::GroupedOp& op : a.part.ops)
         steps.emplace_back(op.op, [rewriter = grouped.back().get(), &op] { rewriter->rewrite(op); });
       tell_bound(a);
       if (a.devices > 1) take(a);
@@ -178,7 +179,7 @@ class Partitioner {
                   shards_[static_cast<size_t>(a.shard)].shard.span);
   }
 
-  void tell_bound(const Assigned<GroupedPart>& a) {
+  void tell_bound(const Assigned<experts::GroupedPart>& a) {
     const std::optional<ir::RowBound>& bound = shards_[static_cast<size_t>(a.shard)].shard.bound;
     if (!bound) return;
     diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": an expert takes " +
@@ -226,12 +227,12 @@ class Partitioner {
     }
   }
 
-  PartitionState state_;
+  experts::PartitionState state_;
   ir::Graph& graph_;
   const std::vector<ShardedChunks>& shards_;
   diag::Diagnostics& diags_;
-  std::vector<Assigned<ExpertPart>> parts_;
-  std::vector<Assigned<GroupedPart>> grouped_;
+  std::vector<Assigned<experts::ExpertPart>> parts_;
+  std::vector<Assigned<experts::GroupedPart>> grouped_;
 };
 
 }  // namespace
@@ -248,8 +249,8 @@ Status partition_experts(ir::Module& module, diag::Diagnostics& diags) {
   for (size_t c = 0; c < module.distribution.chunks.size(); ++c)
     if (const int32_t shard = module.distribution.chunks[c].shard; shard >= 0)
       shards[static_cast<size_t>(shard)].chunks.push_back(ir::ChunkId(c));
-  return refine_variants(module, diags,
-                         [&](ir::ChunkedGraph& chunked) { return partition_experts(chunked, shards, diags); });
+  return regions::refine_variants(module, diags,
+                                  [&](ir::ChunkedGraph& chunked) { return partition_experts(chunked, shards, diags); });
 }
 
 }  // namespace piper::passes

@@ -1,6 +1,6 @@
 // What a kernel call does, by its operands' shapes: floating-point operations of products, and bytes of memory that it
 // must move. For pricing by roofline (Williams, Waterman, Patterson 2009), not for MFU, which counts the model's
-// products (compiler/passes/model_flops.h).
+// products (compiler/analysis/model_flops.h).
 #pragma once
 
 #include <map>

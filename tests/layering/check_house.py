@@ -4,7 +4,8 @@
   check_house.py ROOT
 
 C++ keeps to the columns of .clang-format (which leaves long strings alone), a file ends where a reader loses the thread,
-and no file or folder is a drawer, a name under which anything may be put. Without git the files of the folders are read.
+and no file or folder is a drawer, a name under which anything may be put. compiler/passes holds the passes of the table alone.
+Without git the files of the folders are read.
 """
 import pathlib
 import re
@@ -49,10 +50,17 @@ def faults_of(root: pathlib.Path, path: str) -> list[str]:
     return faults
 
 
+def passes_of_no_table(root: pathlib.Path, files: list[str]) -> list[str]:
+    named = set(re.findall(r'^    \{"(\w+)", "', (root / "compiler/driver/pipeline.cc").read_text(), re.M))
+    stems = {pathlib.Path(path).stem: path for path in files if re.match(r"compiler/passes/\w+\.cc$", path)}
+    faults = [f"{path}: no pass of compiler/driver/pipeline.cc has this name" for stem, path in stems.items() if stem not in named]
+    return faults if stems else ["compiler/passes: no passes were found"]
+
+
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     files = tracked(root)
-    faults = [fault for path in files for fault in faults_of(root, path)]
+    faults = [fault for path in files for fault in faults_of(root, path)] + passes_of_no_table(root, files)
     for line in faults:
         print(line)
     print(f"{len(files)} files, {len(faults)} faults")

@@ -35,7 +35,13 @@ FOLDERS = {
     "compiler/machine": [BASE, PLAN, TIMELINE, DIAG, "compiler/strategy"],
     "compiler/frontend": [BASE, FORMS, PLAN, DIAG, IR],
     "compiler/autodiff": [BASE, PLAN, DIAG, IR],
-    "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff"],
+    "compiler/analysis": [BASE, PLAN, IR, "compiler/autodiff"],
+    "compiler/regions": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/analysis"],
+    "compiler/experts": [BASE, PLAN, DIAG, IR, "compiler/analysis"],
+    "compiler/losses": [BASE, PLAN, DIAG, IR, "compiler/analysis"],
+    "compiler/evaluation": [BASE, PLAN, DIAG, IR],
+    "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff", "compiler/analysis", "compiler/regions",
+                        "compiler/experts", "compiler/losses"],
     "compiler/directives": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/emit": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/driver": [BASE, PLAN, VERIFY, CHECKPOINT, TIMELINE, "compiler"],
@@ -56,7 +62,8 @@ FOLDERS = {
     "tools/piper_torchscript": [BASE],
     "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
 }
-NAMELESS = ("compiler/ir", "compiler/passes", "compiler/emit", "runtime")
+NAMELESS = ("compiler/ir", "compiler/analysis", "compiler/regions", "compiler/experts", "compiler/losses",
+            "compiler/evaluation", "compiler/passes", "compiler/emit", "runtime")
 NAMES = re.compile(r"1f1b|one_f_one_b|gpipe|dual_?pipe|zero[ _-]?bubble|\bzb[_-]|\bzero-?[123]\b", re.IGNORECASE)
 # What a device's memory is to the host: an Address, which only these turn into a pointer.
 POINTERS = re.compile(r"\bin_device(_as)?\b")

@@ -1,4 +1,4 @@
-// What passes/track_batch says of the results of an operator, held to what kernels make: of a whole batch, and of its
+// What analysis/track_batch says of the results of an operator, held to what kernels make: of a whole batch, and of its
 // pieces. Every operator that has an axis rule, with the samples on each axis of each operand or on none, alone on the
 // axis or as a factor of it:
 //   kNone    the results of all pieces are that of the whole
@@ -22,7 +22,8 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
-#include "compiler/passes/track_batch.h"
+#include "compiler/analysis/track_batch.h"
+#include "compiler/passes/lay_out_dropout.h"
 #include "runtime/kernels/kernel.h"
 #include "tests/numeric/batch_forms.h"
 #include "tests/numeric/interpreter.h"
@@ -30,12 +31,12 @@
 namespace piper::numeric {
 namespace {
 
+using analysis::BatchFactor;
+using analysis::BatchKind;
 using ir::AxisRule;
 using ir::OpKind;
 using ir::Shape;
 using ir::ValueId;
-using passes::BatchFactor;
-using passes::BatchKind;
 
 // ---------------------------------------------------------------- a form on some of the samples
 // Numbers of the samples in order, each as many as one has; of an operand without samples for all.
@@ -141,11 +142,11 @@ std::vector<int64_t> all_axes(const Shape& shape) {
 // What is known of the operator's results, and a loss of those that pieces add up to: squares of what is per sample, or
 // a linear function of sums.
 void track(Run& run, int64_t n) {
-  const passes::BatchMap map = passes::track_batch(run.graph, n);
+  const analysis::BatchMap map = analysis::track_batch(run.graph, n);
   diag::Diagnostics diags;
   (void)passes::lay_out_dropout(run.graph, map, n, 1, diags);
   const ir::OpId id = run.graph.value(run.results[0]).producer;
-  run.adds = passes::adds_samples(run.graph, run.graph.op(id), map);
+  run.adds = analysis::adds_samples(run.graph, run.graph.op(id), map);
   run.mixes = std::find(map.mixers.begin(), map.mixers.end(), id) != map.mixers.end();
   for (ValueId result : run.results) run.claims.push_back(map.of(result));
 }

@@ -15,7 +15,7 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/frontend/model_file.h"
 #include "compiler/passes/normalise_losses.h"
-#include "compiler/passes/track_batch.h"
+#include "compiler/analysis/track_batch.h"
 #include "schemas/plan/safetensors.h"
 #include "tests/numeric/interpreter.h"
 #include "tests/numeric/torch_reference.h"
@@ -77,7 +77,8 @@ Status run(int argc, char** argv, bool& agrees) {
   if (!bound.ok()) return shown(bound.take_status());
   ir::Graph& graph = bound->graph;
   PIPER_RETURN_IF_ERROR(set_loss(graph));
-  if (Status status = passes::normalise_losses(graph, passes::track_batch(graph, batch), {1}, {}, diags); !status.ok())
+  if (Status status = passes::normalise_losses(graph, analysis::track_batch(graph, batch), {1}, {}, diags);
+      !status.ok())
     return shown(std::move(status));
   const size_t forward = graph.num_ops();
   auto map = autodiff::differentiate(graph, diags);

@@ -5,8 +5,8 @@
 #include <functional>
 #include <map>
 
-#include "compiler/passes/assign_regions.h"
-#include "compiler/passes/cut_chunks.h"
+#include "compiler/regions/assign_regions.h"
+#include "compiler/regions/cut_chunks.h"
 
 namespace piper::passes {
 namespace {
@@ -100,7 +100,7 @@ void check_invariants(const ir::ChunkedGraph& cut) {
 
 ir::ChunkedGraph cut(Model model, const std::vector<Annotation>& annotations, std::string* remarks = nullptr) {
   diag::Diagnostics diags;
-  auto result = cut_chunks(std::move(model.graph), annotations, diags);
+  auto result = regions::cut_chunks(std::move(model.graph), annotations, diags);
   INFO(diags.render_text(true));
   REQUIRE(result.ok());
   if (remarks != nullptr) *remarks = diags.render_text(true);
@@ -127,26 +127,26 @@ std::string chunk_of(const ir::ChunkedGraph& cut, const std::string& value) {
 
 std::string error(Model model, const std::vector<Annotation>& annotations) {
   diag::Diagnostics diags;
-  CHECK(!cut_chunks(std::move(model.graph), annotations, diags).ok());
+  CHECK(!regions::cut_chunks(std::move(model.graph), annotations, diags).ok());
   return diags.render_text(false);
 }
 
 }  // namespace
 
 TEST_CASE("globs match whole modules") {
-  CHECK(glob_matches("*.h.0", "h.0"));
-  CHECK(glob_matches("*.h.0", "transformer.h.0"));
-  CHECK(!glob_matches("*.h.1", "transformer.h.10"));
-  CHECK(!glob_matches("*.h.1", "transformer.h.1.mlp"));
-  CHECK(!glob_matches("*.h.1", "xh.1"));
-  CHECK(glob_matches("*", ""));
-  CHECK(glob_matches("*norm*", "a.layernorm.b"));
-  CHECK(glob_matches("a*b*c", "axxbyybzc"));
-  CHECK(!glob_matches("a*b*c", "axxbyybz"));
-  CHECK(glob_covers("*.wte", "transformer.wte.weight"));
-  CHECK(!glob_covers("*.h.1", "transformer.h.10.weight"));
-  CHECK(glob_covers("*.bias", "h.0.bias"));
-  CHECK(covering_length("*.h.*", "m.h.3.mlp") == 5);
+  CHECK(analysis::glob_matches("*.h.0", "h.0"));
+  CHECK(analysis::glob_matches("*.h.0", "transformer.h.0"));
+  CHECK(!analysis::glob_matches("*.h.1", "transformer.h.10"));
+  CHECK(!analysis::glob_matches("*.h.1", "transformer.h.1.mlp"));
+  CHECK(!analysis::glob_matches("*.h.1", "xh.1"));
+  CHECK(analysis::glob_matches("*", ""));
+  CHECK(analysis::glob_matches("*norm*", "a.layernorm.b"));
+  CHECK(analysis::glob_matches("a*b*c", "axxbyybzc"));
+  CHECK(!analysis::glob_matches("a*b*c", "axxbyybz"));
+  CHECK(analysis::glob_covers("*.wte", "transformer.wte.weight"));
+  CHECK(!analysis::glob_covers("*.h.1", "transformer.h.10.weight"));
+  CHECK(analysis::glob_covers("*.bias", "h.0.bias"));
+  CHECK(analysis::covering_length("*.h.*", "m.h.3.mlp") == 5);
 }
 
 TEST_CASE("without annotations everything is one chunk and the graph stays as it was") {
@@ -204,12 +204,12 @@ TEST_CASE("stages are balanced by cost and their numbers are remarked") {
   // Block costs 1 (embedding) and 4 x equal: two stages get two blocks each.
   const Model model(4);
   std::vector<double> cost;
-  const auto stage = balance_stages(model.graph, op_roles(model.graph), 2, cost);
+  const auto stage = regions::balance_stages(model.graph, analysis::op_roles(model.graph), 2, cost);
   REQUIRE(cost.size() == 2);
   CHECK(std::max(cost[0], cost[1]) < 1.5 * std::min(cost[0], cost[1]));
   // Ten equal blocks in four stages: no stage is left with less than the others leave.
   const Model ten(10);
-  balance_stages(ten.graph, op_roles(ten.graph), 4, cost);
+  regions::balance_stages(ten.graph, analysis::op_roles(ten.graph), 4, cost);
   REQUIRE(cost.size() == 4);
   CHECK(std::max(cost[2], cost[3]) < 2 * std::min(cost[0], cost[1]));
 }
@@ -222,7 +222,7 @@ TEST_CASE("rows of experts cost their products") {
   const ValueId w = graph.add_parameter({"w"}, {DType::kF32, {4, 8, 5}}, true, {});
   b.add1(OpKind::kGroupedMatmul, {x, w, counts}, ir::GroupedMatmulAttrs{});
   REQUIRE(b.status().ok());
-  CHECK(estimate_flops(graph, graph.op(ir::OpId(0))) == 2 * 6 * 5 * 8);
+  CHECK(regions::estimate_flops(graph, graph.op(ir::OpId(0))) == 2 * 6 * 5 * 8);
 }
 
 TEST_CASE("modules alone: the first tag takes everything, the rest joins its neighbours") {
@@ -298,7 +298,7 @@ TEST_CASE("three hundred blocks with experts") {
 // The model's own tags: what an op of a module is called in the file, and its tag.
 struct Tagged {
   Model model;
-  ModelTags tags;
+  regions::ModelTags tags;
   // Ops of modules that `region` numbers get the tag.
   void annotate(const std::string& tag, const std::function<int(const std::string&)>& region) {
     ir::Graph& g = model.graph;
@@ -319,7 +319,7 @@ TEST_CASE("a model brings its own tags") {
   Tagged t;
   t.annotate("PP", block_pair);
   diag::Diagnostics diags;
-  const auto result = cut_chunks(std::move(t.model.graph), {}, diags, t.tags);
+  const auto result = regions::cut_chunks(std::move(t.model.graph), {}, diags, t.tags);
   REQUIRE(result.ok());
   check_invariants(*result);
   CHECK(chunk_names(*result) == "PP0 PP1");
@@ -335,7 +335,7 @@ TEST_CASE("the tag on the most ops is the one that every op joins") {
   for (auto& [node, tags] : t.tags)
     std::sort(tags.begin(), tags.end(), [](const auto& a, const auto& b) { return a.tag < b.tag; });
   diag::Diagnostics diags;
-  const auto result = cut_chunks(std::move(t.model.graph), {}, diags, t.tags);
+  const auto result = regions::cut_chunks(std::move(t.model.graph), {}, diags, t.tags);
   REQUIRE(result.ok());
   check_invariants(*result);
   CHECK(chunk_names(*result).find("EP1.PP0") != std::string::npos);
@@ -346,7 +346,7 @@ TEST_CASE("an annotation goes before the model's own tag and says so") {
   Tagged t;
   t.annotate("PP", block_pair);
   diag::Diagnostics diags;
-  const auto result = cut_chunks(std::move(t.model.graph), {starts("PP", {"h.0", "h.1"})}, diags, t.tags);
+  const auto result = regions::cut_chunks(std::move(t.model.graph), {starts("PP", {"h.0", "h.1"})}, diags, t.tags);
   REQUIRE(result.ok());
   CHECK(chunk_of(*result, "loss") == "PP1");
   CHECK(chunk_names(*result) == "PP0 PP1");
@@ -359,7 +359,7 @@ TEST_CASE("tags of the model that leave out an index are refused") {
     t.annotate(first < 0 ? "bad" : "PP",
                [&](const std::string& scope) { return scope.rfind("h.", 0) == 0 ? first : -2; });
     diag::Diagnostics diags;
-    CHECK(!cut_chunks(std::move(t.model.graph), {}, diags, t.tags).ok());
+    CHECK(!regions::cut_chunks(std::move(t.model.graph), {}, diags, t.tags).ok());
     CHECK(diags.render_text(false).find("error[P0316]") != std::string::npos);
   }
 }

@@ -22,10 +22,10 @@ ir::ValueId named(const ir::Graph& graph, const std::string& name) {
   return {};
 }
 std::string factor(const ir::Graph& graph, int64_t batch, const std::string& name) {
-  BatchFactor f = track_batch(graph, batch).of(named(graph, name));
-  if (f.kind == BatchKind::kNone) return "none";
-  if (f.kind == BatchKind::kMixed) return "mixed";
-  if (f.kind == BatchKind::kTotal) return "total";
+  analysis::BatchFactor f = analysis::track_batch(graph, batch).of(named(graph, name));
+  if (f.kind == analysis::BatchKind::kNone) return "none";
+  if (f.kind == analysis::BatchKind::kMixed) return "mixed";
+  if (f.kind == analysis::BatchKind::kTotal) return "total";
   return std::to_string(f.axis) + ":" + std::to_string(f.outer) + "x" + std::to_string(f.inner);
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("a total that is read sample by sample is one of the step") {
     %loss = sum(%square) {dims=[0, 1]}
     loss %loss)");
   diag::Diagnostics diags;
-  BatchMap map = track_batch(graph, 2);
+  analysis::BatchMap map = analysis::track_batch(graph, 2);
   REQUIRE(normalise_losses(graph, map, {4}, {}, diags).ok());
   const Status checked = ir::verify(graph);
   if (!checked.ok()) FAIL(checked.error().message);
@@ -166,7 +166,7 @@ TEST_CASE("mean losses of the model graph are gone, whatever reads them") {
         )" + (text == "none" ? "%loss = mean(%c) {dims=[0]}" : "%loss = neg(%c)") +
                                " loss %loss");
       diag::Diagnostics diags;
-      BatchMap map = track_batch(graph, 2);
+      analysis::BatchMap map = analysis::track_batch(graph, 2);
       Status status = normalise_losses(graph, map, {pieces}, {}, diags);
       CAPTURE(pieces, text, diags.render_text(false));
       REQUIRE(status.ok());
@@ -188,7 +188,7 @@ TEST_CASE("two losses over the same labels share one count") {
     %loss = add(%a, %b)
     loss %loss)");
   diag::Diagnostics diags;
-  BatchMap map = track_batch(graph, 2);
+  analysis::BatchMap map = analysis::track_batch(graph, 2);
   REQUIRE(normalise_losses(graph, map, {2}, {}, diags).ok());
   std::string printed = ir::print(graph);
   size_t first = printed.find("cross_entropy_count");
@@ -208,7 +208,7 @@ TEST_CASE("unreduced cross entropy follows the formula") {
     loss %loss
     output "loss" = %loss)");
   diag::Diagnostics diags;
-  BatchMap map = track_batch(graph, 3);
+  analysis::BatchMap map = analysis::track_batch(graph, 3);
   REQUIRE(normalise_losses(graph, map, {1}, {}, diags).ok());
   ir::Graph folded = frontend::fold(graph);
   auto loss = frontend::constant_of(folded, folded.loss);

@@ -1,7 +1,7 @@
 // What lets communication run beside compute: the sequence of a slot, and bytes that a message still holds.
 #include <catch2/catch.hpp>
 
-#include "compiler/passes/alternate.h"
+#include "compiler/analysis/alternate.h"
 #include "compiler/emit/place_buffers.h"
 
 namespace piper {
@@ -54,7 +54,7 @@ struct Slot : SlotDag {
 
 TEST_CASE("a member goes on until it waits, then the one whose message was sent first") {
   Slot slot;
-  CHECK(slot.text(passes::alternate(passes::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) ==
+  CHECK(slot.text(analysis::alternate(analysis::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) ==
         "f1 b1 b2 f2 b3 f3 b4");
 }
 
@@ -66,14 +66,14 @@ TEST_CASE("a weight pass runs where all members wait, and not before its own inp
   slot.dag.add_edge(slot.backward[3], of_b4);
   slot.backward.push_back(of_b4);
   slot.backward.push_back(of_b1);
-  CHECK(slot.text(passes::alternate(passes::data_paths(slot.dag), slot.dag, {slot.forward, slot.backward})) ==
+  CHECK(slot.text(analysis::alternate(analysis::data_paths(slot.dag), slot.dag, {slot.forward, slot.backward})) ==
         "f1 b1 b2 w1 f2 b3 f3 b4 w4");
 }
 
 TEST_CASE("members that are fixed by hand do not alternate") {
   Slot slot;
-  CHECK(slot.text(passes::one_after_the_other(passes::data_paths(slot.dag), slot.dag, {slot.backward, slot.forward})) ==
-        "b1 b2 b3 b4 f1 f2 f3");
+  CHECK(slot.text(analysis::one_after_the_other(analysis::data_paths(slot.dag), slot.dag,
+                                                {slot.backward, slot.forward})) == "b1 b2 b3 b4 f1 f2 f3");
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // The batch's axis in a graph of few samples, read off the same graph at more.
-#include "compiler/passes/track_batch.h"
+#include "compiler/analysis/track_batch.h"
+#include "compiler/passes/lay_out_dropout.h"
 
 #include <catch2/catch.hpp>
 
@@ -39,13 +40,13 @@ TEST_CASE("a graph with a constant more takes its axes from the one that it is l
   output "y" = %y
 })");
   variant.like_batch = 3;
-  const BatchMap map = track_batch(variant);
+  const analysis::BatchMap map = analysis::track_batch(variant);
   const ir::Graph& graph = variant.chunked.graph;
   const auto kind_of = [&](size_t op) { return map.of(graph.op(ir::OpId(op)).results[0]).kind; };
-  CHECK(kind_of(0) == BatchKind::kAxis);
-  CHECK(kind_of(1) == BatchKind::kNone);
-  CHECK(kind_of(2) == BatchKind::kAxis);
-  CHECK(map.of(graph.inputs()[0].value).kind == BatchKind::kAxis);
+  CHECK(kind_of(0) == analysis::BatchKind::kAxis);
+  CHECK(kind_of(1) == analysis::BatchKind::kNone);
+  CHECK(kind_of(2) == analysis::BatchKind::kAxis);
+  CHECK(map.of(graph.inputs()[0].value).kind == analysis::BatchKind::kAxis);
 }
 
 }  // namespace piper::passes

@@ -9,9 +9,10 @@
 #include "compiler/frontend/experts/recognise_experts.h"
 #include "compiler/frontend/fold.h"
 #include "compiler/frontend/patterns/rotary.h"
+#include "compiler/passes/lay_out_dropout.h"
 #include "compiler/passes/normalise_losses.h"
 #include "compiler/passes/partition_experts.h"
-#include "compiler/passes/track_batch.h"
+#include "compiler/analysis/track_batch.h"
 
 namespace piper::opt {
 namespace {
@@ -98,12 +99,12 @@ const NamedPass kPasses[] = {
      }},
     {"lay_out_dropout",
      [](const Params& p, ir::Graph& graph, diag::Diagnostics& diags) {
-       passes::BatchMap map = passes::track_batch(graph, p.local_batch);
+       analysis::BatchMap map = analysis::track_batch(graph, p.local_batch);
        return passes::lay_out_dropout(graph, map, p.local_batch, p.step.pieces, diags);
      }},
     {"normalise_losses",
      [](const Params& p, ir::Graph& graph, diag::Diagnostics& diags) {
-       passes::BatchMap map = passes::track_batch(graph, p.local_batch);
+       analysis::BatchMap map = analysis::track_batch(graph, p.local_batch);
        return passes::normalise_losses(graph, map, p.step, p.per_microbatch, diags);
      }},
     {"partition_experts", partition},
