@@ -19,7 +19,9 @@ const strategy::DirectiveSpec& replicate_spec() {
           "A chunk that lives on several groups, by microbatch, takes a replicate for each, with equal settings: its "
           "gradients are summed over the devices of all of them, and sharded over all of them.\n\n"
           "Each level of sharding implies the one before: shard_optimizer updates a shard per replica, "
-          "shard_grads reduce-scatters after every microbatch, shard_params gathers parameters before use.",
+          "shard_grads reduce-scatters after every microbatch, shard_params gathers parameters before use. With "
+          "parts_over (HSDP) the shards are kept within groups of replicas, a node's as a rule: gathers and "
+          "reduce-scatters stay inside, and once per step the shards of gradients are summed across.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the chunks, on all microbatches and passes", {}},
@@ -49,6 +51,13 @@ const strategy::DirectiveSpec& replicate_spec() {
                false,
                "false",
                "parameters are kept as shards, gathered before use and freed after",
+               {}},
+              {"parts_over",
+               ArgKind::kRankGroups,
+               false,
+               "",
+               "the groups of replicas that keep one set of shards each, as axes of the mesh or lists; gradients are "
+               "reduce-scattered within a group and all-reduced across groups. Left out: all replicas keep one set",
                {}},
               {"residency",
                ArgKind::kChoice,
@@ -100,8 +109,45 @@ ir::Replication read_replication(const strategy::Directive& directive, Resolutio
   return r;
 }
 
+// The groups of `parts_over` within the devices, in the devices' order; none where all devices are one group.
+Result<ir::Teams> read_parts(const strategy::Directive& directive, const strategy::Devices& devices,
+                             ir::Sharded sharded, diag::Diagnostics& diags) {
+  const auto* over = strategy::find_arg<strategy::RankGroups>(directive, "parts_over");
+  if (over == nullptr) return ir::Teams();
+  const diag::Span span = strategy::arg_span(directive, "parts_over");
+  if (sharded == ir::Sharded::kNothing)
+    return diags.error("P0244", span).help("add shard_optimizer, shard_grads or shard_params: true")
+           << "'parts_over' says which replicas keep parts, and nothing is kept in parts";
+  ir::Teams groups;
+  size_t members = 0;
+  for (const strategy::Devices& group : over->groups) {
+    std::vector<int32_t> here;
+    for (const int32_t rank : devices.ranks)
+      if (std::find(group.ranks.begin(), group.ranks.end(), rank) != group.ranks.end()) here.push_back(rank);
+    members += here.size();
+    if (!here.empty()) groups.push_back(std::move(here));
+  }
+  const bool equal = std::all_of(groups.begin(), groups.end(), [&](const std::vector<int32_t>& group) {
+    return group.size() == groups[0].size() && group.size() > 1;
+  });
+  if (!equal || members != devices.ranks.size()) {
+    auto error = diags.error("P0253", span);
+    error << "'parts_over' does not divide the replicas " << strategy::to_string(devices)
+          << " into groups of one size, of two at least";
+    std::string found;
+    for (const std::vector<int32_t>& group : groups) found += (found.empty() ? "" : ", ") + strategy::to_string(group);
+    error.note(groups.empty() ? "no rank of its groups is among them" : "of them its groups hold " + found);
+    error.help("name an axis of the mesh along which these replicas lie, or list groups that hold each of them once");
+    return error;
+  }
+  if (groups.size() == 1) groups.clear();
+  return groups;
+}
+
+// Of several groups of replicas, each has parts in groups of its own.
 bool same_settings(ir::Replication a, const ir::Replication& b) {
   a.prov = b.prov;
+  if (a.parts_over.empty() == b.parts_over.empty()) a.parts_over = b.parts_over;
   return a == b;
 }
 
@@ -155,13 +201,16 @@ Status resolve_replicate(const strategy::Directive& directive, Resolution& draft
   PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
   PIPER_ASSIGN(const auto devices, strategy::required_arg<strategy::Devices>(directive, "devices"));
   PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
-  const ir::Replication replication = read_replication(directive, draft, diags);
+  ir::Replication replication = read_replication(directive, draft, diags);
+  PIPER_ASSIGN(replication.parts_over, read_parts(directive, devices, replication.sharded, diags));
   for (ir::ChunkId region : selection.chunks)
     PIPER_RETURN_IF_ERROR(check_region(region, devices, directive, replication, draft, diags));
   for (ir::ChunkId region : selection.chunks) {
     draft.claims.replicated_by[region.index] = directive.span;
     ir::ChunkProperties& row = draft.properties(region);
+    ir::Teams parts_over = std::move(row.replication.parts_over);  // of the region's other groups of replicas
     row.replication = replication;
+    row.replication.parts_over.insert(row.replication.parts_over.begin(), parts_over.begin(), parts_over.end());
     // Segments are there for reductions that begin early: one device has none.
     draft.replicas[region.index] += static_cast<int64_t>(devices.ranks.size());
     if (draft.replicas[region.index] > 1) row.segment_bytes = replication.bucket_bytes;

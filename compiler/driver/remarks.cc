@@ -53,8 +53,11 @@ void note_counted_rows(const ir::Module& module, plan::DeviceKind device, diag::
 
 void note_sums(const ir::Module& module, diag::Diagnostics& diags) {
   std::map<int64_t, size_t> uses_over;  // devices that sum -> gradients
-  for (const ir::Accumulator& a : module.state.accumulators)
-    ++uses_over[module.state.buckets[a.bucket.index].team_size];
+  for (const ir::Accumulator& a : module.state.accumulators) {
+    const ir::Bucket& bucket = module.state.buckets[a.bucket.index];
+    const size_t teams = bucket.across.valid() ? module.distribution.teams[bucket.across.index][0].size() : 1;
+    ++uses_over[bucket.team_size * static_cast<int64_t>(teams)];
+  }
   for (const auto& [devices, uses] : uses_over) {
     if (module.step.num_microbatches * devices == 1) continue;
     std::string cut;

@@ -63,8 +63,7 @@ class RankBinder {
     const ir::Bucket& bucket = module_.state.bucket_of(use);
     if (bucket.moments == ir::Kept::kWhole || bucket.trained() == ir::Kept::kPart) return owner;
     // All have it whole, and nobody counts more of the gradient than a part.
-    return connections_.place(bucket.teams, binding_.rank).position == 0 &&
-           module_.state.accumulators[use.index].use == 0;
+    return connections_.place(bucket.teams, binding_.rank).position == 0 && owner;
   }
 
   // A frozen part of the experts is saved by the first group's members, each its own.

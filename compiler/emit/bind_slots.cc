@@ -30,8 +30,8 @@ BufferKey RoleEmitter::read_of(ir::BucketId id) const {
 
 // The buffer of a bucket's summed gradients.
 BufferKey RoleEmitter::summed_of(ir::BucketId id) const {
-  return bucket(id).gradients == ir::Kept::kPart ? BufferKey{BufferKind::kSummedPart, id.index}
-                                                 : s_.buffers.gradients(id, -1);
+  return bucket(id).summed() == ir::Kept::kPart ? BufferKey{BufferKind::kSummedPart, id.index}
+                                                : s_.buffers.gradients(id, -1);
 }
 
 BufferKey RoleEmitter::moment_of(ir::BucketId id, int32_t which) {
@@ -69,7 +69,7 @@ BufferRange RoleEmitter::summed_gradient(ir::AccumulatorId use) {
   const ir::Accumulator& a = module_.state.accumulators[use.index];
   const ir::Bucket& b = bucket(a.bucket);
   if (b.moments == ir::Kept::kWhole) return gradient(use, -1);
-  return {buffer(summed_of(a.bucket)), b.gradients == ir::Kept::kPart ? 0 : own_part(b).begin};
+  return {buffer(summed_of(a.bucket)), b.summed() == ir::Kept::kPart ? 0 : own_part(b).begin};
 }
 
 // One workspace a stream: programs of two streams run at the same time. divide_workspaces may take it apart.

@@ -35,8 +35,9 @@ void RoleEmitter::all_reduce(const Visit& at, const ir::CollectiveNode& n) {
     where = value(value_sum->value, value_sum->at.microbatch, variant);
     count = graph(variant).type(value_sum->value).elements();
   } else if (const auto* gradients = std::get_if<ir::GradientOperand>(&n.what)) {
+    const ir::Bucket& b = bucket(gradients->bucket);
     where = start_of(summed_of(gradients->bucket));
-    count = bucket(gradients->bucket).elements(bucket(gradients->bucket).bytes);
+    count = b.elements(b.summed() == ir::Kept::kPart ? b.part_bytes() : b.bytes);
   } else if (const auto* sum = std::get_if<ir::ScalarOperand>(&n.what)) {
     where = scalar(sum->scalar);
     count = module_.dag.scalars[sum->scalar.index].elements();
@@ -57,8 +58,10 @@ void RoleEmitter::reduce_scatter(const Visit& at, const ir::CollectiveNode& n, c
   reduce.communicator = lane.index;
   reduce.reduction = n.reduction;
   if (b.gradients == ir::Kept::kWhole) {
-    reduce.data = start_of(summed_of(gradients.bucket));
-    add(lane.stream, reduce, {{reduce.data.buffer, true, true}}, at.provenance);
+    reduce.data = start_of(s_.buffers.gradients(gradients.bucket, -1));
+    if (b.across.valid()) reduce.out = start_of(summed_of(gradients.bucket));
+    add(lane.stream, reduce, {{reduce.data.buffer, true, !b.across.valid()}}, at.provenance);
+    if (b.across.valid()) touch({reduce.out.buffer, false, true});
     return;
   }
   // The microbatch that runs here; a member that has none left adds zeros.

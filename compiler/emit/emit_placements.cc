@@ -50,7 +50,7 @@ void RoleEmitter::place_model() {
              b.working ? PlacementKind::kMaster : PlacementKind::kValue, whole);
     if (b.working) place_in(read_of(a.bucket), b.parameters, b.parameters, true, working, read);
     const ir::TensorType updated{b.dtype, whole.shape};
-    place_in(summed_of(a.bucket), b.moments, b.gradients, false, PlacementKind::kGradient, updated);
+    place_in(summed_of(a.bucket), b.moments, b.summed(), false, PlacementKind::kGradient, updated);
     for (int32_t which = 0; which < s_.update_of(b).num_moments(); ++which)
       place_in(moment_of(a.bucket, which), b.moments, b.moments, false,
                which == 0 ? PlacementKind::kFirstMoment : PlacementKind::kSecondMoment, updated);

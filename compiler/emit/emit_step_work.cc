@@ -71,7 +71,7 @@ std::vector<OwnedGradient> RoleEmitter::owned_gradients(std::vector<BufferRange>
     const int64_t begin = std::max(a.offset, here.begin), end = std::min(a.offset + a.bytes, here.end);
     if (begin >= end) continue;
     owned.push_back({p, graph().parameters()[p].names[0], b.elements(end - begin), b.dtype});
-    arguments.push_back({buffer(summed_of(a.bucket)), begin - (b.gradients == ir::Kept::kPart ? here.begin : 0)});
+    arguments.push_back({buffer(summed_of(a.bucket)), begin - (b.summed() == ir::Kept::kPart ? here.begin : 0)});
   }
   return owned;
 }
@@ -123,8 +123,8 @@ void RoleEmitter::emit(const Visit& at, const ir::UpdateNode& n) {
   // An update clears the gradients that it uses. Of a gradient that every member holds whole, the other members' parts
   // are cleared here.
   if (b.moments == ir::Kept::kPart && b.gradients == ir::Kept::kWhole)
-    run(s_.intern_program(clear_program(b.bytes, b.dtype)), "clear " + b.name, {start_of(summed_of(n.bucket))},
-        at.provenance, stream_of(0));
+    run(s_.intern_program(clear_program(b.bytes, b.dtype)), "clear " + b.name,
+        {start_of(s_.buffers.gradients(n.bucket, -1))}, at.provenance, stream_of(0));
 }
 
 void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, const UpdatePiece& piece) {
@@ -139,7 +139,7 @@ void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, const UpdateP
     arguments.push_back({buffer(key), offset});
   };
   add(parameters_of(n.bucket), b.trained(), begin, b.part_bytes());
-  add(summed_of(n.bucket), b.gradients, begin, b.part_bytes());
+  add(summed_of(n.bucket), b.summed(), begin, b.part_bytes());
   const plan::GroupUpdate by = s_.update_of(b);
   for (int32_t which = 0; which < by.num_moments(); ++which)
     add(moment_of(n.bucket, which), b.moments, begin, b.part_bytes());

@@ -87,7 +87,7 @@ class RoleOfRank {
   // Gradients of one use of a tied parameter, which are sent and added in the parts that members sum.
   void takes_use(ir::AccumulatorId use) {
     const ir::Bucket& bucket = module_.state.bucket_of(use);
-    if (bucket.moments == ir::Kept::kPart && bucket.gradients == ir::Kept::kWhole) role_.counts_parts = true;
+    if (bucket.moments == ir::Kept::kPart && bucket.summed() == ir::Kept::kWhole) role_.counts_parts = true;
   }
 
   // The matrices of the bucket of which this device has the weights and the part.

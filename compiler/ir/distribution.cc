@@ -79,6 +79,11 @@ bool Distribution::has_member(GroupId group, int32_t rank) const {
   return std::find(members.begin(), members.end(), rank) != members.end();
 }
 
+bool Distribution::is_front(TeamsId of, int32_t rank) const {
+  return std::any_of(teams[of.index].begin(), teams[of.index].end(),
+                     [&](const std::vector<int32_t>& team) { return team.front() == rank; });
+}
+
 const std::vector<int32_t>& Distribution::expert_group_of(int32_t shard, int32_t rank) const {
   for (const std::vector<int32_t>& group : expert_groups[shard].groups)
     if (std::find(group.begin(), group.end(), rank) != group.end()) return group;

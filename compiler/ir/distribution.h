@@ -62,6 +62,9 @@ struct Replication {
   int64_t bucket_bytes = -1;               // -1: no bound; 0: a bucket per parameter
   uint32_t stream = 0, gather_stream = 0;  // of reductions, of gathers
   Sharded sharded = Sharded::kNothing;
+  // Groups of devices that keep the parts of what is sharded, of equal sizes; sums of parts are added up over them.
+  // Empty: all devices together keep one set of parts.
+  Teams parts_over;
   Residency residency = Residency::kUse;
   int32_t prefetch = 1;  // computes ahead of the reader
   ProvId prov;           // invalid: nothing asks for a reduction
@@ -112,6 +115,8 @@ struct Distribution {
   // can be communicated at once.
   int32_t round_of(ChunkId chunk, int32_t microbatch) const;
   bool has_member(GroupId group, int32_t rank) const;
+  // Whether the rank is the first of its team.
+  bool is_front(TeamsId teams, int32_t rank) const;
   // Whether the chunk has two programs for a phase, and this microbatch runs the second.
   bool repeats(ChunkId chunk, int32_t microbatch) const {
     const ChunkProperties& row = chunks[chunk.index];

@@ -15,7 +15,9 @@ void print_replication(const Replication& r, std::ostream& out) {
   if (r == Replication()) return;
   out << "    replicate bucket " << r.bucket_bytes << " stream " << r.stream << " gather " << r.gather_stream
       << " sharded " << kShardedWords[static_cast<size_t>(r.sharded)] << " residency "
-      << kResidencyWords[static_cast<size_t>(r.residency)] << " prefetch " << r.prefetch << prov_text(r.prov) << "\n";
+      << kResidencyWords[static_cast<size_t>(r.residency)] << " prefetch " << r.prefetch;
+  if (!r.parts_over.empty()) out << " parts_over " << rank_lists_text(r.parts_over);
+  out << prov_text(r.prov) << "\n";
 }
 
 // Microbatches of one phase that count up on one stream stand together.
@@ -174,6 +176,10 @@ class DistributionParser {
     PIPER_RETURN_IF_ERROR(in_.field("sharded", r.sharded, kShardedWords));
     PIPER_RETURN_IF_ERROR(in_.field("residency", r.residency, kResidencyWords));
     PIPER_RETURN_IF_ERROR(in_.field("prefetch", r.prefetch, "a number of computes"));
+    PIPER_ASSIGN(const bool divided, in_.takes("parts_over"));
+    if (divided) {
+      PIPER_ASSIGN(r.parts_over, in_.rank_lists());
+    }
     PIPER_ASSIGN(r.prov, in_.by());
     return {};
   }

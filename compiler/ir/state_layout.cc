@@ -16,12 +16,11 @@ int64_t StateLayout::summed_bytes(AccumulatorId use) const {
 bool StateLayout::owns(const Distribution& distribution, AccumulatorId use, int32_t rank) const {
   const Accumulator& a = accumulators[use.index];
   const Bucket& bucket = bucket_of(use);
-  if (bucket.moments == Kept::kPart) return a.use == 0;  // the groups of later uses have the same parts
+  if (bucket.moments == Kept::kPart && a.use > 0) return false;  // the groups of later uses have the same parts
+  if (bucket.moments == Kept::kPart) return !bucket.across.valid() || distribution.is_front(bucket.across, rank);
   const Teams& teams = distribution.teams[bucket.teams.index];
   if (teams.size() == 1) return parameter_owner[a.parameter] == rank;
-  for (const std::vector<int32_t>& team : teams)
-    if (team.front() == rank) return true;
-  return false;
+  return distribution.is_front(bucket.teams, rank);
 }
 
 }  // namespace piper::ir

@@ -48,8 +48,11 @@ struct Stretch {
 struct Bucket {
   std::string name;
   GroupId group;
-  TeamsId teams;          // partition of the group: who sums with whom
+  TeamsId teams;          // partition of the group: who sums with whom, and keeps parts with whom
   int64_t team_size = 1;  // of each
+  // Where parts are kept by several teams that sum with each other: the members that keep the same part, which add it
+  // up after their teams have. Invalid: a team's sum is the whole one.
+  TeamsId across;
   std::vector<AccumulatorId> accumulators;
   DType dtype = DType::kF32;     // of parameters, gradients and moments
   std::optional<DType> working;  // parameters are masters: programs read copies of this type
@@ -68,6 +71,8 @@ struct Bucket {
   Stretch part(int64_t position) const { return {position * part_bytes(), (position + 1) * part_bytes()}; }
   // What a member at the position in its team has of something.
   Stretch kept(Kept how, int64_t position) const { return how == Kept::kPart ? part(position) : Stretch{0, bytes}; }
+  // How much a member keeps of the whole sum: what teams add up across stands apart from what a member adds to.
+  Kept summed() const { return across.valid() ? Kept::kPart : gradients; }
   // Masters are kept as far as they are updated: what readers need of the others' parts are working copies.
   Kept trained() const { return working ? moments : parameters; }
   DType read() const { return working.value_or(dtype); }

@@ -13,10 +13,12 @@ constexpr std::string_view kKeptWords[] = {"whole", "part"};
 void print_bucket(const Bucket& b, size_t index, std::ostream& out) {
   const auto kept = [](Kept how) { return kKeptWords[static_cast<size_t>(how)]; };
   out << "  bucket " << index << " " << string_literal(b.name) << " group " << id_text(b.group) << " teams "
-      << id_text(b.teams) << " of " << b.team_size << " accumulators " << ranges_text(b.accumulators) << " bytes "
-      << b.bytes << " moments " << kept(b.moments) << " gradients " << kept(b.gradients) << " parameters "
-      << kept(b.parameters) << " residency " << kResidencyWords[static_cast<size_t>(b.residency)] << " prefetch "
-      << b.prefetch << " stream " << b.stream << " gather " << b.gather_stream;
+      << id_text(b.teams) << " of " << b.team_size;
+  if (b.across.valid()) out << " across " << id_text(b.across);
+  out << " accumulators " << ranges_text(b.accumulators) << " bytes " << b.bytes << " moments " << kept(b.moments)
+      << " gradients " << kept(b.gradients) << " parameters " << kept(b.parameters) << " residency "
+      << kResidencyWords[static_cast<size_t>(b.residency)] << " prefetch " << b.prefetch << " stream " << b.stream
+      << " gather " << b.gather_stream;
   if (b.dtype != DType::kF32) out << " dtype " << dtype_name(b.dtype);
   if (b.working) out << " working " << dtype_name(*b.working);
   if (b.matrices) out << " matrices";
@@ -73,6 +75,10 @@ class StateParser {
     PIPER_RETURN_IF_ERROR(in_.field("group", b.group, "a group"));
     PIPER_RETURN_IF_ERROR(in_.field("teams", b.teams, "teams"));
     PIPER_RETURN_IF_ERROR(in_.field("of", b.team_size));
+    PIPER_ASSIGN(const bool again, in_.takes("across"));
+    if (again) {
+      PIPER_ASSIGN(b.across, in_.id_or_none<TeamsId>("teams"));
+    }
     PIPER_RETURN_IF_ERROR(in_.field("accumulators", b.accumulators, "an accumulator"));
     PIPER_RETURN_IF_ERROR(in_.field("bytes", b.bytes));
     PIPER_RETURN_IF_ERROR(in_.field("moments", b.moments, kKeptWords));

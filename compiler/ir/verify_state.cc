@@ -81,7 +81,29 @@ class StateVerifier {
     std::vector<int32_t> group = module_.distribution.ranks(b.group), members = joined(teams);
     std::sort(members.begin(), members.end());
     std::sort(group.begin(), group.end());
-    return members == group ? Status() : broken(kRuleTeams, "its teams do not partition its group");
+    if (members != group) return broken(kRuleTeams, "its teams do not partition its group");
+    return b.across.valid() ? across(b, teams, group) : Status();
+  }
+
+  // Members of one team across have the same part: the same place in teams of their own.
+  Status across(const Bucket& b, const Teams& teams, const std::vector<int32_t>& group) const {
+    if (b.across.index >= module_.distribution.teams.size() || b.moments == Kept::kWhole)
+      return broken(kRuleTeams, "there are no such teams across, or no parts");
+    const Teams& across = module_.distribution.teams[b.across.index];
+    std::vector<int32_t> members = joined(across);
+    std::sort(members.begin(), members.end());
+    if (members != group) return broken(kRuleTeams, "its teams across do not partition its group");
+    for (const std::vector<int32_t>& team : across) {
+      std::set<size_t> places, seen;
+      for (size_t t = 0; t < teams.size(); ++t)
+        for (size_t place = 0; place < teams[t].size(); ++place)
+          if (std::find(team.begin(), team.end(), teams[t][place]) != team.end()) {
+            places.insert(place);
+            if (!seen.insert(t).second) return broken(kRuleTeams, "two of a team add up a part across");
+          }
+      if (places.size() != 1) return broken(kRuleTeams, "what is added up across are parts of several places");
+    }
+    return {};
   }
 
   Status gather(BucketId bucket, NodeId reader, NodeId node) const {

@@ -46,6 +46,33 @@ std::vector<ParameterInfo> parameters_of(const ir::Module& module) {
   return parameters;
 }
 
+// Teams that sum, cut into those that keep one set of parts each, and the members that keep the same part.
+struct Divided {
+  ir::Teams inside, across;
+};
+// Nothing where the groups leave a member alone or are of several sizes within a team, as experts' teams may be.
+std::optional<Divided> divided(const ir::Teams& teams, const ir::Teams& over) {
+  Divided result;
+  for (const std::vector<int32_t>& team : teams) {
+    ir::Teams inside;
+    for (const std::vector<int32_t>& group : over) {
+      std::vector<int32_t> members;
+      for (const int32_t rank : team)
+        if (std::find(group.begin(), group.end(), rank) != group.end()) members.push_back(rank);
+      if (!members.empty()) inside.push_back(std::move(members));
+    }
+    if (inside.size() < 2) return std::nullopt;
+    for (const std::vector<int32_t>& members : inside)
+      if (members.size() < 2 || members.size() != inside[0].size()) return std::nullopt;
+    for (size_t place = 0; place < inside[0].size(); ++place) {
+      std::vector<int32_t>& same = result.across.emplace_back();
+      for (const std::vector<int32_t>& members : inside) same.push_back(members[place]);
+    }
+    result.inside.insert(result.inside.end(), inside.begin(), inside.end());
+  }
+  return result;
+}
+
 class Buckets {
  public:
   explicit Buckets(ir::Module& module) : module_(module), shapes_(module.shapes), parameters_(parameters_of(module)) {}
@@ -61,6 +88,7 @@ class Buckets {
   void add_accumulator(uint32_t parameter, ChunkId chunk);
   void make_accumulators_of_readers();
   bool parts_add_up(uint32_t parameter) const;
+  std::vector<size_t> places_of_parts(const ir::Accumulator& use) const;
   std::vector<bool> find_shardable() const;
   void make_buckets();
   void close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded);
@@ -133,6 +161,17 @@ void Buckets::make_accumulators_of_readers() {
     }
 }
 
+// [position in the use's group] which part a member keeps where `parts_over` divides the group.
+std::vector<size_t> Buckets::places_of_parts(const ir::Accumulator& use) const {
+  const ir::Teams& over = module_.distribution.chunks[use.chunk.index].replication.parts_over;
+  std::vector<size_t> places;
+  for (const int32_t rank : module_.distribution.ranks(use.group))
+    for (const std::vector<int32_t>& group : over)
+      if (const auto at = std::find(group.begin(), group.end(), rank); at != group.end())
+        places.push_back(static_cast<size_t>(at - group.begin()));
+  return places;
+}
+
 // Whether the parts of all uses are the same elements, so that each member has its part of the sum: as many members
 // everywhere, and no device with a part of two groups.
 bool Buckets::parts_add_up(uint32_t parameter) const {
@@ -148,6 +187,7 @@ bool Buckets::parts_add_up(uint32_t parameter) const {
       const GroupId before = module_.state.accumulators[uses[j].index].group;
       if (before == a.group) continue;
       if (module_.distribution.ranks(before).size() != ranks.size()) return false;
+      if (places_of_parts(a) != places_of_parts(module_.state.accumulators[uses[j].index])) return false;
       if (std::any_of(ranks.begin(), ranks.end(),
                       [&](int32_t rank) { return module_.distribution.has_member(before, rank); }))
         return false;
@@ -214,8 +254,12 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
   bucket.group = first.group;
   ir::Teams teams = parameters_[first.parameter].teams;
   if (teams.empty()) teams = {module_.distribution.ranks(first.group)};
+  std::optional<Divided> parts;
+  if (sharded != ir::Sharded::kNothing) parts = divided(teams, replication.parts_over);
+  if (parts) teams = std::move(parts->inside);
   const auto team = static_cast<int64_t>(teams[0].size());
   bucket.teams = module_.distribution.intern_teams(teams);
+  if (parts) bucket.across = module_.distribution.intern_teams(parts->across);
   bucket.team_size = team;
   const auto kept = [&](ir::Sharded from) { return team > 1 && sharded >= from ? ir::Kept::kPart : ir::Kept::kWhole; };
   bucket.moments = kept(ir::Sharded::kOptimizer);

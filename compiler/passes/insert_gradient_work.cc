@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "schemas/base/check.h"
 
@@ -82,13 +83,18 @@ void GradientWork::reduce_buckets() {
         for (ir::Phase pass : {ir::Phase::kBackward, ir::Phase::kBackwardWeight})
           if (const NodeId n = module_.dag.node_of(c, pass, m); n.valid()) backwards.push_back(n);
     };
-    auto reduce_after = [&](const std::vector<NodeId>& backwards, ir::CollectiveKind kind,
+    auto reduce_after = [&](const std::vector<NodeId>& before, ir::CollectiveKind kind, ir::TeamsId teams,
                             std::vector<int32_t> microbatches) {
-      ir::CollectiveNode collective{kind, ir::GradientOperand{BucketId(b), std::move(microbatches)}, bucket.teams,
+      ir::CollectiveNode collective{kind, ir::GradientOperand{BucketId(b), std::move(microbatches)}, teams,
                                     types_of_sum(module_.precision, bucket.dtype), plan::Reduction::kSum};
       const NodeId reduce = module_.dag.add_node(std::move(collective), bucket.group, bucket.stream, bucket.prov);
-      for (NodeId backward : backwards) module_.dag.add_edge(backward, reduce);
+      for (NodeId node : before) module_.dag.add_edge(node, reduce);
       ready_[b].push_back(reduce);
+    };
+    const auto reduce_across = [&] {
+      if (!bucket.across.valid()) return;
+      const std::vector<NodeId> parts = std::exchange(ready_[b], {});
+      reduce_after(parts, ir::CollectiveKind::kAllReduce, bucket.across, {});
     };
     if (bucket.gradients == ir::Kept::kPart) {
       // The first microbatches of all groups together, then the second ones, and so on.
@@ -98,15 +104,18 @@ void GradientWork::reduce_buckets() {
       for (auto& [round, microbatches] : rounds) {
         std::vector<NodeId> backwards;
         for (int32_t m : microbatches) backwards_of(m, backwards);
-        reduce_after(backwards, ir::CollectiveKind::kReduceScatter, std::move(microbatches));
+        reduce_after(backwards, ir::CollectiveKind::kReduceScatter, bucket.teams, std::move(microbatches));
       }
+      reduce_across();
       continue;
     }
     std::vector<NodeId> backwards;
     for (int32_t m = 0; m < module_.step.num_microbatches; ++m) backwards_of(m, backwards);
-    if (bucket.moments == ir::Kept::kPart) reduce_after(backwards, ir::CollectiveKind::kReduceScatter, {});
-    else if (bucket.team_size > 1) reduce_after(backwards, ir::CollectiveKind::kAllReduce, {});
+    if (bucket.moments == ir::Kept::kPart)
+      reduce_after(backwards, ir::CollectiveKind::kReduceScatter, bucket.teams, {});
+    else if (bucket.team_size > 1) reduce_after(backwards, ir::CollectiveKind::kAllReduce, bucket.teams, {});
     else ready_[b] = std::move(backwards);
+    reduce_across();
   }
 }
 

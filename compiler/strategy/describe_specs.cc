@@ -38,6 +38,8 @@ Json argument(const ArgSpec& arg) {
               {"items", {{"type", "array"}, {"minItems", 1}, {"items", ref("filter")}}}};
     case ArgKind::kDevices: return ref("devices");
     case ArgKind::kDeviceGroups: return {{"anyOf", {ref("devices"), ref("mesh_groups"), list_of(ref("devices"))}}};
+    case ArgKind::kRankGroups:
+      return {{"anyOf", {text("string"), list_of(text("string")), ref("mesh_groups"), list_of(ref("devices"))}}};
     case ArgKind::kName: return text("string");
     case ArgKind::kChoice: return choice(arg.choices);
     case ArgKind::kCount: return whole(arg.least);
@@ -186,6 +188,7 @@ std::string_view kind_name(ArgKind kind) {
     case ArgKind::kFilterGroups: return "list of groups of filters";
     case ArgKind::kDevices: return "list of ranks, range, or ranks of the mesh";
     case ArgKind::kDeviceGroups: return "list of ranks, range, or ranks of the mesh; or list of such lists";
+    case ArgKind::kRankGroups: return "axis of the mesh, or list of axes; or list of lists of ranks";
     case ArgKind::kName: return "name";
     case ArgKind::kChoice: return "one of";
     case ArgKind::kCount: return "whole number";

@@ -32,6 +32,11 @@ std::string print_arg(const ArgValue& value) {
       for (size_t g = 0; g < groups.size(); ++g) text += (g > 0 ? ", " : "") + to_string(groups[g]);
       return text + "]";
     }
+    std::string operator()(const RankGroups& over) const {
+      std::string text = "[";
+      for (const Devices& group : over.groups) text += (text.size() > 1 ? ", " : "") + to_string(group);
+      return text + "]";
+    }
     std::string operator()(const std::string& text) const { return as_yaml(text); }
     std::string operator()(int64_t number) const { return fmt::format("{}", number); }
     std::string operator()(double number) const { return fmt::format("{}", number); }

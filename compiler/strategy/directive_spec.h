@@ -14,6 +14,7 @@ enum class ArgKind : uint8_t {
   kFilterGroups,  // FilterGroups: at least two groups
   kDevices,       // Devices: non-empty, distinct, non-negative ranks, in order
   kDeviceGroups,  // std::vector<Devices>: one list, or a list of equal lists
+  kRankGroups,    // RankGroups: an axis of the mesh, a list of axes, or a list of equal lists of ranks
   kName,          // std::string: a stream or dimension name
   kChoice,        // std::string: one of `choices`
   kCount,         // int64_t >= ArgSpec::least

@@ -89,6 +89,20 @@ std::optional<Capacity> read_capacity(ReadContext& context, const Value& value) 
   return capacity;
 }
 
+std::optional<RankGroups> read_rank_groups(ReadContext& context, const Value& value, const std::string& what) {
+  const auto is_axis = [](const Value& name) {
+    return name.kind == Value::Kind::kString && name.text.find("..") == std::string::npos;
+  };
+  const bool axes = value.kind == Value::Kind::kList
+                        ? !value.items.empty() && std::all_of(value.items.begin(), value.items.end(), is_axis)
+                        : is_axis(value);
+  const auto along = axes ? groups_along(context, value, what) : std::optional<Value>(value);
+  if (!along) return std::nullopt;
+  RankGroups over{read_device_groups(context, *along, what, false)};
+  if (over.groups.empty()) return std::nullopt;
+  return over;
+}
+
 template <class T>
 ArgValue or_nothing(std::optional<T> value) {
   return value ? ArgValue(std::move(*value)) : ArgValue();
@@ -106,6 +120,7 @@ ArgValue read_argument(ReadContext& context, const DirectiveSpec& spec, const Ar
       auto groups = read_device_groups(context, value, what, false);
       return groups.empty() ? ArgValue() : ArgValue(std::move(groups));
     }
+    case ArgKind::kRankGroups: return or_nothing(read_rank_groups(context, value, what));
     case ArgKind::kName: return or_nothing(read_string(context, value, what));
     case ArgKind::kChoice:
       return or_nothing(
@@ -387,6 +402,12 @@ void renumber_devices(ReadContext& context, Strategy& strategy) {
   for_all_devices(strategy, [&](const Directive*, Devices& devices) {
     for (int32_t& rank : devices.ranks) rank = dense[rank];
   });
+  for (Directive& directive : strategy.directives)
+    for (ArgValue& arg : directive.args)
+      if (auto* over = std::get_if<RankGroups>(&arg))
+        for (Devices& group : over->groups)
+          for (int32_t& rank : group.ranks)
+            if (const auto known = dense.find(rank); known != dense.end()) rank = known->second;
   context.diags.remark("the device labels of a bare list are renumbered to ranks: " + text,
                        strategy.directives.empty() ? diag::Span{} : strategy.directives[0].span);
 }

@@ -175,16 +175,19 @@ std::optional<Value> range_of_ranks(ReadContext& context, const Value& value, co
   return list;
 }
 
+bool has_mesh(ReadContext& context, diag::Span span, const std::string& what) {
+  context.mesh_was_read = true;
+  if (context.mesh != nullptr) return true;
+  context.diags.error("P0249", span).help("add mesh: {pp: 8, dp: 4} with axes of your own, or list the ranks")
+      << what << " names axes of ranks, and the strategy has no 'mesh'";
+  return false;
+}
+
 std::optional<Value> read_ranks(ReadContext& context, const Value& value, const std::string& what,
                                 bool groups_allowed) {
   if (value.kind == Value::Kind::kList) return value;
   if (value.kind != Value::Kind::kMap) return range_of_ranks(context, value, what);
-  if (context.mesh == nullptr) {
-    context.diags.error("P0249", value.span).help("add mesh: {pp: 8, dp: 4} with axes of your own, or list the ranks")
-        << what << " names axes of ranks, and the strategy has no 'mesh'";
-    return std::nullopt;
-  }
-  context.mesh_was_read = true;
+  if (!has_mesh(context, value.span, what)) return std::nullopt;
   const auto choice = read_choice_of_ranks(context, value, what, groups_allowed);
   if (!choice) return std::nullopt;
   std::vector<Value> lists = chosen_lists(*context.mesh, *choice, value.span);
@@ -243,6 +246,23 @@ std::optional<Value> list_of_ranks(ReadContext& context, const Value& value, con
 
 std::optional<Value> groups_of_ranks(ReadContext& context, const Value& value, const std::string& what) {
   return read_ranks(context, value, what, true);
+}
+
+std::optional<Value> groups_along(ReadContext& context, const Value& axes, const std::string& what) {
+  if (!has_mesh(context, axes.span, what)) return std::nullopt;
+  const Mesh& mesh = *context.mesh;
+  Choice choice;
+  choice.each.assign(mesh.axes.size(), true);
+  choice.terms.resize(mesh.axes.size());
+  for (FilterTerm& term : choice.terms) term.any = true;
+  for (const Value& name : axes.kind == Value::Kind::kList ? axes.items : std::vector<Value>{axes}) {
+    const MeshAxis* axis = find_axis(context, mesh, name.text, name.span);
+    if (axis == nullptr) return std::nullopt;
+    choice.each[static_cast<size_t>(axis - mesh.axes.data())] = false;
+  }
+  Value groups = list_at(axes.span);
+  groups.items = chosen_lists(mesh, choice, axes.span);
+  return groups;
 }
 
 }  // namespace piper::strategy

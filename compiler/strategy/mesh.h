@@ -35,5 +35,7 @@ std::optional<Mesh> read_mesh(ReadContext& context, const Value& value, const Va
 std::optional<Value> list_of_ranks(ReadContext& context, const Value& value, const std::string& what);
 // The same where groups may stand: a choice with {dp: each} is a list of lists, one for each index of such axes.
 std::optional<Value> groups_of_ranks(ReadContext& context, const Value& value, const std::string& what);
+// What the name of an axis, or a list of names, stands for: the groups of ranks that differ in these axes alone.
+std::optional<Value> groups_along(ReadContext& context, const Value& axes, const std::string& what);
 
 }  // namespace piper::strategy

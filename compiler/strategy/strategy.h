@@ -52,12 +52,16 @@ struct Devices {
   std::vector<int32_t> ranks;
   Span span;
 };
+// Groups of ranks out of which a directive takes those of its own devices.
+struct RankGroups {
+  std::vector<Devices> groups;
+};
 struct Capacity {
   double factor = 1.0;
   std::string overflow = "drop";
 };
 using ArgValue = std::variant<std::monostate, Filter, FilterGroups, Devices, std::vector<Devices>, std::string, int64_t,
-                              double, bool, Capacity>;
+                              double, bool, Capacity, RankGroups>;
 
 struct DirectiveSpec;
 struct Directive {

@@ -272,4 +272,33 @@ def _extras() -> list[Row]:
     ]
 
 
-ROWS = {row.name: row for row in _families() + _sizes() + _groups() + _extras()}
+def _parts_over() -> list[Row]:
+    """Parts within groups of replicas, sums across: beside every schedule of the paper, experts, tied weights and clipping."""
+    pairs, four, eight = [[0, 1], [2, 3]], ((0, 1, 2, 3),), ((0, 1, 2, 3), (4, 5, 6, 7))
+    both = pairs + [[4, 5], [6, 7]]
+    rate = {"lr_schedule": {"warmup": 3, "cosine": {"until": 8, "to": 0.1}}, "clip_grad_norm": 0.5}
+    return [
+        Row("over_pairs_optimizer", "dense", groups=four, microbatches=2, replicate=LEVELS["optimizer"] | {"parts_over": pairs}, fast=True),
+        Row("over_pairs_grads", "losses", groups=four, microbatches=2, replicate=LEVELS["grads"] | {"parts_over": pairs}),
+        Row("over_pairs_params", "plain", groups=four, microbatches=2, replicate=LEVELS["params"] | {"parts_over": pairs}, keys=rate, fast=True),
+        Row("over_columns_params", "dense", groups=((3, 1, 2, 0),), microbatches=4, keys=rate,
+            replicate=LEVELS["params"] | {"parts_over": [[0, 2], [1, 3]], "residency": "microbatch"}),
+        Row("over_pairs_clip_optimizer", "losses", groups=four, keys=rate, replicate=LEVELS["optimizer"] | {"parts_over": pairs}),
+        Row("over_pairs_clip_grads", "dense", TWO, eight, family="zero_bubble", microbatches=2, keys=rate,
+            replicate=LEVELS["grads"] | {"parts_over": both}),
+        Row("over_pairs_1f1b", "dense", TWO, eight, family="1f1b", microbatches=2, replicate=LEVELS["params"] | {"parts_over": both}, fast=True),
+        Row("over_pairs_zb_v", "losses", FOUR, ranks=eight, family="zb_v", microbatches=4,
+            replicate=LEVELS["params"] | {"parts_over": both, "residency": "step"}),
+        Row("over_pairs_two_way", "dense", TWO, ranks=eight, family="dualpipe", microbatches=4,
+            replicate=LEVELS["grads"] | {"parts_over": both}, keys=rate),
+        Row("over_pairs_experts", "experts", groups=four, microbatches=2, experts=(({"EP": "*"}, pairs),),
+            replicate=LEVELS["params"] | {"parts_over": pairs}, keys=rate),
+        Row("over_fours_experts", "experts", groups=((0, 1, 2, 3, 4, 5, 6, 7),), experts=(({"EP": "*"}, both),), keys=rate,
+            replicate=LEVELS["params"] | {"parts_over": [[0, 1, 2, 3], [4, 5, 6, 7]]}),
+        Row("over_pairs_shared", "shared", TWO, eight, family="1f1b", microbatches=2, replicate=LEVELS["optimizer"] | {"parts_over": both}),
+        Row("over_unlike_shared", "shared", TWO, eight, family="1f1b", microbatches=2,
+            replicate=LEVELS["params"] | {"parts_over": pairs + [[4, 6], [5, 7]]}),
+    ]
+
+
+ROWS = {row.name: row for row in _families() + _sizes() + _groups() + _extras() + _parts_over()}
