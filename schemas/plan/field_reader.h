@@ -41,8 +41,11 @@ class FieldReader {
     if (!reader_.optional_key(key)) return;
     const size_t at = reader_.position();
     self().read(key, member, rule);
-    if constexpr (IsWord<T> && !std::same_as<T, DType>)
-      if (member == left_out) unknown(key, word_of(member), rule, at);
+    if constexpr (IsWord<T> && !std::same_as<T, DType>) {
+      if (member != left_out) return;
+      if (rule.says.empty()) unknown(key, word_of(member), rule, at);
+      else reader_.fail(kSyntax, at, std::string(rule.says));
+    }
   }
   template <class Items>
   void unless_empty(std::string_view key, Items& items) {
@@ -114,7 +117,7 @@ class FieldReader {
   template <IsList Items>
   void read(std::string_view key, Items& items, const Rule&) {
     const size_t at = reader_.position();
-    names_.clear();
+    if (!names_.empty()) names_.clear();  // which touches all of its buckets
     reader_.open_array();
     while (reader_.next_item()) self().read(key, items.emplace_back(), Rule{});
     if (reader_.ok()) self().check(items, at);
