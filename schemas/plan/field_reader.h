@@ -62,11 +62,12 @@ class FieldReader {
     next_ = Next::kKey;
   }
 
-  void read(std::string_view, std::string& text, const Rule& rule) {
+  void read(std::string_view key, std::string& text, const Rule& rule) {
     const size_t at = reader_.position();
     text = reader_.string();
     if (!rule.words.empty() && std::find(rule.words.begin(), rule.words.end(), text) == rule.words.end())
       unknown({}, text, rule, at);
+    if (rule.filled && text.empty()) reader_.fail(kName, at, std::string(key) + " is empty");
     if (!rule.unique.empty()) self().named(text, rule.unique, at);
   }
   void read(std::string_view key, int64_t& value, const Rule& rule) {
@@ -137,12 +138,6 @@ class FieldReader {
     self().read({}, file, Rule{});
     reader_.end_of_text();
   }
-  // The key of the next member was read.
-  void key_was_read() { next_ = Next::kValue; }
-
-  JsonReader reader_;
-
- private:
   // False where the member is left out.
   bool begin(std::string_view key) {
     if (next_ == Next::kKey) [[likely]] {
@@ -154,6 +149,12 @@ class FieldReader {
     next_ = here ? Next::kKey : Next::kNothing;
     return here;
   }
+  // The key of the next member was read.
+  void key_was_read() { next_ = Next::kValue; }
+
+  JsonReader reader_;
+
+ private:
   void unknown(std::string_view key, std::string_view text, const Rule& rule, size_t at) {
     reader_.fail(
         kSyntax, at,

@@ -38,8 +38,9 @@ struct Rule {
   bool positive = false;                         // of a real: above 0, and finite
   bool shape = false;                            // of integers: extents whose product is a number of elements
   bool or_empty = false;                         // of a word: "", too
+  bool filled = false;                           // of a string: not ""
   std::span<const std::string_view> words = {};  // of a string: one of these
-  std::string_view unique = {};  // of a name: what the list is of, in which no two are called alike: "channels"
+  std::string_view unique = {};  // of a name: what the list is of, in which no two are called alike, or "": "channels"
   std::string_view what = {};    // of a word: what it is, in "unknown buffer class"; its key where that says it
   std::string_view hint = {};    // behind that message
   std::string_view says =
