@@ -38,7 +38,7 @@ struct Rule {
   bool positive = false;                         // of a real: above 0, and finite
   bool shape = false;                            // of integers: extents whose product is a number of elements
   bool or_empty = false;                         // of a word: "", too
-  bool filled = false;                           // of a string: not ""
+  bool filled = false;                           // of a string: not ""; of numbers: one or more
   std::span<const std::string_view> words = {};  // of a string: one of these
   std::string_view unique = {};  // of a name: what the list is of, in which no two are called alike, or "": "channels"
   std::string_view what = {};    // of a word: what it is, in "unknown buffer class"; its key where that says it

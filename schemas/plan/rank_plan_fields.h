@@ -63,7 +63,7 @@ void fields(auto& v, Of<InputSlice> auto& slice) {
 }
 void fields(auto& v, Of<ScalarValue> auto& scalar) {
   v.name("scalar", scalar.buffer, Names::kBuffer);
-  v("values", scalar.values);
+  v("values", scalar.values, {.filled = true});
 }
 void fields(auto& v, Of<ArgumentList> auto& list) {
   v("args", list.name, {.unique = "arguments"});
@@ -183,27 +183,26 @@ void head_fields(auto& v, auto& plan, int32_t& like) {
 }
 // The rest of it; `like`: the plan that it is like.
 void rest_fields(auto& v, auto& plan, const RankPlan* like) {
-  const bool whole = like == nullptr;
-  v.where(whole, [&] { v("streams", plan.streams); });
+  if (like == nullptr) v("streams", plan.streams);
   v("communicators", plan.communicators);
   v("channels", plan.channels);
-  v.where(whole, [&] {
+  if (like == nullptr) {
     v("events", plan.events);
     v("buffers", plan.buffers);
     v("placements", plan.placements);
-  });
-  // Of a plan that keeps what the first one keeps, and saves nothing, placements are left out.
-  v.where(!whole,
-          [&] { v.together(like != nullptr && !places_like(plan, *like), [&] { v("placements", plan.placements); }); });
+  } else {  // of a plan that keeps what the other one keeps, and saves nothing, placements are left out
+    v.together(!places_like(plan, *like), [&] { v("placements", plan.placements); });
+  }
   v.unless_empty("means", plan.means);
   v("inputs", plan.inputs);
   v("scalars", plan.scalars);
-  v.where(whole, [&] {
+  if (like == nullptr) {
     v("arguments", plan.arguments);
     v("instructions", plan.instructions);
     v.offsets("offsets", plan);
-  });
-  v.where(!whole, [&] { v.own_arguments("arguments", plan, like); });
+  } else {
+    v.own_arguments("arguments", plan, like);
+  }
 }
 
 }  // namespace piper::plan
