@@ -43,10 +43,10 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   const ir::Graph& graph = request.module->graph();
   plan::Manifest m;
   m.target = request.target;
-  m.model_name = request.model_name;
-  m.model_sha256 = request.model_sha256;
-  m.strategy_name = strategy.file_name;
-  m.strategy_sha256 = request.strategy_sha256;
+  m.model.name = request.model_name;
+  m.model.sha256 = request.model_sha256;
+  m.strategy.name = strategy.file_name;
+  m.strategy.sha256 = request.strategy_sha256;
   m.world_size = request.module->distribution.world_size;
   m.batch = request.module->step.batch;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {

@@ -10,8 +10,6 @@ std::string span_text(diag::Span span) {
 
 std::string_view phase_text(Phase phase) { return phase_name(phase, false); }
 
-std::string prov_text(ProvId prov) { return prov.valid() ? " by " + std::to_string(prov.index) : ""; }
-
 std::string ranges_text(const std::vector<uint32_t>& indices) {
   std::string all = "[";
   for (size_t i = 0; i < indices.size();) {
@@ -41,11 +39,6 @@ Result<Phase> ModuleReader::phase() {
   return fail("expected a phase: C, N, F, B or BW");
 }
 
-Result<ProvId> ModuleReader::by() {
-  PIPER_ASSIGN(const bool given, takes("by"));
-  return given ? id<ProvId>("an entry of the provenance") : Result<ProvId>(ProvId());
-}
-
 Result<std::vector<std::vector<int32_t>>> ModuleReader::rank_lists() {
   return list_of<std::vector<int32_t>>([&] { return ranges<int32_t>("a rank"); });
 }
@@ -60,24 +53,6 @@ Result<size_t> ModuleReader::one_of(Words words) {
     expected += (i == 0 ? "expected " : i + 1 < words.size() ? ", " : " or ") + std::string(words[i]);
   }
   return fail(expected);
-}
-
-Status ModuleReader::field(const char* name, int64_t& to) {
-  PIPER_RETURN_IF_ERROR(want_word(name));
-  PIPER_ASSIGN(to, integer());
-  return {};
-}
-
-Status ModuleReader::field(const char* name, int32_t& to, const char* what) {
-  PIPER_RETURN_IF_ERROR(want_word(name));
-  PIPER_ASSIGN(to, int32(what));
-  return {};
-}
-
-Status ModuleReader::field(const char* name, uint32_t& to, const char* what) {
-  PIPER_RETURN_IF_ERROR(want_word(name));
-  PIPER_ASSIGN(to, uint32(what));
-  return {};
 }
 
 Result<ValueId> ModuleReader::value(const Module& module) {

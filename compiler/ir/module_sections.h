@@ -17,8 +17,6 @@ namespace piper::ir {
 
 // Words of an enumeration, by its enumerators' numbers.
 using Words = std::span<const std::string_view>;
-inline constexpr std::string_view kResidencyWords[] = {"use", "microbatch", "step"};
-inline constexpr std::string_view kScalingWords[] = {"none", "fixed", "dynamic"};
 
 // ---------------------------------------------------------------- printing
 std::string span_text(diag::Span span);  // "@0:5:3+7"
@@ -28,8 +26,6 @@ std::string id_text(IdType id) {  // "3", "none"
 }
 // "F", "B", "BW", "C", "N".
 std::string_view phase_text(Phase phase);
-// " by 3"; "" of an invalid id.
-std::string prov_text(ProvId prov);
 // "[0 x4, 1]": `text` makes an entry's text; equal neighbours are written once.
 template <class List, class Text>
 std::string repeated_text(const List& list, const Text& text) {
@@ -61,34 +57,13 @@ class ModuleReader : public TextReader {
  public:
   using TextReader::TextReader;
   Result<Phase> phase();
-  // "by 3"; an invalid id where it stands not.
-  Result<ProvId> by();
   Result<std::vector<std::vector<int32_t>>> rank_lists();
+  Result<size_t> one_of(Words words);
   // One of the words, as its enumerator.
   template <class Enum>
   Result<Enum> word(Words words) {
     PIPER_ASSIGN(const size_t found, one_of(words));
     return static_cast<Enum>(found);
-  }
-  // "NAME VALUE": `what` says in a message what value is expected, "a microbatch".
-  Status field(const char* name, int64_t& to);
-  Status field(const char* name, int32_t& to, const char* what);
-  Status field(const char* name, uint32_t& to, const char* what);
-  template <class Tag>
-  Status field(const char* name, Id<Tag>& to, const char* what) {
-    return field(name, to.index, what);
-  }
-  template <class T>
-  Status field(const char* name, std::vector<T>& to, const char* what) {
-    PIPER_RETURN_IF_ERROR(want_word(name));
-    PIPER_ASSIGN(to, ranges<T>(what));
-    return {};
-  }
-  template <class Enum>
-  Status field(const char* name, Enum& to, Words words) {
-    PIPER_RETURN_IF_ERROR(want_word(name));
-    PIPER_ASSIGN(to, word<Enum>(words));
-    return {};
   }
   // "%name": a value of the module's first variant, which must stand before; "none" is an invalid id.
   Result<ValueId> value(const Module& module);
@@ -96,7 +71,6 @@ class ModuleReader : public TextReader {
   Result<ValueId> value_of(const std::map<std::string, ValueId>& values);
 
  private:
-  Result<size_t> one_of(Words words);
   std::map<std::string, ValueId> values_;  // by name, once one was asked for
 };
 

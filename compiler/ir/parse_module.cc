@@ -2,7 +2,7 @@
 #include <set>
 
 #include "compiler/ir/graph_text.h"
-#include "compiler/ir/module_sections.h"
+#include "compiler/ir/module_fields.h"
 #include "compiler/ir/module_text.h"
 
 namespace piper::ir {
@@ -22,69 +22,9 @@ class ModuleParser {
 
  private:
   Status header() {
-    if (in_.is_word("step")) return step();
-    if (in_.is_word("per_microbatch")) return per_microbatch();
-    if (in_.is_word("training")) return training();
-    if (in_.is_word("precision")) return precision();
-    if (!in_.is_word("lowered")) return in_.fail("expected step, per_microbatch, training, precision, lowered or '}'");
-    read_.lowered = true;
-    return in_.advance();
-  }
-
-  Status step() {
-    PIPER_RETURN_IF_ERROR(in_.advance());
-    Step& step = read_.module.step;
-    PIPER_RETURN_IF_ERROR(in_.field("batch", step.batch));
-    PIPER_RETURN_IF_ERROR(in_.want_word("microbatches"));
-    PIPER_ASSIGN(const int64_t microbatches, in_.integer_in(1, kMostMicrobatches, "a number of microbatches"));
-    step.num_microbatches = static_cast<int32_t>(microbatches);
-    PIPER_ASSIGN(step.split, in_.takes("split"));
-    PIPER_ASSIGN(step.cut, in_.takes("cut"));
-    PIPER_ASSIGN(const bool cut_by, in_.takes("by"));
-    if (cut_by) {
-      PIPER_ASSIGN(step.cut_by, in_.span());
-    }
-    return {};
-  }
-
-  Status per_microbatch() {
-    PIPER_RETURN_IF_ERROR(in_.advance());
-    PIPER_ASSIGN(read_.module.step.per_microbatch, in_.list_of<std::string>([&] { return in_.string(); }));
-    return {};
-  }
-
-  Status training() {
-    PIPER_RETURN_IF_ERROR(in_.advance());
-    Training& training = read_.module.training;
-    PIPER_RETURN_IF_ERROR(in_.want_word("clip"));
-    PIPER_ASSIGN(training.clip_grad_norm, in_.number());
-    PIPER_ASSIGN(training.clip_prov, in_.by());
-    if (!in_.is_word("update")) return {};
-    return in_.field("update", training.update_prov, "an entry of the provenance");
-  }
-
-  Status precision() {
-    PIPER_RETURN_IF_ERROR(in_.advance());
-    Precision& precision = read_.module.precision;
-    const auto type = [&](const char* what, std::optional<DType>& dtype) -> Status {
-      PIPER_ASSIGN(const bool said, in_.takes(what));
-      if (!said) return {};
-      PIPER_ASSIGN(dtype, in_.dtype());
-      return {};
-    };
-    PIPER_RETURN_IF_ERROR(type("compute", precision.compute));
-    PIPER_RETURN_IF_ERROR(type("master", precision.master));
-    PIPER_RETURN_IF_ERROR(type("reduce", precision.reduce));
-    if (in_.is_word("loss_scale")) {
-      PIPER_RETURN_IF_ERROR(in_.field("loss_scale", precision.scaling, kScalingWords));
-      PIPER_ASSIGN(precision.loss_scale, in_.number());
-    }
-    PIPER_ASSIGN(const bool keeps, in_.takes("keep"));
-    if (keeps) {
-      PIPER_ASSIGN(precision.keep, in_.list_of<std::string>([&] { return in_.string(); }));
-    }
-    PIPER_ASSIGN(precision.prov, in_.by());
-    return {};
+    BlockReader line(read_.module, in_);
+    header_fields(line, read_.module, read_.lowered);
+    return line.take_status();
   }
 
   Status section() {
@@ -113,8 +53,10 @@ class ModuleParser {
     PIPER_ASSIGN(variant.local_batch, in_.integer());
     bool has_graph = false;
     PIPER_RETURN_IF_ERROR(in_.block([&]() -> Status {
-      if (in_.is_word("tag")) return tag(variant.chunked);
-      if (in_.is_word("chunk")) return chunk(variant.chunked);
+      PIPER_ASSIGN(const bool tag, in_.takes("tag"));
+      if (tag) return read_line(read_.module, in_, variant.chunked.tags.emplace_back());
+      PIPER_ASSIGN(const bool chunk, in_.takes("chunk"));
+      if (chunk) return read_next(read_.module, in_, variant.chunked.chunks, "chunks");
       if (in_.is_word("gradients")) return gradients(variant);
       if (in_.is_word("repeating")) return repeating(variant);
       if (!in_.is_word("graph")) return in_.fail("expected tag, chunk, graph, gradients, repeating or '}'");
@@ -124,36 +66,6 @@ class ModuleParser {
       return {};
     }));
     read_.module.variants.push_back(std::move(variant));
-    return {};
-  }
-
-  Status tag(ChunkedGraph& chunked) {
-    PIPER_RETURN_IF_ERROR(in_.advance());
-    ChunkedGraph::TagExtent extent;
-    PIPER_ASSIGN(extent.tag, in_.string());
-    PIPER_ASSIGN(extent.count, in_.int32("a number of indices"));
-    chunked.tags.push_back(std::move(extent));
-    return {};
-  }
-
-  Status chunk(ChunkedGraph& chunked) {
-    PIPER_RETURN_IF_ERROR(in_.advance());
-    PIPER_RETURN_IF_ERROR(in_.numbered(chunked.chunks.size(), "chunks"));
-    Chunk chunk;
-    PIPER_ASSIGN(chunk.name, in_.string());
-    PIPER_ASSIGN(const bool tagged, in_.takes("tags"));
-    if (tagged) {
-      PIPER_ASSIGN(chunk.tags, in_.list_of<TagValue>([&]() -> Result<TagValue> {
-        TagValue value;
-        PIPER_ASSIGN(value.tag, in_.string());
-        PIPER_ASSIGN(value.index, in_.int32("the index of a tag"));
-        return value;
-      }));
-    }
-    if (in_.is_word("region")) PIPER_RETURN_IF_ERROR(in_.field("region", chunk.region, "a region"));
-    PIPER_ASSIGN(chunk.exchange, in_.takes("exchange"));
-    if (in_.is_word("shard")) PIPER_RETURN_IF_ERROR(in_.field("shard", chunk.shard, "a shard"));
-    chunked.chunks.push_back(std::move(chunk));
     return {};
   }
 
@@ -181,8 +93,6 @@ class ModuleParser {
     return {};
   }
 
-  // Every row of the distribution has an entry for each.
-  static constexpr int64_t kMostMicrobatches = int64_t{1} << 20;
   ModuleReader in_;
   ModuleText read_;
   std::set<std::string> seen_;

@@ -2,28 +2,73 @@
 // is not held.
 #include <ostream>
 
-#include "compiler/ir/attrs_text.h"
-#include "compiler/ir/module_sections.h"
+#include "compiler/ir/section_fields.h"
 
 namespace piper::ir {
-namespace {
 
-constexpr std::string_view kKeptWords[] = {"whole", "part"};
-
-void print_bucket(const Bucket& b, size_t index, std::ostream& out) {
-  const auto kept = [](Kept how) { return kKeptWords[static_cast<size_t>(how)]; };
-  out << "  bucket " << index << " " << string_literal(b.name) << " group " << id_text(b.group) << " teams "
-      << id_text(b.teams) << " of " << b.team_size;
-  if (b.across.valid()) out << " across " << id_text(b.across);
-  out << " accumulators " << ranges_text(b.accumulators) << " bytes " << b.bytes << " moments " << kept(b.moments)
-      << " gradients " << kept(b.gradients) << " parameters " << kept(b.parameters) << " residency "
-      << kResidencyWords[static_cast<size_t>(b.residency)] << " prefetch " << b.prefetch << " stream " << b.stream
-      << " gather " << b.gather_stream;
-  if (b.dtype != DType::kF32) out << " dtype " << dtype_name(b.dtype);
-  if (b.working) out << " working " << dtype_name(*b.working);
-  if (b.matrices) out << " matrices";
-  out << prov_text(b.prov) << "\n";
+inline Words words_of(Kept) {
+  static constexpr std::string_view kWords[] = {"whole", "part"};
+  return kWords;
 }
+
+void fields(auto& v, Of<Accumulator> auto& a) {
+  v("parameter", a.parameter, "a parameter");
+  v("chunks", a.chunks);
+  v("group", a.group);
+  v("bucket", OrNone{a.bucket});
+  v("offset", a.offset);
+  v("bytes", a.bytes);
+}
+void fields(auto& v, Of<Bucket> auto& b) {
+  v("", b.name);
+  v("group", b.group);
+  v("teams", b.teams);
+  v("of", b.team_size);
+  v.optional("across", b.across, {});
+  v("accumulators", b.accumulators);
+  v("bytes", b.bytes);
+  v("moments", b.moments);
+  v("gradients", b.gradients);
+  v("parameters", b.parameters);
+  v("residency", b.residency);
+  v("prefetch", b.prefetch, "a number of computes");
+  v("stream", b.stream, "a stream");
+  v("gather", b.gather_stream, "a stream");
+  v.optional("dtype", b.dtype, DType::kF32);
+  v("working", b.working);
+  v.flag("matrices", b.matrices);
+  v.optional("by", b.prov, {});
+}
+// Which gather a reader has its parameters of a bucket from.
+struct GatherLine {
+  BucketId bucket;
+  NodeId reader, from;
+};
+void fields(auto& v, Of<GatherLine> auto& gather) {
+  v("bucket", gather.bucket);
+  v("reader", gather.reader);
+  v("from", gather.from);
+}
+struct ClearLine {
+  Clear clear;
+  NodeId before;
+};
+void fields(auto& v, Of<ClearLine> auto& line) {
+  v("bucket", line.clear.bucket);
+  v("microbatch", line.clear.microbatch, "a microbatch");
+  v("before", line.before);
+}
+struct Owners {
+  std::vector<int32_t> parameters, buffers;
+  std::vector<uint32_t> unread;
+};
+void fields(auto& v, Of<Owners> auto& owners) {
+  v("parameters", Repeated{owners.parameters}, "a rank");
+  v("buffers", Repeated{owners.buffers}, "a rank");
+  v("unread", owners.unread, "a parameter");
+}
+
+namespace {
 
 class StateParser {
  public:
@@ -39,106 +84,43 @@ class StateParser {
   Status entry() {
     const Token name = in_.token();
     PIPER_RETURN_IF_ERROR(in_.advance());
-    if (name.is_word("accumulator")) return accumulator();
-    if (name.is_word("bucket")) return bucket();
-    if (name.is_word("gather")) return gather();
-    if (name.is_word("clear")) return clear();
+    if (name.is_word("accumulator")) {
+      PIPER_RETURN_IF_ERROR(read_next(module_, in_, state_.accumulators, "accumulators"));
+      return place(name, state_.accumulators.back());
+    }
+    if (name.is_word("bucket")) return read_next(module_, in_, state_.buckets, "buckets");
+    if (name.is_word("gather")) {
+      GatherLine gather;
+      PIPER_RETURN_IF_ERROR(read_line(module_, in_, gather));
+      const bool first = state_.gathers.emplace(std::pair(gather.bucket, gather.reader), gather.from).second;
+      return first ? Status() : in_.fail(name, "the reader has its parameters already");
+    }
+    if (name.is_word("clear")) {
+      ClearLine line;
+      PIPER_RETURN_IF_ERROR(read_line(module_, in_, line));
+      state_.clears[line.before].push_back(line.clear);
+      return {};
+    }
     if (name.is_word("owners")) return owners();
     return in_.fail(name, "expected accumulator, bucket, gather, clear, owners or '}'");
   }
 
-  Status accumulator() {
-    PIPER_RETURN_IF_ERROR(in_.numbered(state_.accumulators.size(), "accumulators"));
-    Accumulator a;
-    PIPER_RETURN_IF_ERROR(in_.want_word("parameter"));
-    const Token at = in_.token();
-    PIPER_ASSIGN(a.parameter, in_.uint32("a parameter"));
+  Status place(const Token& at, Accumulator& a) {
     if (a.parameter >= state_.parameter_uses.size()) return in_.fail(at, "the model has no such parameter");
-    PIPER_RETURN_IF_ERROR(in_.field("chunks", a.chunks, "a chunk"));
-    if (a.chunks.empty()) return in_.fail("expected a chunk");
+    if (a.chunks.empty()) return in_.fail(at, "expected a chunk");
     a.chunk = a.chunks[0];
-    PIPER_RETURN_IF_ERROR(in_.field("group", a.group, "a group"));
-    PIPER_RETURN_IF_ERROR(in_.want_word("bucket"));
-    PIPER_ASSIGN(a.bucket, in_.id_or_none<BucketId>("a bucket"));
-    PIPER_RETURN_IF_ERROR(in_.field("offset", a.offset));
-    PIPER_RETURN_IF_ERROR(in_.field("bytes", a.bytes));
     a.use = static_cast<uint32_t>(state_.parameter_uses[a.parameter].size());
-    state_.parameter_uses[a.parameter].push_back(AccumulatorId(state_.accumulators.size()));
-    state_.accumulators.push_back(std::move(a));
-    return {};
-  }
-
-  Status bucket() {
-    PIPER_RETURN_IF_ERROR(in_.numbered(state_.buckets.size(), "buckets"));
-    Bucket b;
-    PIPER_ASSIGN(b.name, in_.string());
-    PIPER_RETURN_IF_ERROR(in_.field("group", b.group, "a group"));
-    PIPER_RETURN_IF_ERROR(in_.field("teams", b.teams, "teams"));
-    PIPER_RETURN_IF_ERROR(in_.field("of", b.team_size));
-    PIPER_ASSIGN(const bool again, in_.takes("across"));
-    if (again) {
-      PIPER_ASSIGN(b.across, in_.id_or_none<TeamsId>("teams"));
-    }
-    PIPER_RETURN_IF_ERROR(in_.field("accumulators", b.accumulators, "an accumulator"));
-    PIPER_RETURN_IF_ERROR(in_.field("bytes", b.bytes));
-    PIPER_RETURN_IF_ERROR(in_.field("moments", b.moments, kKeptWords));
-    PIPER_RETURN_IF_ERROR(in_.field("gradients", b.gradients, kKeptWords));
-    PIPER_RETURN_IF_ERROR(in_.field("parameters", b.parameters, kKeptWords));
-    PIPER_RETURN_IF_ERROR(in_.field("residency", b.residency, kResidencyWords));
-    PIPER_RETURN_IF_ERROR(in_.field("prefetch", b.prefetch, "a number of computes"));
-    PIPER_RETURN_IF_ERROR(in_.field("stream", b.stream, "a stream"));
-    PIPER_RETURN_IF_ERROR(in_.field("gather", b.gather_stream, "a stream"));
-    PIPER_ASSIGN(const bool typed, in_.takes("dtype"));
-    if (typed) {
-      PIPER_ASSIGN(b.dtype, in_.dtype());
-    }
-    PIPER_ASSIGN(const bool copied, in_.takes("working"));
-    if (copied) {
-      PIPER_ASSIGN(b.working, in_.dtype());
-    }
-    PIPER_ASSIGN(b.matrices, in_.takes("matrices"));
-    PIPER_ASSIGN(b.prov, in_.by());
-    state_.buckets.push_back(std::move(b));
-    return {};
-  }
-
-  // Which gather a reader has its parameters of a bucket from.
-  Status gather() {
-    BucketId bucket;
-    NodeId reader;
-    PIPER_RETURN_IF_ERROR(in_.field("bucket", bucket, "a bucket"));
-    PIPER_RETURN_IF_ERROR(in_.field("reader", reader, "a node"));
-    PIPER_RETURN_IF_ERROR(in_.want_word("from"));
-    const Token at = in_.token();
-    PIPER_ASSIGN(const NodeId node, in_.id<NodeId>("a node"));
-    if (!state_.gathers.emplace(std::pair(bucket, reader), node).second)
-      return in_.fail(at, "the reader has its parameters already");
-    return {};
-  }
-
-  Status clear() {
-    Clear clear;
-    NodeId before;
-    PIPER_RETURN_IF_ERROR(in_.field("bucket", clear.bucket, "a bucket"));
-    PIPER_RETURN_IF_ERROR(in_.field("microbatch", clear.microbatch, "a microbatch"));
-    PIPER_RETURN_IF_ERROR(in_.field("before", before, "a node"));
-    state_.clears[before].push_back(clear);
+    state_.parameter_uses[a.parameter].push_back(AccumulatorId(state_.accumulators.size() - 1));
     return {};
   }
 
   Status owners() {
-    const auto rank = [&]() -> Result<int32_t> {
-      PIPER_ASSIGN(const int64_t rank, in_.integer_in(-1, INT32_MAX, "a rank"));
-      return static_cast<int32_t>(rank);
-    };
-    PIPER_RETURN_IF_ERROR(in_.want_word("parameters"));
-    PIPER_ASSIGN(state_.parameter_owner, in_.repeated<int32_t>(rank));
-    PIPER_RETURN_IF_ERROR(in_.want_word("buffers"));
-    PIPER_ASSIGN(state_.buffer_owner, in_.repeated<int32_t>(rank));
-    std::vector<uint32_t> unread;
-    PIPER_RETURN_IF_ERROR(in_.field("unread", unread, "a parameter"));
+    Owners owners;
+    PIPER_RETURN_IF_ERROR(read_line(module_, in_, owners));
+    state_.parameter_owner = std::move(owners.parameters);
+    state_.buffer_owner = std::move(owners.buffers);
     state_.unread.assign(state_.parameter_owner.size(), false);
-    for (uint32_t p : unread)
+    for (uint32_t p : owners.unread)
       if (p < state_.unread.size()) state_.unread[p] = true;
       else return in_.fail("parameter " + std::to_string(p) + " has no owner");
     return {};
@@ -155,26 +137,17 @@ void print_state_section(const Module& module, std::ostream& out) {
   const StateLayout& state = module.state;
   if (state.parameter_uses.empty()) return;
   out << "state {\n";
-  for (size_t i = 0; i < state.accumulators.size(); ++i) {
-    const Accumulator& a = state.accumulators[i];
-    out << "  accumulator " << i << " parameter " << a.parameter << " chunks " << ranges_text(a.chunks) << " group "
-        << id_text(a.group) << " bucket " << id_text(a.bucket) << " offset " << a.offset << " bytes " << a.bytes
-        << "\n";
-  }
-  for (size_t b = 0; b < state.buckets.size(); ++b) print_bucket(state.buckets[b], b, out);
+  write_table(module, out, "  accumulator", state.accumulators);
+  write_table(module, out, "  bucket", state.buckets);
   for (const auto& [read, node] : state.gathers)
-    out << "  gather bucket " << read.first.index << " reader " << read.second.index << " from " << node.index << "\n";
+    write_line(module, out, "  gather", GatherLine{read.first, read.second, node});
   for (const auto& [before, clears] : state.clears)
-    for (const Clear& clear : clears)
-      out << "  clear bucket " << clear.bucket.index << " microbatch " << clear.microbatch << " before " << before.index
-          << "\n";
+    for (const Clear& clear : clears) write_line(module, out, "  clear", ClearLine{clear, before});
   if (!state.parameter_owner.empty() || !state.buffer_owner.empty()) {
-    std::vector<uint32_t> unread;
+    Owners owners{state.parameter_owner, state.buffer_owner, {}};
     for (uint32_t p = 0; p < state.unread.size(); ++p)
-      if (state.unread[p]) unread.push_back(p);
-    const auto text = [](int32_t rank) { return std::to_string(rank); };
-    out << "  owners parameters " << repeated_text(state.parameter_owner, text) << " buffers "
-        << repeated_text(state.buffer_owner, text) << " unread " << ranges_text(unread) << "\n";
+      if (state.unread[p]) owners.unread.push_back(p);
+    write_line(module, out, "  owners", owners);
   }
   out << "}\n";
 }

@@ -23,6 +23,8 @@ namespace piper::launcher {
 
 namespace fs = std::filesystem;
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DaemonRecord, next_job, draining, ended, restarts, incidents)
+
 namespace {
 
 using Json = nlohmann::json;
@@ -43,14 +45,7 @@ Result<std::string> small_file(const std::string& path) {
 
 Result<DaemonRecord> read_record(const std::string& text, const std::string& where) {
   try {
-    const Json json = Json::parse(text);
-    DaemonRecord record;
-    json.at("next_job").get_to(record.next_job);
-    json.at("draining").get_to(record.draining);
-    json.at("ended").get_to(record.ended);
-    json.at("restarts").get_to(record.restarts);
-    json.at("incidents").get_to(record.incidents);
-    return record;
+    return Json::parse(text).get<DaemonRecord>();
   } catch (const std::exception& failure) {
     return Status::failure("L0133", "'" + where + "' is no record of piperd: " + failure.what());
   }
@@ -124,12 +119,7 @@ Status StateFolder::save(const Job& job) const {
 }
 
 Status StateFolder::save(const DaemonRecord& record) const {
-  const Json text = {{"next_job", record.next_job},
-                     {"draining", record.draining},
-                     {"ended", record.ended},
-                     {"restarts", record.restarts},
-                     {"incidents", record.incidents}};
-  return write_durably(path_ + "/" + kRecordFile, text.dump() + "\n");
+  return write_durably(path_ + "/" + kRecordFile, Json(record).dump() + "\n");
 }
 
 Status StateFolder::remove(int64_t job) const {

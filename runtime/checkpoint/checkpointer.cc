@@ -149,8 +149,8 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::make(const plan::Manifest& m
   Manifest& next = made->manifest_;
   next.seed = run.seed;
   next.plan_sha256 = run.bundle_digest;
-  next.model_sha256 = manifest.model_sha256;
-  next.strategy_sha256 = manifest.strategy_sha256;
+  next.model_sha256 = manifest.model.sha256;
+  next.strategy_sha256 = manifest.strategy.sha256;
   next.world_size = manifest.world_size;
   next.optimizer = plan::optimizer_title(manifest.optimizer);
   next.data = run.data;

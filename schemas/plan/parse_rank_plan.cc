@@ -9,62 +9,28 @@
 
 namespace piper::plan {
 
-Result<RankPlan> RankPlanParser::parse() {
+Result<RankPlan> RankPlanReader::parse() {
   reader_.open_object();
-  header();
+  head_fields(*this, plan_, like_);
+  std::optional<RankPlan> first;
   if (like_ >= 0 && reader_.ok()) {
-    PIPER_ASSIGN(const RankPlan first, like_plan());
-    PIPER_RETURN_IF_ERROR(own_part_of(first));
-  } else {
-    all_of_it();
-    if (!reader_.ok()) return reader_.status();
+    PIPER_ASSIGN(first, like_plan());
+    take_work_of(*first);
+  }
+  rest_fields(*this, plan_, first ? &*first : nullptr);
+  reader_.close_object();
+  reader_.end_of_text();
+  if (!reader_.ok()) return reader_.status();
+  if (!first) {
+    (void)plan_.instructions.edit();  // none is a list as well
     PIPER_RETURN_IF_ERROR(check_memory());
+  } else if (const auto why = why_other_work(plan_, *first); !why.empty()) {
+    return reader_.failure_at(kManifest, like_at_, why);
   }
   return std::move(plan_);
 }
 
-void RankPlanParser::header() {
-  reader_.key("rank");
-  const size_t at = reader_.position();
-  plan_.rank = reader_.small_integer();
-  if (plan_.rank < 0) reader_.fail(kRange, at, "rank is negative");
-  if (reader_.optional_key("like")) {
-    like_at_ = reader_.position();
-    like_ = reader_.small_integer();
-    if (like_ < 0) reader_.fail(kRange, like_at_, "like is negative");
-  }
-  plan_.arena_bytes = at_least_zero("arena_bytes");
-  // These name buffers that are declared further down: resolved after the buffers.
-  for (auto& special : specials_) {
-    if (!reader_.optional_key(special.key)) continue;
-    (void)reader_.peek();
-    special.at = reader_.position();
-    special.text = reader_.string();
-    special.present = true;
-  }
-}
-
-void RankPlanParser::all_of_it() {
-  streams();
-  peers();
-  events();
-  buffers();
-  specials();
-  reader_.key("placements");
-  placements();
-  tensors();
-  arguments();
-  reader_.key("instructions");
-  reader_.open_array();
-  while (reader_.next_item()) instruction();
-  reader_.key("offsets");
-  offsets();
-  reader_.close_object();
-  reader_.end_of_text();
-  (void)plan_.instructions.edit();  // none is a list as well
-}
-
-Result<RankPlan> RankPlanParser::like_plan() const {
+Result<RankPlan> RankPlanReader::like_plan() const {
   const auto bad = [this](const std::string& why) { return reader_.failure_at(kManifest, like_at_, why); };
   if (like_ >= plan_.rank) return bad("a plan can only be like that of an earlier rank");
   if (!plan_of_rank_) return bad("it is like rank " + std::to_string(like_) + ", whose plan is not at hand");
@@ -73,7 +39,7 @@ Result<RankPlan> RankPlanParser::like_plan() const {
   return first;
 }
 
-Status RankPlanParser::own_part_of(const RankPlan& first) {
+void RankPlanReader::take_work_of(const RankPlan& first) {
   plan_.streams = first.streams;
   plan_.events = first.events;
   plan_.buffers = first.buffers;
@@ -81,31 +47,23 @@ Status RankPlanParser::own_part_of(const RankPlan& first) {
   plan_.instructions = first.instructions;
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
     buffer_index_.emplace(plan_.buffers[i].name, static_cast<int32_t>(i));
-  peers();
-  specials();
-  if (reader_.optional_key("placements")) {
-    placements();
-  } else {  // what the other rank keeps, which that one saves
-    plan_.placements = first.placements;
-    for (auto& placement : plan_.placements) placement.part.owner = false;
-  }
-  tensors();
-  own_arguments();
-  reader_.close_object();
-  reader_.end_of_text();
-  if (!reader_.ok()) return reader_.status();
-  if (const auto why = why_other_work(plan_, first); !why.empty()) return reader_.failure_at(kManifest, like_at_, why);
-  return {};
+  // Where its text has none: what the other rank keeps, which that one saves.
+  plan_.placements = first.placements;
+  for (auto& placement : plan_.placements) placement.part.owner = false;
+  find_places();
 }
 
 // Lists of its own, which stand for those that the other rank has: as long as their runs need them.
-void RankPlanParser::own_arguments() {
-  if (!reader_.optional_key("arguments")) return;
+void RankPlanReader::own_arguments(std::string_view key, RankPlan& plan, const RankPlan*) {
+  if (!reader_.optional_key(key)) return;
   for (size_t i = 0; i < plan_.arguments.size(); ++i)
     argument_index_.emplace(plan_.arguments[i].name, static_cast<int32_t>(i));
   std::vector<size_t> own_at(plan_.arguments.size());  // 0: the other rank's
-  lines([&](size_t at) {
-    ArgumentList list = argument_list();
+  reader_.open_array();
+  while (reader_.next_item()) {
+    const size_t at = reader_.position();
+    ArgumentList list;
+    read({}, list, Rule{});
     if (!reader_.ok()) return;
     const auto found = argument_index_.find(list.name);
     if (found == argument_index_.end()) {
@@ -115,8 +73,8 @@ void RankPlanParser::own_arguments() {
     const auto index = static_cast<size_t>(found->second);
     if (own_at[index] > 0) reader_.fail(kName, at, "two argument lists are called " + in_quotes(list.name));
     own_at[index] = at;
-    plan_.arguments.set_own(index, std::move(list));
-  });
+    plan.arguments.set_own(index, std::move(list));
+  }
   for (size_t i = 0; i < plan_.instructions.size() && reader_.ok(); ++i) {
     const auto [program, list] = launch_of(plan_.instructions[i].action);
     if (list < 0) continue;
@@ -124,31 +82,25 @@ void RankPlanParser::own_arguments() {
   }
 }
 
-void RankPlanParser::specials() {
-  for (auto& special : specials_) {
-    if (!special.present || !reader_.ok()) continue;
-    const auto parts = split_offset(special.text);
+void RankPlanReader::find_places() {
+  for (const Place& place : places_) {
+    if (!reader_.ok()) return;
+    const auto parts = split_offset(place.text);
     const auto found = parts ? buffer_index_.find(parts->name) : buffer_index_.end();
     if (found == buffer_index_.end()) {
-      reader_.fail(kName, special.at, "there is no buffer " + in_quotes(special.text));
+      reader_.fail(kName, place.at, "there is no buffer " + in_quotes(place.text));
       return;
     }
-    special.where = {found->second, parts->offset};
-    need(special.where, special.bytes, special.at);
-    need_multiple(special.where, special.element, special.at);
+    *place.where = {found->second, parts->offset};
+    need(*place.where, place.bytes, place.at);
+    need_multiple(*place.where, place.element, place.at);
   }
-  plan_.seed_step = specials_[0].where;
-  plan_.learning_rate = specials_[1].where;
-  plan_.loss = specials_[2].where;
-  plan_.grad_norm = specials_[3].where;
-  plan_.dropped = specials_[4].where;
-  plan_.loss_scale = specials_[5].where;
-  plan_.overflow = specials_[6].where;
 }
 
-void RankPlanParser::offsets() {
-  auto& buffers = plan_.buffers.edit();
+void RankPlanReader::offsets(std::string_view key, RankPlan& plan) {
+  auto& buffers = plan.buffers.edit();
   std::vector<char> seen(buffers.size());
+  reader_.key(key);
   reader_.open_object();
   std::string_view name;
   while (reader_.next_key(name)) {
@@ -174,7 +126,7 @@ void RankPlanParser::offsets() {
 }
 
 // Persistent buffers of a class never share bytes: they live through the whole run.
-Status RankPlanParser::check_memory() {
+Status RankPlanReader::check_memory() {
   int64_t total = plan_.arena_bytes;
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
     if (plan_.buffers[i].cls != BufferClass::kArena && __builtin_add_overflow(total, plan_.buffers[i].bytes, &total))
@@ -237,7 +189,7 @@ SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const st
 
 Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names,
                                  const PlanOfRank& like) {
-  return RankPlanParser(text, file, names, like).parse();
+  return RankPlanReader(text, file, names, like).parse();
 }
 
 Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file,

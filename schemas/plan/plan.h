@@ -421,10 +421,15 @@ struct Target {
   Summing summing = Summing::kPosition;
 };
 
+// A file that the plan was made from.
+struct Source {
+  std::string name, sha256;  // base name
+};
+
 struct Manifest {
   int version = kFormatVersion;
   Target target;
-  std::string model_name, model_sha256, strategy_name, strategy_sha256;  // base names
+  Source model, strategy;
   int32_t world_size = 1;
   int32_t reporting_rank = 0;
   int64_t batch = 0;       // samples of one step on all ranks

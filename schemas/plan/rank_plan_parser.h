@@ -1,7 +1,7 @@
-// The parser of one rank's plan, which nobody but its own files includes: the order of the parts and the memory stand
-// in parse_rank_plan.cc, what is declared in parse_rank_declarations.cc, what is done in parse_instructions.cc. The
-// parts share the reader, the plan so far and the tables of the names that it has declared; a fault that one of them
-// meets stops the reader, and what follows reads nothing more.
+// The reader of one rank's plan, which nobody but its own files includes: the order of the parts and the memory stand
+// in parse_rank_plan.cc, what is checked of declarations in parse_rank_declarations.cc, of instructions in
+// parse_instructions.cc. The parts share the reader, the plan so far and the tables of the names that it has declared;
+// a fault that one of them meets stops the reader, and what follows reads nothing more.
 #pragma once
 
 #include <algorithm>
@@ -10,74 +10,98 @@
 #include <type_traits>
 #include <vector>
 
-#include "schemas/plan/json_reader.h"
-#include "schemas/plan/names.h"
+#include "schemas/plan/field_reader.h"
 #include "schemas/plan/parse_rank_plan.h"
-#include "schemas/plan/reader_codes.h"
+#include "schemas/plan/rank_plan_fields.h"
 
 namespace piper::plan {
 
-class RankPlanParser {
+class RankPlanReader : public FieldReader<RankPlanReader> {
  public:
-  // All of them outlive the parser.
-  RankPlanParser(std::string_view text, const std::string& file, const SharedNames& names, const PlanOfRank& like)
-      : reader_(text, file), shared_(names), plan_of_rank_(like) {}
+  // All of them outlive the reader.
+  RankPlanReader(std::string_view text, const std::string& file, const SharedNames& names, const PlanOfRank& like)
+      : FieldReader(text, file), shared_(names), plan_of_rank_(like) {}
+  using FieldReader::check;
+  using FieldReader::read;
 
   // Once. Errors: P0605, P0606, P0607, P0609, P0611.
   Result<RankPlan> parse();
 
+  // ---- what the lists of members ask for (rank_plan_fields.h)
+  void name(std::string_view key, int32_t& index, Names names) {
+    if (begin(key)) index = resolve(names);
+  }
+  // These name buffers that are declared further down: resolved after the buffers.
+  void place(std::string_view key, BufferRange& where, int64_t bytes, int64_t element) {
+    if (!reader_.optional_key(key)) return;
+    const size_t at = reader_.position();
+    places_.push_back({&where, bytes, element, reader_.string(), at});
+  }
+  void like(std::string_view key, int32_t& rank, const Rule& rule) {
+    optional(key, rank, -1, rule);
+    like_at_ = reader_.position();  // the line of it
+  }
+  void action(Action& action);
+  void offsets(std::string_view key, RankPlan& plan);
+  void own_arguments(std::string_view key, RankPlan& plan, const RankPlan* like);
+
+  void read(std::string_view, BufferRange& where, const Rule&) { where = range(); }
+  void read(std::string_view, SharedVector<std::string>& events, const Rule&);
+  void read(std::string_view, std::vector<int32_t>& ranks, const Rule&) {
+    reader_.open_array();
+    while (reader_.next_item()) ranks.push_back(reader_.small_integer());
+  }
+  void read(std::string_view key, std::vector<Placement>& placements, const Rule& rule) {
+    placements.clear();  // those of the plan that it is like
+    FieldReader::read(key, placements, rule);
+  }
+  void named(const std::string&, std::string_view, size_t) {}  // index_declared() does
+
+  // ---- what is checked of what was read: parse_rank_declarations.cc
+  void check(const Stream& stream, size_t at);
+  void check(const Communicator& communicator, size_t at);
+  void check(const Channel& channel, size_t at);
+  void check(const Buffer& buffer, size_t at);
+  void check(const Placement& placement, size_t at);
+  void check(const Mean& mean, size_t at);
+  void check(const ScalarValue& scalar, size_t at);
+  void check(const ArgumentList&, size_t at) { declared_at_.push_back(at); }
+  void check(const SharedVector<Stream>& streams, size_t) { index_declared(stream_index_, streams, "stream"); }
+  void check(const std::vector<Communicator>& communicators, size_t) {
+    index_declared(communicator_index_, communicators, "communicator");
+  }
+  void check(const std::vector<Channel>& channels, size_t) { index_declared(channel_index_, channels, "channel"); }
+  void check(const SharedVector<Buffer>& buffers, size_t) {
+    buffer_at_ = declared_at_;
+    index_declared(buffer_index_, buffers, "buffer");
+    find_places();
+  }
+  void check(const ArgumentLists& lists, size_t) { index_declared(argument_index_, lists, "argument list"); }
+
+  // ---- parse_instructions.cc, before the stream is read
+  void check(const IsLaunch auto& launch, size_t at);
+  void check(const Send& send, size_t at) { check_message(send, at); }
+  void check(const Recv& recv, size_t at) { check_message(recv, at); }
+  void check(const IsCollective auto& collective, size_t at);
+
  private:
   static constexpr std::string_view kArguments = "P0609", kManifest = "P0611";
-  struct Special {
-    const char* key;
+  struct Place {
+    BufferRange* where;
     int64_t bytes, element;
-    std::string_view text = {};
-    size_t at = 0;
-    bool present = false;
-    BufferRange where = {};
+    std::string_view text;
+    size_t at;
   };
 
-  void header();
-  void all_of_it();
   Status check_memory();
-  void offsets();
-  void specials();
-
+  void find_places();
   // A plan that does what another rank's does.
   Result<RankPlan> like_plan() const;
-  Status own_part_of(const RankPlan& first);
-  void own_arguments();
+  void take_work_of(const RankPlan& first);
 
-  // parse_rank_declarations.cc
-  void streams();
-  int32_t max_ctas();
-  void peers();
-  void events();
-  void buffers();
-  void placements();
-  void means();
-  void tensors();
-  void arguments();
-  ArgumentList argument_list();
-  void check_members(const Communicator& communicator, size_t at);
-  Part part(DType dtype, int64_t elements, size_t at);
-
-  // parse_instructions.cc
-  void instruction();
-  template <class Launch>
-  Launch launch();
+  void check_message(const auto& message, size_t at);
   // Whether the list fits the program's slots; `at`: the place of a failure.
   bool check_arguments(int32_t program, int32_t arguments, size_t at);
-  template <class Message>
-  Message message();
-  SumTypes summed();
-  template <class Collective>
-  Collective over_ranks(Collective collective);
-  AllReduce all_reduce();
-  ReduceScatter reduce_scatter();
-  AllGather all_gather();
-  AllToAll all_to_all();
-  Update update();
 
   // ---- names and ranges, which every part reads
   bool declare(NameIndex& index, const std::string& name, size_t count, const char* what, size_t at) {
@@ -89,37 +113,45 @@ class RankPlanParser {
       return reader_.fail(kName, at, std::string("two ") + what + "s are called " + in_quotes(name));
     return true;
   }
-  int32_t resolve(const NameIndex& index, const char* what) {
-    (void)reader_.peek();
+  int32_t resolve(Names names) {
+    const auto [index, what] = table(names);
     const size_t at = reader_.position();
     const auto name = reader_.string();
     if (!reader_.ok()) return -1;
-    const auto found = index.find(name);
-    if (found != index.end()) return found->second;
+    const auto found = index->find(name);
+    if (found != index->end()) return found->second;
     reader_.fail(kName, at, std::string("there is no ") + what + " " + in_quotes(name));
     return -1;
+  }
+  std::pair<const NameIndex*, const char*> table(Names names) const {
+    switch (names) {
+      case Names::kProgram: return {&shared_.programs, "program"};
+      case Names::kArguments: return {&argument_index_, "argument list"};
+      case Names::kEvent: return {&event_index_, "event"};
+      case Names::kStream: return {&stream_index_, "stream"};
+      case Names::kChannel: return {&channel_index_, "channel"};
+      case Names::kCommunicator: return {&communicator_index_, "communicator"};
+      case Names::kBuffer: return {&buffer_index_, "buffer"};
+      case Names::kProvenance: return {&shared_.provenance, "provenance entry"};
+    }
+    return {};
   }
   const Buffer& buffer(const BufferRange& where) const { return plan_.buffers[static_cast<size_t>(where.buffer)]; }
 
   // A reference to a buffer; its length is checked by need().
   BufferRange range() {
-    (void)reader_.peek();
-    at_ = reader_.position();
+    const size_t at = reader_.position();
     const auto text = reader_.string();
     if (!reader_.ok()) return {};
     const auto parts = split_offset(text);
     const auto found = parts ? buffer_index_.find(parts->name) : buffer_index_.end();
     if (found == buffer_index_.end()) {
-      reader_.fail(kName, at_, "there is no buffer " + in_quotes(parts ? parts->name : text));
+      reader_.fail(kName, at, "there is no buffer " + in_quotes(parts ? parts->name : text));
       return {};
     }
     const BufferRange where{found->second, parts->offset};
-    need(where, 0, at_);
+    need(where, 0, at);
     return where;
-  }
-  BufferRange range(const char* key) {
-    reader_.key(key);
-    return range();
   }
   // `bytes` from `where` on must lie inside the buffer.
   bool need(const BufferRange& where, int64_t bytes, size_t at) {
@@ -138,39 +170,6 @@ class RankPlanParser {
       return true;
     return reader_.fail(kRange, at, no_multiple(where.offset, size, buffer(where).name));
   }
-  BufferRange needed(const char* key, int64_t bytes) {
-    reader_.key(key);
-    const auto where = range();
-    need(where, bytes, at_);
-    return where;
-  }
-  BufferRange optional(const char* key, int64_t bytes) {
-    if (!reader_.optional_key(key)) return {};
-    const auto where = range();
-    need(where, bytes, at_);
-    return where;
-  }
-  int64_t at_least_zero(const char* key) {
-    reader_.key(key);
-    const size_t at = reader_.position();
-    const int64_t value = reader_.integer();
-    if (value < 0) reader_.fail(kRange, at, std::string(key) + " is negative");
-    return value;
-  }
-  DType dtype() {
-    reader_.key("dtype");
-    return dtype_here();
-  }
-  DType optional_dtype(const char* key, DType otherwise) {
-    return reader_.optional_key(key) ? dtype_here() : otherwise;
-  }
-  DType dtype_here() {
-    const size_t at = reader_.position();
-    const auto name = reader_.string();
-    const auto known = dtype_from_name(name);
-    if (!known) reader_.fail(kSyntax, at, "unknown dtype " + in_quotes(name));
-    return known.value_or(DType::kF32);
-  }
   // The bytes of a whole tensor; a failure when the shape is nonsense.
   int64_t tensor_bytes(DType dtype, const std::vector<int64_t>& shape, size_t at) {
     const auto count = element_count(shape);
@@ -178,18 +177,6 @@ class RankPlanParser {
     if (count && !__builtin_mul_overflow(*count, dtype_bytes(dtype), &bytes)) return bytes;
     reader_.fail(kRange, at, "a shape with a negative or too large extent");
     return 0;
-  }
-
-  // ---- sections
-  template <class Item>
-  void section(const char* key, Item item) {
-    reader_.key(key);
-    lines(item);
-  }
-  template <class Item>
-  void lines(Item item) {
-    reader_.open_array();
-    while (reader_.next_item()) item(reader_.position());
   }
 
   // Indices hold views of the names: built when a section's vector does not grow any more.
@@ -205,18 +192,15 @@ class RankPlanParser {
     declared_at_.clear();
   }
 
-  JsonReader reader_;
   const SharedNames& shared_;
   const PlanOfRank& plan_of_rank_;
   RankPlan plan_;
   int32_t like_ = -1;  // the rank whose plan this one is like
   size_t like_at_ = 0;
-  Special specials_[7] = {{"seed_step", 16, 8}, {"learning_rate", 8, 8}, {"loss", 4, 4},    {"grad_norm", 4, 4},
-                          {"dropped", 8, 8},    {"loss_scale", 4, 4},    {"overflow", 4, 4}};
+  std::vector<Place> places_;
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   std::vector<size_t> declared_at_, buffer_at_;
-  size_t at_ = 0;  // of the range read last
-  size_t instruction_at_ = 0;
+  std::vector<char> scalar_set_;  // [buffer]
 };
 
 }  // namespace piper::plan

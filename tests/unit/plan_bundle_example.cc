@@ -125,10 +125,10 @@ Bundle two_ranks() {
     bundle.ranks.push_back(std::move(plan));
   }
   auto& manifest = bundle.manifest;
-  manifest.model_name = "m.onnx";
-  manifest.model_sha256 = std::string(64, 'a');
-  manifest.strategy_name = "s.yaml";
-  manifest.strategy_sha256 = std::string(64, 'b');
+  manifest.model.name = "m.onnx";
+  manifest.model.sha256 = std::string(64, 'a');
+  manifest.strategy.name = "s.yaml";
+  manifest.strategy.sha256 = std::string(64, 'b');
   manifest.world_size = 2;
   manifest.reporting_rank = 1;
   manifest.batch = 8;

@@ -1,11 +1,14 @@
 // plan.schema.json describes what the writer writes: checked with a small validator of the part of
 // JSON Schema that the file uses.
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/describe_format.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/provenance_text.h"
 #include "tests/unit/plan_bundle_example.h"
@@ -46,6 +49,7 @@ class Validator {
     if (key == "const") return value == rule;
     if (key == "enum") return std::find(rule.begin(), rule.end(), value) != rule.end();
     if (key == "minimum") return !value.is_number() || value >= rule;
+    if (key == "exclusiveMinimum") return !value.is_number() || value > rule;
     if (key == "maximum") return !value.is_number() || value <= rule;
     if (key == "multipleOf") return value.get<int64_t>() % rule.get<int64_t>() == 0;
     if (key == "minItems") return !value.is_array() || value.size() >= rule.get<size_t>();
@@ -87,6 +91,13 @@ Validator load() {
 }
 
 }  // namespace
+
+TEST_CASE("the schema is that of the lists of members") {
+  if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr)
+    std::ofstream(PIPER_PLAN_SCHEMA, std::ios::binary) << plan::format_schema();
+  std::ifstream file(PIPER_PLAN_SCHEMA, std::ios::binary);
+  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == plan::format_schema());
+}
 
 TEST_CASE("the writer's texts follow the schema") {
   const auto schema = load();

@@ -139,7 +139,7 @@ TEST_CASE("tune calls piperc for the bundle's device and strategy") {
   TempFolder dir;
   const std::string strategy = dir.write("s.yaml", "piper: 1\n");
   auto bundle = plan::example::pipeline(2, 2);
-  bundle.manifest.strategy_sha256 = plan::sha256(std::string("piper: 1\n\0model.batch=4", 23));
+  bundle.manifest.strategy.sha256 = plan::sha256(std::string("piper: 1\n\0model.batch=4", 23));
   bundle.manifest.target = {plan::DeviceKind::kCuda, plan::Summing::kLibrary};
   const auto plans = write(dir, "p", bundle);
   tools::TuneOptions options;

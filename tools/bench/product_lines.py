@@ -14,7 +14,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = ("compiler", "runtime", "launcher", "schemas", "tools")
-GENERATED = {"schemas/strategy.schema.json"}    # by strategy_test
+GENERATED = {"schemas/strategy.schema.json", "schemas/plan.schema.json"}    # by strategy_test and plan_schema_test
 CODE = (".cc", ".h", ".cu", ".def", ".inc", ".py", ".sh", ".json")
 # A comment, or a string that may look like one.
 C_PARTS = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)

@@ -64,10 +64,10 @@ class StepWriter {
     const Manifest& manifest = bundle_.manifest;
     json_.raw("{");
     json_.key("title");
-    json_.string(manifest.model_name + " with " + manifest.strategy_name + ": " + std::to_string(manifest.world_size) +
+    json_.string(manifest.model.name + " with " + manifest.strategy.name + ": " + std::to_string(manifest.world_size) +
                  (manifest.world_size == 1 ? " rank" : " ranks") + ", batch " + std::to_string(manifest.batch));
     json_.key("strategy");
-    json_.string(manifest.strategy_name);
+    json_.string(manifest.strategy.name);
     json_.key("unit");
     json_.string(unit_);
     json_.key("step");

@@ -244,7 +244,7 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
   PIPER_ASSIGN(const auto bundle, read_bundle(directory));
   PIPER_ASSIGN(const auto timeline, simulate(bundle, options.costs));
   const auto& manifest = bundle.manifest;
-  std::string text = manifest.model_name + " with " + manifest.strategy_name + ": " +
+  std::string text = manifest.model.name + " with " + manifest.strategy.name + ": " +
                      std::to_string(manifest.world_size) + " ranks, batch " + std::to_string(manifest.batch) + ", " +
                      std::to_string(bundle.programs.size()) + " programs, " +
                      (manifest.evaluates ? "an evaluation" : manifest.optimizer.kind) + "\n";

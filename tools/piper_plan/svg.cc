@@ -174,7 +174,7 @@ Result<std::string> draw_svg(const std::string& directory, const Costs& costs) {
   PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
   PIPER_ASSIGN(const auto timeline, timeline::simulate(bundle, costs));
   const auto& manifest = bundle.manifest;
-  return Drawing(manifest.model_name + " with " + manifest.strategy_name + ": " + std::to_string(manifest.world_size) +
+  return Drawing(manifest.model.name + " with " + manifest.strategy.name + ": " + std::to_string(manifest.world_size) +
                      (manifest.world_size == 1 ? " rank" : " ranks") + ", step " + coordinate(timeline.step) + " units",
                  merge_like_rows(schedule_rows(bundle, timeline)), timeline.step)
       .draw();

@@ -31,13 +31,13 @@ std::string tuned_name(const std::string& strategy) {
 Result<std::vector<std::string>> tune_command(const std::string& directory, const TuneOptions& options) {
   PIPER_ASSIGN(const auto opened, plan::open_bundle(directory));
   const plan::Manifest& manifest = opened.manifest;
-  const std::string model = options.model.empty() ? manifest.model_name : options.model;
-  const std::string strategy = options.strategy.empty() ? manifest.strategy_name : options.strategy;
+  const std::string model = options.model.empty() ? manifest.model.name : options.model;
+  const std::string strategy = options.strategy.empty() ? manifest.strategy.name : options.strategy;
   PIPER_ASSIGN(const auto file, plan::map_file(strategy));
   std::string digested(file.text());
   for (const std::string& set : options.sets) digested += '\0' + set;
-  if (plan::sha256(digested) != manifest.strategy_sha256)
-    return Status::failure("", directory + " was made from " + manifest.strategy_name +
+  if (plan::sha256(digested) != manifest.strategy.sha256)
+    return Status::failure("", directory + " was made from " + manifest.strategy.name +
                                    " as it was then, with its own --set; " + strategy +
                                    " is another text: compile it, or name the one with --strategy and --set");
   std::vector<std::string> words = {compiler(), model, "--strategy", strategy, "--tune"};

@@ -17,7 +17,7 @@ Result<std::unique_ptr<DigestRecorder>> DigestRecorder::make(Session& session, c
   PIPER_ASSIGN(recorder->file_, trace::StepLog::open(session.options.digests.file));
   const plan::Manifest& manifest = session.bundle->manifest;
   PIPER_RETURN_IF_ERROR(recorder->file_.write(digest::header_line(
-      {session.bundle_digest, manifest.model_sha256, manifest.world_size, session.options.seed, manifest.batch})));
+      {session.bundle_digest, manifest.model.sha256, manifest.world_size, session.options.seed, manifest.batch})));
   return recorder;
 }
 
