@@ -1,5 +1,7 @@
 #include "compiler/analysis/glob.h"
 
+#include <algorithm>
+
 namespace piper::analysis {
 namespace {
 
@@ -31,6 +33,10 @@ bool matches_path(std::string_view glob, std::string_view path) {
 }  // namespace
 
 bool glob_matches(const std::string& glob, const std::string& module_path) { return matches_path(glob, module_path); }
+
+bool glob_covers(const std::string& glob, const std::vector<std::string>& paths) {
+  return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return glob_covers(glob, path); });
+}
 
 size_t covering_length(const std::string& glob, const std::string& path) {
   for (size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1)) {

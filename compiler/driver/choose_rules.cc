@@ -11,11 +11,6 @@
 namespace piper::driver {
 namespace {
 
-bool covers(const std::string& glob, const ir::Parameter& parameter) {
-  return std::any_of(parameter.names.begin(), parameter.names.end(),
-                     [&](const std::string& name) { return analysis::glob_covers(glob, name); });
-}
-
 // Of the matrices that there are, some names.
 std::string some_of(const ir::Graph& graph, const std::vector<bool>& matrices) {
   constexpr size_t kShown = 12;
@@ -33,7 +28,7 @@ Status check_except(const Compilation& c, const ir::Graph& graph, const std::vec
   for (size_t i = 0; i < optimizer.except.size(); ++i) {
     bool matches = false;
     for (size_t p = 0; p < matrices.size(); ++p)
-      matches = matches || (matrices[p] && covers(optimizer.except[i], graph.parameters()[p]));
+      matches = matches || (matrices[p] && analysis::glob_covers(optimizer.except[i], graph.parameters()[p].names));
     if (matches) continue;
     auto error = diags.error("P0251", optimizer.except_spans[i]);
     error << "'" << optimizer.values.kind << "' updates no matrix that '" << optimizer.except[i] << "' matches";
@@ -66,8 +61,10 @@ Status choose_rules(Compilation& c, diag::Diagnostics& diags) {
     PIPER_RETURN_IF_ERROR(check_except(c, graph, matrices, diags));
     for (size_t p = 0; p < matrices.size(); ++p) {
       ir::Parameter& parameter = graph.parameters()[p];
-      parameter.matrix = matrices[p] && std::none_of(optimizer.except.begin(), optimizer.except.end(),
-                                                     [&](const std::string& glob) { return covers(glob, parameter); });
+      parameter.matrix =
+          matrices[p] && std::none_of(optimizer.except.begin(), optimizer.except.end(), [&](const std::string& glob) {
+            return analysis::glob_covers(glob, parameter.names);
+          });
     }
   }
   return {};

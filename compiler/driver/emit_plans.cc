@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "compiler/driver/group_parameters.h"
 #include "compiler/driver/make_reference.h"
 #include "compiler/emit/settle_evaluation.h"
-#include "compiler/analysis/glob.h"
 #include "schemas/checkpoint/state_parts.h"
 #include "schemas/plan/device_memory.h"
 #include "schemas/plan/read_ahead.h"
@@ -41,32 +41,6 @@ std::vector<plan::Feed> token_feeds(const ir::Graph& graph, const strategy::Mode
   return feeds;
 }
 
-// The optimizer's groups, and of which each parameter is.
-void group_parameters(const strategy::OptimizerConfig& optimizer, const ir::Graph& graph, emit::EmitRequest& request) {
-  static_cast<plan::OptimizerNumbers&>(request.optimizer) = optimizer.values;
-  std::vector<plan::OptimizerGroup>& groups = request.optimizer.groups;
-  const auto add = [&](const strategy::UpdateConfig& update, bool rest) {
-    const std::string prefix = rest ? "rest_" : "";
-    groups.push_back({prefix + "decay", update.weight_decay, rest});
-    if (!update.no_decay.empty()) groups.push_back({prefix + "no_decay", 0, rest});
-  };
-  add(optimizer, false);
-  const auto first_rest = static_cast<int32_t>(groups.size());
-  if (optimizer.rest) {
-    request.optimizer.rest = optimizer.rest->values;
-    add(*optimizer.rest, true);
-  }
-  for (const ir::Parameter& p : graph.parameters()) {
-    const bool rest = optimizer.rest && !p.matrix;
-    const std::vector<std::string>& globs = rest ? optimizer.rest->no_decay : optimizer.no_decay;
-    const bool no_decay = std::any_of(p.names.begin(), p.names.end(), [&](const std::string& name) {
-      return std::any_of(globs.begin(), globs.end(),
-                         [&](const std::string& glob) { return analysis::glob_covers(glob, name); });
-    });
-    request.decay_group.push_back((rest ? first_rest : 0) + (no_decay ? 1 : 0));
-  }
-}
-
 std::string samples_read_ahead(const plan::Manifest& manifest, const plan::RankPlan& rank) {
   if (manifest.target.device != plan::DeviceKind::kCpu) return "";
   return ", samples of the next steps " + std::to_string(plan::read_ahead_bytes(manifest, rank));
@@ -85,7 +59,9 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   Digests digests = c.digests.valid() ? c.digests.get() : Digests();  // a module read from text has none
   request.model_sha256 = std::move(digests.model);
   request.strategy_sha256 = std::move(digests.strategy);
-  group_parameters(*c.strategy.optimizer, graph, request);
+  PIPER_ASSIGN(GroupedParameters grouped, group_parameters(*c.strategy.optimizer, graph, diags));
+  request.optimizer = std::move(grouped.optimizer);
+  request.group = std::move(grouped.of_parameter);
   request.feeds = token_feeds(graph, c.strategy.model);
   PIPER_ASSIGN(c.emitted, emit::emit_bundle(request, diags));
   c.emitted.bundle.manifest.model_flops = c.sample_flops * static_cast<double>(c.module.step.batch);

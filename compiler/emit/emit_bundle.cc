@@ -73,7 +73,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   for (size_t p = 0; p < graph.parameters().size(); ++p) {
     const bool trained = !request.module->state.parameter_uses[p].empty();
     tensor(graph.parameters()[p], trained);
-    if (trained) m.tensors.back().group = request.decay_group[p];
+    if (trained) m.tensors.back().group = request.group[p];
     m.tensors.back().buffer = graph.parameters()[p].buffer;
   }
   for (const ir::Parameter& b : graph.buffers()) tensor(b, false);
@@ -132,7 +132,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   out.bundle.manifest = manifest_of(request);
   const ir::Module& module = *request.module;
   EmitShared shared(request);
-  Roles roles = find_roles(module, shared.connections, request.decay_group);
+  Roles roles = find_roles(module, shared.connections, request.group);
   std::vector<RolePlan> plans(roles.roles.size());
   std::vector<Status> statuses(roles.roles.size());
   parallel_for(roles.roles.size(), [&](size_t role) {

@@ -23,7 +23,7 @@ struct EmitRequest {
   const plan::Bundle* training = nullptr;
   const strategy::Strategy* strategy = nullptr;
   std::string model_name, model_sha256, strategy_sha256;
-  std::vector<int32_t> decay_group;  // [parameter] index into optimizer.groups
+  std::vector<int32_t> group;  // [parameter] index into optimizer.groups
   plan::Optimizer optimizer;
   plan::Target target;
   std::vector<plan::Feed> feeds;  // [graph input]

@@ -90,7 +90,7 @@ EmitShared::EmitShared(const EmitRequest& r)
 
 plan::GroupUpdate EmitShared::update_of(const ir::Bucket& bucket) const {
   const uint32_t first = module.state.accumulators[bucket.accumulators[0].index].parameter;
-  return plan::group_update(request.optimizer, request.decay_group[first]);
+  return plan::group_update(request.optimizer, request.group[first]);
 }
 
 int32_t EmitShared::intern_program(plan::Program program) {

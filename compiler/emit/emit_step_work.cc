@@ -152,7 +152,7 @@ void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, const UpdateP
   if (b.working) add(read_of(n.bucket), b.parameters, b.read_offset(begin), b.read_offset(b.part_bytes()));
   plan::Update action;
   action.program = s_.intern_program(
-      update_program({by.numbers->kind, piece.shape(b), b.dtype, b.working, by.num_moments(), scales, skips}));
+      update_program({by.numbers.kind, piece.shape(b), b.dtype, b.working, by.num_moments(), scales, skips}));
   action.group = piece.group;
   std::string name = "update " + plan_.buffers[arguments[0].buffer].name;
   if (begin != 0) name += "+" + std::to_string(begin);

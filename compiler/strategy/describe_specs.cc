@@ -130,6 +130,9 @@ Json optimizer(bool with_rest) {
     }
     numbers["weight_decay"] = number(0);
     numbers["no_decay"] = ref("globs");
+    Json group = {{"match", ref("globs")}, {"lr_factor", above_zero()}, {"weight_decay", number(0)}};
+    if (info.has(plan::OptimizerInfo::kBetas)) group["betas"] = betas;
+    numbers["groups"] = list_of(object(group, {"match"}));
     if (info.of_matrices) {
       numbers["except"] = ref("globs");
       numbers["rest"] = optimizer(false);

@@ -1,7 +1,9 @@
 // The sections about training: `optimizer`, `lr_schedule`, `run`, `eval`. Defaults are PyTorch's.
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/strategy/load_sections.h"
@@ -33,13 +35,48 @@ void read_bounded(ReadContext& context, const Value* value, const std::string& w
   out = *number;
 }
 
-void read_betas(ReadContext& context, const Value& value, plan::OptimizerNumbers& out) {
+std::optional<std::pair<double, double>> read_betas(ReadContext& context, const Value& value) {
+  std::pair<double, double> betas;
   if (value.kind != Value::Kind::kList || value.items.size() != 2) {
     context.diags.error("P0202", value.span).help("for example [0.9, 0.95]") << "'betas' must be a list of two numbers";
-    return;
+    return std::nullopt;
   }
-  read_bounded(context, &value.items[0], "the first of 'betas'", {0, 1}, out.beta1);
-  read_bounded(context, &value.items[1], "the second of 'betas'", {0, 1}, out.beta2);
+  read_bounded(context, &value.items[0], "the first of 'betas'", {0, 1}, betas.first);
+  read_bounded(context, &value.items[1], "the second of 'betas'", {0, 1}, betas.second);
+  return betas;
+}
+
+std::vector<GroupConfig> read_parameter_groups(ReadContext& context, const Value& value,
+                                               const plan::OptimizerInfo& info) {
+  std::vector<GroupConfig> groups;
+  if (value.kind != Value::Kind::kList) {
+    context.diags.error("P0202", value.span).help("for example [{match: [\"*embed*\"], lr_factor: 0.1}]")
+        << "'groups' must be a list of mappings, not " << describe(value);
+    return groups;
+  }
+  for (const Value& item : value.items) {
+    MapReader reader(context, item, "a group of parameters");
+    if (!reader.ok()) continue;
+    GroupConfig group;
+    if (const Value* globs = reader.require("match")) {
+      group.match = read_strings(context, *globs, "'match'");
+      for (const Value& glob : globs->items) group.match_spans.push_back(glob.span);
+    }
+    if (const Value* factor = reader.get("lr_factor")) {
+      read_bounded(context, factor, "'lr_factor'", {}, group.lr_factor);
+      if (group.lr_factor == 0)
+        context.diags.error("P0207", factor->span).help("`model.freeze` leaves parameters as they are")
+            << "'lr_factor' must be greater than 0";
+    }
+    if (const Value* decay = reader.get("weight_decay"))
+      read_bounded(context, decay, "'weight_decay'", {}, group.weight_decay.emplace());
+    if (info.has(plan::OptimizerInfo::kBetas))
+      if (const Value* betas = reader.get("betas"))
+        if (const auto read = read_betas(context, *betas)) group.beta1 = read->first, group.beta2 = read->second;
+    reader.finish();
+    groups.push_back(std::move(group));
+  }
+  return groups;
 }
 
 // Newton-Schulz, and how the rate follows the shape.
@@ -68,6 +105,7 @@ void read_numbers(ReadContext& context, MapReader& inner, const plan::OptimizerI
   read_bounded(context, inner.require("lr"), "'lr'", {}, values.lr);
   read_bounded(context, inner.get("weight_decay"), "'weight_decay'", {}, out.weight_decay);
   if (const Value* globs = inner.get("no_decay")) out.no_decay = read_strings(context, *globs, "'no_decay'");
+  if (const Value* groups = inner.get("groups")) out.groups = read_parameter_groups(context, *groups, info);
   if (info.has(plan::OptimizerInfo::kMomentum)) {
     const Bounds bounds = info.has(plan::OptimizerInfo::kOrthogonal) ? Bounds{0, 1} : Bounds{};
     read_bounded(context, inner.get("momentum"), "'momentum'", bounds, values.momentum);
@@ -80,7 +118,8 @@ void read_numbers(ReadContext& context, MapReader& inner, const plan::OptimizerI
     }
   }
   if (info.has(plan::OptimizerInfo::kBetas))
-    if (const Value* betas = inner.get("betas")) read_betas(context, *betas, values);
+    if (const Value* betas = inner.get("betas"))
+      if (const auto read = read_betas(context, *betas)) values.beta1 = read->first, values.beta2 = read->second;
   if (info.has(plan::OptimizerInfo::kEps)) read_bounded(context, inner.get("eps"), "'eps'", {}, values.eps);
   if (info.has(plan::OptimizerInfo::kOrthogonal)) read_orthogonal(context, inner, values);
 }

@@ -108,10 +108,18 @@ struct Schedule {
   std::vector<Devices> ranks;  // empty: from place
   Span span, family_span;
 };
+// Parameters that are updated with numbers of their own; what is unset is the optimizer's.
+struct GroupConfig {
+  std::vector<std::string> match;  // globs
+  std::vector<Span> match_spans;
+  double lr_factor = 1;
+  std::optional<double> weight_decay, beta1, beta2;
+};
 struct UpdateConfig {
   plan::OptimizerNumbers values;
   double weight_decay = 0;
   std::vector<std::string> no_decay;  // globs
+  std::vector<GroupConfig> groups;    // the first that matches a parameter has it
 };
 struct OptimizerConfig : UpdateConfig {
   // Of one that takes matrices: what updates the other parameters, and globs of those that it leaves to that.

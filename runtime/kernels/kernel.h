@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -55,10 +56,10 @@ struct FaultRecord {
 
 // What kernels take from the manifest.
 struct TrainingNumbers {
-  double clip_grad_norm = 0;                          // the largest norm of all gradients; 0: they are not clipped
-  const plan::OptimizerNumbers* optimizer = nullptr;  // of an update; lives as long as the kernel
-  double weight_decay = 0;                            // of the update's group
-  double rate = 1;                                    // of the step's rate, that of the group
+  double clip_grad_norm = 0;                        // the largest norm of all gradients; 0: they are not clipped
+  std::optional<plan::OptimizerNumbers> optimizer;  // of an update, with those of its group
+  double weight_decay = 0;                          // of the update's group
+  double rate = 1;                                  // of the step's rate, that of the group
 };
 
 // A call that took more of a library's allocator than the plan counts, in bytes.

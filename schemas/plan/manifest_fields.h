@@ -64,6 +64,9 @@ void fields(auto& v, Of<OptimizerGroup> auto& group) {
   v("group", group.name);
   v("weight_decay", group.weight_decay);
   v.optional("rest", group.rest, false);
+  v.optional("lr_factor", group.lr_factor, 1.0, {.positive = true});
+  v("beta1", group.beta1);
+  v("beta2", group.beta2);
 }
 inline constexpr std::string_view kLrSchedules[] = {"constant", "cosine", "linear"};
 void fields(auto& v, Of<LrSchedule> auto& schedule) {

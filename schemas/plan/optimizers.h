@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "schemas/plan/plan.h"
 
@@ -80,18 +81,21 @@ inline const OptimizerInfo* find_optimizer(std::string_view name) {
   return nullptr;
 }
 
-// The row of the optimizer that updates a group's parameters, and its numbers.
+// The row of the optimizer that updates a group's parameters, and its numbers with those of the group.
 struct GroupUpdate {
   const OptimizerInfo* info = nullptr;
-  const OptimizerNumbers* numbers = nullptr;
+  OptimizerNumbers numbers;
   double weight_decay = 0;
-  double rate = 1;  // of the step's rate, which is that of the optimizer's own groups
-  int num_moments() const { return info->num_moments(*numbers); }
+  double rate = 1;  // of the step's rate, which is the optimizer's own lr by the schedule
+  int num_moments() const { return info->num_moments(numbers); }
 };
 inline GroupUpdate group_update(const Optimizer& optimizer, int32_t group) {
   const OptimizerGroup& of = optimizer.groups.at(static_cast<size_t>(group));
-  const OptimizerNumbers& numbers = of.rest ? *optimizer.rest : optimizer;
-  return {find_optimizer(numbers.kind), &numbers, of.weight_decay, of.rest ? numbers.lr / optimizer.lr : 1};
+  OptimizerNumbers numbers = of.rest ? *optimizer.rest : optimizer;
+  numbers.beta1 = of.beta1.value_or(numbers.beta1);
+  numbers.beta2 = of.beta2.value_or(numbers.beta2);
+  const double rate = of.lr_factor * (of.rest ? numbers.lr / optimizer.lr : 1);
+  return {find_optimizer(numbers.kind), std::move(numbers), of.weight_decay, rate};
 }
 
 // By which a training's moments are told from those of another: "adamw", "muon, adamw".

@@ -329,7 +329,9 @@ enum class Summing : uint8_t { kPosition, kLibrary };
 struct OptimizerGroup {
   std::string name;
   double weight_decay = 0;
-  bool rest = false;  // of what Optimizer::rest updates
+  bool rest = false;                   // of what Optimizer::rest updates
+  double lr_factor = 1;                // on the step's rate, > 0
+  std::optional<double> beta1, beta2;  // unset: the optimizer's own
 };
 // How the rate follows the shape of a matrix of r rows and c columns (Muon): sqrt(max(1, r / c)), or
 // 0.2 sqrt(max(r, c)), with which updates are of the size of AdamW's.

@@ -42,7 +42,7 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call, int
   if (group < 0 || static_cast<size_t>(group) >= optimizer.groups.size())
     return refuted(Rule::kUpdates, rank, "updates a group that the optimizer has not");
   const GroupUpdate by = group_update(optimizer, group);
-  const std::string& kind = by.numbers->kind;
+  const std::string& kind = by.numbers.kind;
   if (call.kernel != by.info->kernel)
     return refuted(Rule::kUpdates, rank, "calls " + call.kernel.text() + ", the optimizer is " + kind);
   const auto num_moments = static_cast<size_t>(by.num_moments());

@@ -25,7 +25,7 @@ from safetensors.torch import load_file
 import harness
 import zoo
 from checks import check, faults
-from reference_optimizers import MuonInBf16, rule_of
+from reference_optimizers import Lion, MuonInBf16, rule_of
 
 MODEL, STEPS, HALF = "gpt", 20, 11
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "schemas/plan/optimizers.def"
@@ -102,6 +102,46 @@ def muon_beside_adamw(bench, before):
         check("muon moments of the other optimizer are refused", code == 84 and "R0703" in said and "h.0.up.weight" in said, f"{code} {said}")
 
 
+# Beside `no_decay`: a rate, momenta and a decay of its own each; the first group that matches has a parameter.
+NO_DECAY = ["*.bias", "*ln*"]
+GROUPS = [{"match": ["h.0", "wpe"], "lr_factor": 0.25}, {"match": ["*.down", "h.1.up"], "weight_decay": 0.3, "betas": [0.8, 0.99]},
+          {"match": ["h.3.*.bias", "ln_f"], "lr_factor": 3, "weight_decay": 0.02}]
+
+
+def group_of(name):
+    """By the meaning of docs/strategy-language.md, written down anew."""
+    rules = (lambda n: n.startswith("h.0.") or n.startswith("wpe."), lambda n: ".down." in n or n.startswith("h.1.up."),
+             lambda n: (n.startswith("h.3.") and n.endswith(".bias")) or n.startswith("ln_f."))
+    return next((i for i, rule in enumerate(rules) if rule(name)), None)
+
+
+def with_groups(optimizer, module, values):
+    groups = []
+    for name, p in module.named_parameters():
+        group = GROUPS[i] if (i := group_of(name)) is not None else {}
+        undecayed = name.endswith(".bias") or ".ln" in name or name.startswith("ln")
+        decay = group.get("weight_decay", 0 if undecayed else values["weight_decay"])
+        groups.append({"params": [p], "lr": values["lr"] * group.get("lr_factor", 1), "weight_decay": decay,
+                       "betas": group.get("betas", values["betas"])})
+    return {"adamw": torch.optim.AdamW, "lion": Lion}[optimizer](groups, lr=values["lr"])
+
+
+def parameter_groups(bench, before):
+    """Groups of parameters in every form, as PyTorch has them."""
+    values = json.dumps({"no_decay": NO_DECAY, "groups": GROUPS})[1:-1]
+    for optimizer in ("adamw", "lion"):
+        own = harness.values_of(MODEL, optimizer)
+        losses, _, module = harness.torch_training(MODEL, optimizer, rule_of=with_groups)
+        reference = {name: p.detach() for name, p in module.named_parameters()}
+        for form in FORMS:
+            text = strategy(form, optimizer)
+            grouped = text.replace(f'optimizer: {{{optimizer}: {{', f'optimizer: {{{optimizer}: {{{values}, ')
+            assert grouped != text
+            result = bench.run(bench.compile(MODEL, grouped, f"{form}-{optimizer}-groups"), MODEL, 0, "local", STEPS)
+            wrong = harness.loss_faults(result.losses, losses, 1e-5) + weight_faults(optimizer, result.weights, reference, before, 3 * own["lr"])
+            check(f"{optimizer} with groups, {form}", not wrong, "; ".join(wrong[:3]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -139,6 +179,8 @@ def main():
         judge("stopped and taken up", [row["loss"] for row in rows if "loss" in row], load_file(saved))
         if optimizer == "muon":
             muon_beside_adamw(bench, before)
+    if args.only in (None, "groups"):
+        parameter_groups(bench, before)
     sys.exit(1 if faults else 0)
 
 

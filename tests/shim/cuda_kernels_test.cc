@@ -95,7 +95,7 @@ TEST_CASE_METHOD(Fixture, "updates give the CPU's bits") {
                          factor = at::full({}, 0.37f);
         for (const float overflow : {0.0f, 1.0f})
           check_bits(o.kind, states, {rate, count, factor, at::full({}, overflow)}, {}, false,
-                     {.optimizer = &o, .weight_decay = 0.1});
+                     {.optimizer = o, .weight_decay = 0.1});
       }
 }
 

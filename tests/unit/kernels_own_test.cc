@@ -49,7 +49,7 @@ void update(State& s, const plan::Optimizer& o, double decay, int64_t step, int6
   if (scale != nullptr) values.push_back(scalar_of(scale, at::kFloat));
   if (overflow != nullptr) values.push_back(scalar_of(overflow, at::kFloat));
   const int64_t before = allocation_count();
-  REQUIRE(run_kernel(o.kind, states, values, {}, false, {.optimizer = &o, .weight_decay = decay}).ok());
+  REQUIRE(run_kernel(o.kind, states, values, {}, false, {.optimizer = o, .weight_decay = decay}).ok());
   seen_allocations()[o.kind] += allocation_count() - before;
 }
 // torch.optim's single-tensor form, or its authors' code for PyTorch (lion), operation by operation.
@@ -204,7 +204,7 @@ void update_matrix(Matrix& s, const plan::OptimizerNumbers& o, double decay, int
   if (scale != nullptr) values.push_back(scalar_of(scale, at::kFloat));
   if (overflow != nullptr) values.push_back(scalar_of(overflow, at::kFloat));
   const int64_t before = allocation_count();
-  REQUIRE(run_kernel("muon", states, values, {}, false, {.optimizer = &o, .weight_decay = decay}).ok());
+  REQUIRE(run_kernel("muon", states, values, {}, false, {.optimizer = o, .weight_decay = decay}).ok());
   int64_t& most = seen_allocations()["muon"];
   most = std::max(most, allocation_count() - before);
 }
@@ -489,7 +489,7 @@ TEST_CASE_METHOD(Fixture, "the optimizer's step is counted, and only updates cal
         "kernel `sgd`: it stands outside of an update");
   plan::Optimizer momentum;
   momentum.momentum = 0.9;
-  CHECK(kernels::cpu_library().bind(call, outputs, inputs, {.optimizer = &momentum}).error().message ==
+  CHECK(kernels::cpu_library().bind(call, outputs, inputs, {.optimizer = momentum}).error().message ==
         "kernel `sgd`: its moments are not those of the optimizer");
 }
 

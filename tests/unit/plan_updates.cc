@@ -144,7 +144,7 @@ void set_ranges(Bundle& bundle, RankPlan& plan, Update& update, const UpdateRang
   const std::string& parameter = plan.buffers[static_cast<size_t>(ranges.parameter.buffer)].name;
   const Optimizer& optimizer = bundle.manifest.optimizer;
   const bool known = static_cast<size_t>(update.group) < optimizer.groups.size();
-  const std::string& kind = known ? group_update(optimizer, update.group).numbers->kind : optimizer.kind;
+  const std::string kind = known ? group_update(optimizer, update.group).numbers.kind : optimizer.kind;
   update.program = program(bundle, update_program(kind, ranges));
   update.arguments = arguments(plan, "update " + parameter + " from " + std::to_string(ranges.parameter.offset), list);
 }

@@ -1,0 +1,24 @@
+// The groups of an optimizer: parameters that one update treats alike. Used by emit_plans.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "compiler/ir/graph.h"
+#include "compiler/strategy/strategy.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::driver {
+
+struct GroupedParameters {
+  plan::Optimizer optimizer;          // with its groups
+  std::vector<int32_t> of_parameter;  // [parameter] index into optimizer.groups
+};
+// Of each optimizer: what the first of the strategy's `groups` that matches it has, in their order, after what none
+// has. Within each, what `no_decay` matches is a group of its own, but where a group of the strategy says a decay
+// itself. Error P0254: a glob of a group matches no parameter, or those of earlier groups alone.
+Result<GroupedParameters> group_parameters(const strategy::OptimizerConfig& optimizer, const ir::Graph& graph,
+                                           diag::Diagnostics& diags);
+
+}  // namespace piper::driver
