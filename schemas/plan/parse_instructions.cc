@@ -36,7 +36,7 @@ void RankPlanReader::action(Action& action) {
 }
 
 // A run or an update: a program, what its slots are bound to, and its workspace.
-void RankPlanReader::check(const IsLaunch auto& launch, size_t at) {
+void RankPlanReader::check_launch(const auto& launch, size_t at) {
   const auto& program = (*shared_.all_programs)[static_cast<size_t>(launch.program)];
   need(launch.workspace, program.workspace_bytes, at);
   if (launch.workspace.buffer < 0 && program.workspace_bytes > 0)
@@ -75,7 +75,7 @@ void RankPlanReader::check_message(const auto& message, size_t at) {
   need_multiple(message.data, dtype_bytes(message.dtype), at);
 }
 
-void RankPlanReader::check(const IsCollective auto& collective, size_t at) {
+void RankPlanReader::check_parts(const auto& collective, size_t at) {
   if (const auto wrong = misfit(plan_, collective); !wrong.empty()) reader_.fail(kRange, at, wrong);
 }
 
