@@ -11,7 +11,7 @@ namespace piper::launcher {
 namespace {
 
 template <class V>
-void fields(V& v, plan::Of<Outcome> auto& outcome) {
+void fields(V& v, Of<Outcome> auto& outcome) {
   v("exit_status", outcome.exit_status);
   v("failed_rank", outcome.failed_rank);
   v("asked_to_stop", outcome.asked_to_stop);
@@ -24,10 +24,10 @@ void fields(V& v, plan::Of<Outcome> auto& outcome) {
 }
 
 struct ReportWriter : plan::FieldWriter<ReportWriter> {
-  using FieldWriter::FieldWriter;
+  explicit ReportWriter(plan::JsonWriter& json) : FieldWriter(json) {}
 };
 struct ReportReader : plan::FieldReader<ReportReader> {
-  using FieldReader::FieldReader;
+  ReportReader(std::string_view text, const std::string& file) : FieldReader(text, file) {}
   std::optional<Outcome> outcome() {
     Outcome outcome;
     file(outcome);

@@ -16,8 +16,6 @@ namespace {
 constexpr std::string_view kCode = "R0812";
 constexpr size_t kHexDigits = 16, kMostAxes = 16;
 
-using plan::Of;
-
 void fields(auto& v, Of<Header> auto& header) {
   int64_t version = kFormatVersion;
   v("piper_digest", version,
@@ -61,14 +59,14 @@ void fields(V& v, Of<ValueRecord> auto& record) {
 
 class LineWriter : public plan::FieldWriter<LineWriter> {
  public:
-  using FieldWriter::FieldWriter;
+  explicit LineWriter(plan::JsonWriter& json) : FieldWriter(json) {}
   void digest(std::string_view key, uint64_t digest) { (*this)(key, digest_text(digest)); }
 };
 
 class LineReader : public plan::FieldReader<LineReader> {
  public:
   using FieldReader::check;
-  using FieldReader::FieldReader;
+  LineReader(std::string_view text, const std::string& file) : FieldReader(text, file) {}
 
   template <class Line>
   Status line(Line& line) {

@@ -1,19 +1,19 @@
 // The instructions of a rank plan: each names what was declared before, and its ranges must lie inside their buffers.
+#include <algorithm>
+#include <iterator>
+
 #include "schemas/plan/check_collectives.h"
 #include "schemas/plan/rank_plan_parser.h"
 
 namespace piper::plan {
 namespace {
 
-// The kind of instruction of `key` in `action`; false where there is none.
+// A kind of instruction by its number in kActionNames.
 template <size_t kNext = 0>
-bool emplace_kind(Action& action, std::string_view key) {
-  if constexpr (kNext == std::variant_size_v<Action>) {
-    return false;
-  } else {
-    if (kKind<std::variant_alternative_t<kNext, Action>> != key) return emplace_kind<kNext + 1>(action, key);
-    action.emplace<kNext>();
-    return true;
+void emplace_kind(Action& action, size_t index) {
+  if constexpr (kNext < std::variant_size_v<Action>) {
+    if (index == kNext) action.emplace<kNext>();
+    else emplace_kind<kNext + 1>(action, index);
   }
 }
 
@@ -22,10 +22,12 @@ bool emplace_kind(Action& action, std::string_view key) {
 void RankPlanReader::action(Action& action) {
   const size_t at = reader_.position();
   const auto kind = reader_.first_key();
-  if (!emplace_kind(action, kind)) {
+  const auto known = std::find(std::begin(kActionNames), std::end(kActionNames), kind);
+  if (known == std::end(kActionNames)) {
     reader_.fail(kSyntax, at, "unknown instruction " + in_quotes(kind));
     return;
   }
+  emplace_kind(action, static_cast<size_t>(known - std::begin(kActionNames)));
   key_was_read();
   std::visit(
       [&](auto& of_kind) {

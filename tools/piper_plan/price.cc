@@ -4,6 +4,7 @@
 #include <map>
 
 #include "schemas/base/byte_text.h"
+#include "schemas/plan/actions.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_writer.h"
 #include "schemas/timeline/assess.h"
@@ -91,21 +92,7 @@ int64_t peak_of(const plan::Bundle& bundle, size_t p) {
 }
 bool fits(int64_t bytes, const Machine& machine) { return static_cast<double>(bytes) <= machine.memory_bytes; }
 
-const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kRun: return "run";
-    case Kind::kSend: return "send";
-    case Kind::kRecv: return "recv";
-    case Kind::kAllReduce: return "all_reduce";
-    case Kind::kReduceScatter: return "reduce_scatter";
-    case Kind::kAllGather: return "all_gather";
-    case Kind::kAllToAll: return "all_to_all";
-    case Kind::kRecord: return "record";
-    case Kind::kWait: return "wait";
-    case Kind::kUpdate: return "update";
-  }
-  return "";
-}
+std::string name_of(Kind kind) { return std::string(plan::kActionNames[static_cast<size_t>(kind)]); }
 
 template <class... Parts>
 std::string formatted(const char* format, Parts... parts) {
