@@ -83,8 +83,9 @@ static ChunkProperties fresh_row(const Module& module) {
   row.recomputed.resize(row.devices.size());
   return row;
 }
-void fields(auto& v, Of<ChunkProperties> auto& row) {
-  const ChunkProperties fresh = fresh_row(v.module());
+template <class V>
+void fields(V& v, Of<ChunkProperties> auto& row) {
+  const ChunkProperties fresh = V::kReads ? ChunkProperties() : fresh_row(v.module());  // readers ask for every line
   v("groups", Repeated{row.groups});
   v.optional("devices", Repeated{row.devices}, Repeated{fresh.devices});
   v.optional("placed", row.placed_by, ProvId());
@@ -103,8 +104,8 @@ void fields(auto& v, Of<Distribution> auto& d) {
   v.table("group", d.groups, "groups");
   v.table("teams", d.teams, "teams");
   v.table("expert_groups", d.expert_groups, "expert groups");
-  const ChunkProperties fresh = fresh_row(v.module());
-  v.blocks("chunk", d.chunks, "chunks", fresh, 2 * fresh.devices.size());
+  const auto fresh = [&v] { return fresh_row(v.module()); };
+  v.blocks("chunk", d.chunks, "chunks", fresh, 2 * static_cast<size_t>(v.module().step.num_microbatches));
 }
 
 void print_distribution_section(const Module& module, std::ostream& out) {

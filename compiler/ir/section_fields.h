@@ -20,12 +20,9 @@
 #include <vector>
 
 #include "compiler/ir/module_sections.h"
+#include "schemas/base/of.h"
 
 namespace piper::ir {
-
-// S, which readers change, or const S.
-template <class T, class S>
-concept Of = std::same_as<std::remove_const_t<T>, S>;
 
 // A list whose equal neighbours are written once: "[0 x4, 1]"; "none" in it is an invalid id.
 template <class List>
@@ -329,6 +326,8 @@ Status read_next(const Module& module, ModuleReader& in, std::vector<T>& table, 
 // A block, of which each member that is not left out has a line, and each entry of a table.
 class BlockWriter {
  public:
+  static constexpr bool kReads = false;
+
   BlockWriter(const Module& module, std::ostream& out, std::string indent)
       : module_(module), out_(out), indent_(std::move(indent)) {}
 
@@ -365,7 +364,7 @@ class BlockWriter {
     write_table(module_, out_, indent_ + std::string(key), table);
   }
   template <class T>
-  void blocks(std::string_view key, const std::vector<T>& table, const char*, const T&, size_t) {
+  void blocks(std::string_view key, const std::vector<T>& table, const char*, const auto&, size_t) {
     for (size_t i = 0; i < table.size(); ++i) block(std::string(key) + " " + std::to_string(i), table[i]);
   }
 
@@ -378,6 +377,8 @@ class BlockWriter {
 // Reads one line of it.
 class BlockReader {
  public:
+  static constexpr bool kReads = true;
+
   BlockReader(const Module& module, ModuleReader& in) : module_(module), in_(in), name_(in.token()) {}
   // All of its lines.
   template <class Block>
@@ -412,9 +413,9 @@ class BlockReader {
     status_ = in_.advance();
     if (status_.ok()) status_ = read_next(module_, in_, table, name);
   }
-  // Blocks that begin as `fresh`, which stands for so many entries that no text has.
+  // Blocks that begin as `fresh` makes them, which stands for so many entries that no text has.
   template <class T>
-  void blocks(const char* key, std::vector<T>& table, const char* name, const T& fresh, size_t entries) {
+  void blocks(const char* key, std::vector<T>& table, const char* name, const auto& fresh, size_t entries) {
     if (is(key)) status_ = next_block(table, name, fresh, entries);
   }
 
@@ -426,11 +427,11 @@ class BlockReader {
     return false;
   }
   template <class T>
-  Status next_block(std::vector<T>& table, const char* name, const T& fresh, size_t entries) {
+  Status next_block(std::vector<T>& table, const char* name, const auto& fresh, size_t entries) {
     PIPER_RETURN_IF_ERROR(in_.advance());
     PIPER_RETURN_IF_ERROR(in_.numbered(table.size(), name));
     PIPER_RETURN_IF_ERROR(in_.expand(in_.token(), entries));
-    return block(module_, in_, table.emplace_back(fresh));
+    return block(module_, in_, table.emplace_back(fresh()));
   }
 
   const Module& module_;

@@ -38,12 +38,9 @@ std::string Calibration::lines() const {
     std::nth_element(sorted.begin(), sorted.begin() + static_cast<int64_t>(sorted.size() / 2), sorted.end());
     if (json.size() > 0) json.raw("\n");
     json.raw("{");
-    json.key("call");
-    json.string(key);
-    json.key("us");
-    json.real(1e-3 * static_cast<double>(sorted[sorted.size() / 2]));
-    json.key("count");
-    json.number(times.size());
+    json.member("call", key);
+    json.member("us", 1e-3 * static_cast<double>(sorted[sorted.size() / 2]));
+    json.member("count", times.size());
     json.raw("}");
   }
   return json.str();

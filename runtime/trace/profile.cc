@@ -17,17 +17,12 @@ std::string Profile::line(const Subject& subject) const {
   const Times& times = times_.at(static_cast<size_t>(subject.instruction));
   plan::JsonWriter json;
   json.raw("{");
-  json.key("rank");
-  json.number(subject.rank);
-  json.key("instruction");
-  json.number(subject.instruction);
-  json.key("stream");
-  json.string(subject.stream);
-  json.key("what");
-  json.string(subject.what);
+  json.member("rank", subject.rank);
+  json.member("instruction", subject.instruction);
+  json.member("stream", subject.stream);
+  json.member("what", subject.what);
   const auto time = [&](const char* name, int64_t ns) {
-    json.key(name);
-    json.real(steps_ > 0 ? std::round(1e-2 * static_cast<double>(ns) / static_cast<double>(steps_)) / 10 : 0);
+    json.member(name, steps_ > 0 ? std::round(1e-2 * static_cast<double>(ns) / static_cast<double>(steps_)) / 10 : 0);
   };
   const int64_t moved = steps_ * behind_begin_.count();
   time("begin_us", times.begin_ns - moved);

@@ -15,7 +15,6 @@ std::string_view word_of(StateKind kind) { return state_kind_name(kind); }
 
 namespace {
 
-using plan::Of;
 constexpr std::string_view kDamaged = "R0705";
 constexpr std::string_view kDigestKey = "\"digest\":\"";
 constexpr size_t kMostNames = size_t{1} << 22;  // tensors, and parts of one
@@ -79,7 +78,7 @@ void fields(auto& v, Of<Manifest> auto& manifest) {
 
 class ManifestWriter : public plan::FieldWriter<ManifestWriter> {
  public:
-  using FieldWriter::FieldWriter;
+  explicit ManifestWriter(plan::JsonWriter& json) : FieldWriter(json) {}
 
   void decimal(std::string_view key, uint64_t value) { (*this)(key, std::to_string(value)); }
   void digest(const std::string&) {

@@ -1,10 +1,13 @@
 #include "schemas/digest/digest_file.h"
 
 #include <charconv>
+#include <optional>
+#include <tuple>
+#include <utility>
 
+#include "schemas/plan/field_reader.h"
+#include "schemas/plan/field_writer.h"
 #include "schemas/plan/file_bytes.h"
-#include "schemas/plan/json_reader.h"
-#include "schemas/plan/json_writer.h"
 
 namespace piper::digest {
 
@@ -13,111 +16,86 @@ namespace {
 constexpr std::string_view kCode = "R0812";
 constexpr size_t kHexDigits = 16, kMostAxes = 16;
 
-bool read_hex(std::string_view text, uint64_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  return error == std::errc() && end == text.data() + text.size() && text.size() == kHexDigits;
+void fields(auto& v, Of<Header> auto& header) {
+  int64_t version = kFormatVersion;
+  v("piper_digest", version,
+    {.least = version, .most = version, .says = "not a file of piper-run --digest in format 1"});
+  v("plan", header.plan);
+  v("model", header.model);
+  v("world_size", header.world_size);
+  v("seed", header.seed);
+  v("batch", header.batch);
+}
+template <class V>
+void fields(V& v, Of<ValueRecord> auto& record) {
+  auto& name = record.name;
+  v("step", record.step);
+  v("rank", name.rank, {.least = 0});
+  v("instruction", name.instruction, {.least = 0});
+  v("call", name.call, {.least = -1});
+  v("output", name.output, {.least = 0});
+  v("value", name.value);
+  v.optional("line", name.line, "");
+  v("kernel", name.kernel);
+  v("nth", name.nth, {.least = 0});
+  v.together(!name.chunk.empty(), [&] {
+    v("chunk", name.chunk);
+    v("pass", name.pass);
+  });
+  std::optional<std::vector<int64_t>> samples;
+  if (name.first_sample >= 0) samples = {name.first_sample, name.samples};
+  v("samples", samples);
+  if constexpr (V::kReads)
+    if (samples) v.samples(*samples, name);
+  v.optional("at", name.at, "");
+  v.optional("sums", name.sums, false);
+  v("dtype", name.dtype);
+  v("shape", name.shape, {.shape = true});
+  v.digest("digest", record.statistic.digest);
+  v("sum", record.statistic.sum);
+  v("largest", record.statistic.largest);
+  v("not_finite", record.statistic.not_finite);
 }
 
-Header read_header(plan::JsonReader& json) {
-  Header header;
-  json.open_object();
-  json.key("piper_digest");
-  const size_t at = json.position();
-  if (json.integer() != kFormatVersion)
-    json.fail(kCode, at, "not a file of piper-run --digest in format " + std::to_string(kFormatVersion));
-  json.key("plan");
-  header.plan = json.string();
-  json.key("model");
-  header.model = json.string();
-  json.key("world_size");
-  header.world_size = json.small_integer();
-  json.key("seed");
-  header.seed = json.unsigned_integer();
-  json.key("batch");
-  header.batch = json.integer();
-  json.close_object();
-  json.end_of_text();
-  return header;
-}
+class LineWriter : public plan::FieldWriter<LineWriter> {
+ public:
+  explicit LineWriter(plan::JsonWriter& json) : FieldWriter(json) {}
+  void digest(std::string_view key, uint64_t digest) { (*this)(key, digest_text(digest)); }
+};
 
-int32_t index(plan::JsonReader& json, std::string_view key, int32_t least) {
-  json.key(key);
-  const size_t at = json.position();
-  const int32_t value = json.small_integer();
-  if (value < least) json.fail(kCode, at, std::string(key) + " is below " + std::to_string(least));
-  return value;
-}
+class LineReader : public plan::FieldReader<LineReader> {
+ public:
+  using FieldReader::check;
+  LineReader(std::string_view text, const std::string& file) : FieldReader(text, file) {}
 
-void read_place(plan::JsonReader& json, ValueName& name) {
-  if (json.optional_key("chunk")) {
-    name.chunk = json.string();
-    json.key("pass");
-    name.pass = json.string();
+  template <class Line>
+  Status line(Line& line) {
+    file(line);
+    return reader_.ok() ? Status() : Status::failure(std::string(kCode), reader_.status().error().message);
   }
-  if (json.optional_key("samples")) {
-    const size_t at = json.position();
-    const std::vector<int64_t> range = json.integers();
-    if (range.size() != 2 || range[0] < 0 || range[1] < 0) json.fail(kCode, at, "samples are [first, count]");
-    if (json.ok()) {
-      name.first_sample = range[0];
-      name.samples = range[1];
-    }
+  void digest(std::string_view key, uint64_t& digest) {
+    reader_.key(key);
+    const size_t at = reader_.position();
+    const std::string_view text = reader_.string();
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), digest, 16);
+    if (error != std::errc() || end != text.data() + text.size() || text.size() != kHexDigits)
+      reader_.fail(kCode, at, "a digest has 16 hexadecimal digits");
   }
-  if (json.optional_key("at")) name.at = json.string();
-  if (json.optional_key("sums")) name.sums = json.boolean();
-}
+  void samples(const std::vector<int64_t>& range, ValueName& name) {
+    if (range.size() != 2 || range[0] < 0 || range[1] < 0)
+      reader_.fail(kCode, reader_.position(), "samples are [first, count]");
+    else std::tie(name.first_sample, name.samples) = std::pair(range[0], range[1]);
+  }
+  void check(const ValueRecord& record, size_t at) {
+    if (record.name.shape.size() > kMostAxes) reader_.fail(kCode, at, "this is no shape");
+  }
+};
 
-void read_type(plan::JsonReader& json, ValueName& name) {
-  json.key("dtype");
-  size_t at = json.position();
-  const std::string_view word = json.string();
-  const auto dtype = dtype_from_name(word);
-  if (!dtype) json.fail(kCode, at, "no element type is called '" + std::string(word.substr(0, 40)) + "'");
-  else name.dtype = *dtype;
-  json.key("shape");
-  at = json.position();
-  name.shape = json.integers();
-  bool fits = name.shape.size() <= kMostAxes;
-  for (const int64_t extent : name.shape) fits = fits && extent >= 0;
-  if (!fits) json.fail(kCode, at, "this is no shape");
-}
-
-Statistic read_statistic(plan::JsonReader& json) {
-  Statistic statistic;
-  json.key("digest");
-  size_t at = json.position();
-  if (!read_hex(json.string(), statistic.digest)) json.fail(kCode, at, "a digest has 16 hexadecimal digits");
-  json.key("sum");
-  statistic.sum = json.real();
-  json.key("largest");
-  statistic.largest = json.real();
-  json.key("not_finite");
-  statistic.not_finite = json.integer();
-  return statistic;
-}
-
-ValueRecord read_value(plan::JsonReader& json) {
-  ValueRecord record;
-  ValueName& name = record.name;
-  json.open_object();
-  json.key("step");
-  record.step = json.integer();
-  name.rank = index(json, "rank", 0);
-  name.instruction = index(json, "instruction", 0);
-  name.call = index(json, "call", -1);
-  name.output = index(json, "output", 0);
-  json.key("value");
-  name.value = json.string();
-  if (json.optional_key("line")) name.line = json.string();
-  json.key("kernel");
-  name.kernel = json.string();
-  name.nth = index(json, "nth", 0);
-  read_place(json, name);
-  read_type(json, name);
-  record.statistic = read_statistic(json);
-  json.close_object();
-  json.end_of_text();
-  return record;
+template <class Line>
+std::string text_of(const Line& line) {
+  plan::JsonWriter json;
+  LineWriter(json).write(line);
+  return json.str();
 }
 
 }  // namespace
@@ -128,71 +106,8 @@ std::string digest_text(uint64_t digest) {
   return std::string(kHexDigits - length, '0') + std::string(digits, length);
 }
 
-std::string header_line(const Header& header) {
-  plan::JsonWriter json;
-  json.raw("{");
-  json.key("piper_digest");
-  json.number(kFormatVersion);
-  json.key("plan");
-  json.string(header.plan);
-  json.key("model");
-  json.string(header.model);
-  json.key("world_size");
-  json.number(header.world_size);
-  json.key("seed");
-  json.number(header.seed);
-  json.key("batch");
-  json.number(header.batch);
-  json.raw("}");
-  return json.str();
-}
-
-std::string value_line(const ValueRecord& record) {
-  const ValueName& name = record.name;
-  plan::JsonWriter json;
-  const auto number = [&json](std::string_view key, int64_t value) {
-    json.key(key);
-    json.number(value);
-  };
-  const auto text = [&json](std::string_view key, const std::string& value) {
-    json.key(key);
-    json.string(value);
-  };
-  json.raw("{");
-  number("step", record.step);
-  number("rank", name.rank);
-  number("instruction", name.instruction);
-  number("call", name.call);
-  number("output", name.output);
-  text("value", name.value);
-  if (!name.line.empty()) text("line", name.line);
-  text("kernel", name.kernel);
-  number("nth", name.nth);
-  if (!name.chunk.empty()) {
-    text("chunk", name.chunk);
-    text("pass", name.pass);
-  }
-  if (name.first_sample >= 0) {
-    json.key("samples");
-    json.numbers(std::vector<int64_t>{name.first_sample, name.samples});
-  }
-  if (!name.at.empty()) text("at", name.at);
-  if (name.sums) {
-    json.key("sums");
-    json.boolean(true);
-  }
-  text("dtype", std::string(dtype_name(name.dtype)));
-  json.key("shape");
-  json.numbers(name.shape);
-  text("digest", digest_text(record.statistic.digest));
-  json.key("sum");
-  json.real(record.statistic.sum);
-  json.key("largest");
-  json.real(record.statistic.largest);
-  number("not_finite", record.statistic.not_finite);
-  json.raw("}");
-  return json.str();
-}
+std::string header_line(const Header& header) { return text_of(header); }
+std::string value_line(const ValueRecord& record) { return text_of(record); }
 
 Result<DigestFile> parse_digests(std::string_view text, const std::string& file) {
   DigestFile digests;
@@ -203,10 +118,8 @@ Result<DigestFile> parse_digests(std::string_view text, const std::string& file)
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     // A run that was ended while it wrote leaves a last line without its end.
     if (end == std::string_view::npos && number > 0) break;
-    plan::JsonReader json(line, file + ":" + std::to_string(++number));
-    if (number == 1) digests.header = read_header(json);
-    else digests.values.push_back(read_value(json));
-    if (!json.ok()) return Status::failure(std::string(kCode), json.status().error().message);
+    LineReader reader(line, file + ":" + std::to_string(++number));
+    PIPER_RETURN_IF_ERROR(number == 1 ? reader.line(digests.header) : reader.line(digests.values.emplace_back()));
   }
   if (number == 0) return Status::failure(std::string(kCode), file + ": the file is empty");
   return digests;

@@ -4,7 +4,9 @@
 
 #include <concepts>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <string_view>
 #include <variant>
 
 #include "schemas/plan/plan.h"
@@ -18,6 +20,13 @@ struct Cases : Functions... {
 };
 template <class... Functions>
 Cases(Functions...) -> Cases<Functions...>;
+
+// What kinds of instructions are called, in the order of Action: the key that one begins with in a plan's text.
+inline constexpr std::string_view kActionNames[] = {
+    "run", "send", "recv", "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "record", "wait", "update"};
+static_assert(std::size(kActionNames) == std::variant_size_v<Action>);
+template <class Kind>
+inline constexpr std::string_view kActionName = kActionNames[Action(Kind()).index()];
 
 template <class T, class... Kinds>
 concept IsOneOf = (std::same_as<T, Kinds> || ...);

@@ -23,9 +23,6 @@ class FieldReader {
  public:
   static constexpr bool kReads = true;
 
-  // `text` outlives it.
-  FieldReader(std::string_view text, const std::string& file) : reader_(text, file) {}
-
   template <class T>
   void operator()(std::string_view key, T& member, const Rule& rule = {}) {
     if (begin(key)) self().read(key, member, rule);
@@ -155,6 +152,10 @@ class FieldReader {
   JsonReader reader_;
 
  private:
+  friend Self;
+  // `text` outlives it.
+  FieldReader(std::string_view text, const std::string& file) : reader_(text, file) {}
+
   void unknown(std::string_view key, std::string_view text, const Rule& rule, size_t at) {
     reader_.fail(
         kSyntax, at,

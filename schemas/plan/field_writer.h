@@ -17,8 +17,6 @@ class FieldWriter {
  public:
   static constexpr bool kReads = false;
 
-  explicit FieldWriter(JsonWriter& json) : json_(json) {}
-
   template <class File>
   void file(const File& file) {
     json_.begin_file();
@@ -95,6 +93,9 @@ class FieldWriter {
   JsonWriter& json_;
 
  private:
+  friend Self;
+  explicit FieldWriter(JsonWriter& json) : json_(json) {}
+
   bool of_file_ = true;  // what is written next is a member of the file's object
   bool first_ = true;
 };

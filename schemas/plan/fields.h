@@ -10,6 +10,7 @@
 //
 //   v(key, member, rule)                     a member that is always there; of an std::optional one that may be
 //   v.optional(key, member, value, rule)     left out where it is `value`
+//   v.unless_empty(key, list)                a list that is left out where it has no item
 //   v.where(holds, [&] { v(..); })           members that are there where earlier ones say so
 //   v.together(said, [&] { v(..); v(..); })  members that are there or left out, all of them; `said`: what is written
 //
@@ -18,19 +19,15 @@
 // Only readers and writers include this, and the lists: manifest_fields.h, program_fields.h, rank_plan_fields.h.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <type_traits>
 
+#include "schemas/base/of.h"
 #include "schemas/plan/names.h"
 
 namespace piper::plan {
-
-// S, which readers change, or const S.
-template <class T, class S>
-concept Of = std::same_as<std::remove_const_t<T>, S>;
 
 // What a reader refuses of a member, and the schema says.
 struct Rule {

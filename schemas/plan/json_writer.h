@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -91,6 +92,17 @@ class JsonWriter {
     put(name);
     *at_++ = '"';
     *at_++ = ':';
+  }
+  // A member with its value: a number, a real, a boolean, a string, or a list of numbers or strings.
+  template <class T>
+  void member(std::string_view name, const T& value) {
+    key(name);
+    if constexpr (std::same_as<T, bool>) boolean(value);
+    else if constexpr (std::floating_point<T>) real(value);
+    else if constexpr (std::integral<T>) number(value);
+    else if constexpr (std::convertible_to<const T&, std::string_view>) string(value);
+    else if constexpr (std::same_as<T, std::vector<std::string>>) strings(value);
+    else numbers(value);
   }
   // "key":[ or {, one item a line: begin, item before each, end.
   void begin_lines(std::string_view name, char bracket) {

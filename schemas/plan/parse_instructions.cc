@@ -1,19 +1,19 @@
 // The instructions of a rank plan: each names what was declared before, and its ranges must lie inside their buffers.
+#include <algorithm>
+#include <iterator>
+
 #include "schemas/plan/check_collectives.h"
 #include "schemas/plan/rank_plan_parser.h"
 
 namespace piper::plan {
 namespace {
 
-// The kind of instruction of `key` in `action`; false where there is none.
+// A kind of instruction by its number in kActionNames.
 template <size_t kNext = 0>
-bool emplace_kind(Action& action, std::string_view key) {
-  if constexpr (kNext == std::variant_size_v<Action>) {
-    return false;
-  } else {
-    if (kKind<std::variant_alternative_t<kNext, Action>> != key) return emplace_kind<kNext + 1>(action, key);
-    action.emplace<kNext>();
-    return true;
+void emplace_kind(Action& action, size_t index) {
+  if constexpr (kNext < std::variant_size_v<Action>) {
+    if (index == kNext) action.emplace<kNext>();
+    else emplace_kind<kNext + 1>(action, index);
   }
 }
 
@@ -22,10 +22,12 @@ bool emplace_kind(Action& action, std::string_view key) {
 void RankPlanReader::action(Action& action) {
   const size_t at = reader_.position();
   const auto kind = reader_.first_key();
-  if (!emplace_kind(action, kind)) {
+  const auto known = std::find(std::begin(kActionNames), std::end(kActionNames), kind);
+  if (known == std::end(kActionNames)) {
     reader_.fail(kSyntax, at, "unknown instruction " + in_quotes(kind));
     return;
   }
+  emplace_kind(action, static_cast<size_t>(known - std::begin(kActionNames)));
   key_was_read();
   std::visit(
       [&](auto& of_kind) {
@@ -36,7 +38,7 @@ void RankPlanReader::action(Action& action) {
 }
 
 // A run or an update: a program, what its slots are bound to, and its workspace.
-void RankPlanReader::check(const IsLaunch auto& launch, size_t at) {
+void RankPlanReader::check_launch(const auto& launch, size_t at) {
   const auto& program = (*shared_.all_programs)[static_cast<size_t>(launch.program)];
   need(launch.workspace, program.workspace_bytes, at);
   if (launch.workspace.buffer < 0 && program.workspace_bytes > 0)
@@ -75,7 +77,7 @@ void RankPlanReader::check_message(const auto& message, size_t at) {
   need_multiple(message.data, dtype_bytes(message.dtype), at);
 }
 
-void RankPlanReader::check(const IsCollective auto& collective, size_t at) {
+void RankPlanReader::check_parts(const auto& collective, size_t at) {
   if (const auto wrong = misfit(plan_, collective); !wrong.empty()) reader_.fail(kRange, at, wrong);
 }
 

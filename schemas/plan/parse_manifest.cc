@@ -27,7 +27,7 @@ bool is_safe_path(std::string_view path) {
 class ManifestReader : public FieldReader<ManifestReader> {
  public:
   using FieldReader::check;
-  using FieldReader::FieldReader;
+  ManifestReader(std::string_view text, const std::string& file) : FieldReader(text, file) {}
   using FieldReader::read;
 
   Result<Manifest> parse() {

@@ -10,7 +10,7 @@ namespace {
 
 class ManifestWriter : public FieldWriter<ManifestWriter> {
  public:
-  using FieldWriter::FieldWriter;
+  explicit ManifestWriter(JsonWriter& json) : FieldWriter(json) {}
   using FieldWriter::write;
 
   void format(int version) {

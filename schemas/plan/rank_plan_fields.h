@@ -6,6 +6,7 @@
 // The rank plan's own: like, action, offsets, own_arguments.
 #pragma once
 
+#include "schemas/plan/actions.h"
 #include "schemas/plan/fields.h"
 #include "schemas/plan/like_ranks.h"
 
@@ -71,33 +72,9 @@ void fields(auto& v, Of<ArgumentList> auto& list) {
   v("in", list.arguments);
 }
 
-// The key that an instruction of a kind begins with.
-template <class Kind>
-inline constexpr std::string_view kKind = {};
-template <>
-inline constexpr std::string_view kKind<Run> = "run";
-template <>
-inline constexpr std::string_view kKind<Send> = "send";
-template <>
-inline constexpr std::string_view kKind<Recv> = "recv";
-template <>
-inline constexpr std::string_view kKind<AllReduce> = "all_reduce";
-template <>
-inline constexpr std::string_view kKind<ReduceScatter> = "reduce_scatter";
-template <>
-inline constexpr std::string_view kKind<AllGather> = "all_gather";
-template <>
-inline constexpr std::string_view kKind<AllToAll> = "all_to_all";
-template <>
-inline constexpr std::string_view kKind<Record> = "record";
-template <>
-inline constexpr std::string_view kKind<Wait> = "wait";
-template <>
-inline constexpr std::string_view kKind<Update> = "update";
-
 template <class Launch>
 void launch_fields(auto& v, Launch& launch) {
-  v.name(kKind<std::remove_const_t<Launch>>, launch.program, Names::kProgram);
+  v.name(kActionName<std::remove_const_t<Launch>>, launch.program, Names::kProgram);
   v.name("args", launch.arguments, Names::kArguments);
   v.optional("workspace", launch.workspace, {});
 }
@@ -106,15 +83,15 @@ void fields(auto& v, Of<Update> auto& update) {
   launch_fields(v, update);
   v("group", update.group, {.least = 0});
 }
-void fields(auto& v, Of<Record> auto& record) { v.name(kKind<Record>, record.event, Names::kEvent); }
-void fields(auto& v, Of<Wait> auto& wait) { v.name(kKind<Wait>, wait.event, Names::kEvent); }
+void fields(auto& v, Of<Record> auto& record) { v.name(kActionName<Record>, record.event, Names::kEvent); }
+void fields(auto& v, Of<Wait> auto& wait) { v.name(kActionName<Wait>, wait.event, Names::kEvent); }
 void element_fields(auto& v, auto& moved) {
   v("count", moved.count, {.least = 0});
   v("dtype", moved.dtype);
 }
 template <class Message>
 void message_fields(auto& v, Message& message) {
-  v(kKind<std::remove_const_t<Message>>, message.data);
+  v(kActionName<std::remove_const_t<Message>>, message.data);
   element_fields(v, message);
   v.name("channel", message.channel, Names::kChannel);
 }
@@ -129,11 +106,11 @@ void sum_fields(auto& v, auto& sum) {
   v.name("communicator", sum.communicator, Names::kCommunicator);
 }
 void fields(auto& v, Of<AllReduce> auto& reduce) {
-  v(kKind<AllReduce>, reduce.data);
+  v(kActionName<AllReduce>, reduce.data);
   sum_fields(v, reduce);
 }
 void fields(auto& v, Of<ReduceScatter> auto& reduce) {
-  v(kKind<ReduceScatter>, reduce.data);
+  v(kActionName<ReduceScatter>, reduce.data);
   v.optional("out", reduce.out, {});
   sum_fields(v, reduce);
 }
@@ -142,7 +119,7 @@ void fields(V& v, Of<AllGather> auto& gather) {
   // In place, the range that stands first is that of all parts.
   const bool apart = gather.part.buffer >= 0;
   BufferRange first = apart ? gather.part : gather.data, data = apart ? gather.data : BufferRange{};
-  v(kKind<AllGather>, first);
+  v(kActionName<AllGather>, first);
   v.optional("data", data, {});
   if constexpr (V::kReads) {
     gather.part = data.buffer >= 0 ? first : BufferRange{};
@@ -152,7 +129,7 @@ void fields(V& v, Of<AllGather> auto& gather) {
   v.name("communicator", gather.communicator, Names::kCommunicator);
 }
 void fields(auto& v, Of<AllToAll> auto& exchange) {
-  v(kKind<AllToAll>, exchange.send);
+  v(kActionName<AllToAll>, exchange.send);
   v("recv", exchange.recv);
   element_fields(v, exchange);
   v.together(exchange.send_counts.buffer >= 0, [&] {

@@ -79,10 +79,14 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
   void check(const ArgumentLists& lists, size_t) { index_declared(argument_index_, lists, "argument list"); }
 
   // ---- parse_instructions.cc, before the stream is read
-  void check(const IsLaunch auto& launch, size_t at);
+  void check(const Run& run, size_t at) { check_launch(run, at); }
+  void check(const Update& update, size_t at) { check_launch(update, at); }
   void check(const Send& send, size_t at) { check_message(send, at); }
   void check(const Recv& recv, size_t at) { check_message(recv, at); }
-  void check(const IsCollective auto& collective, size_t at);
+  void check(const AllReduce& reduce, size_t at) { check_parts(reduce, at); }
+  void check(const ReduceScatter& reduce, size_t at) { check_parts(reduce, at); }
+  void check(const AllGather& gather, size_t at) { check_parts(gather, at); }
+  void check(const AllToAll& exchange, size_t at) { check_parts(exchange, at); }
 
  private:
   static constexpr std::string_view kArguments = "P0609", kManifest = "P0611";
@@ -99,7 +103,9 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
   Result<RankPlan> like_plan() const;
   void take_work_of(const RankPlan& first);
 
+  void check_launch(const auto& launch, size_t at);
   void check_message(const auto& message, size_t at);
+  void check_parts(const auto& collective, size_t at);
   // Whether the list fits the program's slots; `at`: the place of a failure.
   bool check_arguments(int32_t program, int32_t arguments, size_t at);
 

@@ -93,12 +93,9 @@ std::string header_text(const std::vector<TensorToWrite>& tensors) {
     if (json.size() > 1) json.raw(",");
     json.string(tensor.name);
     json.raw(":{");
-    json.key("dtype");
-    json.string(format_name(tensor.dtype));
-    json.key("shape");
-    json.numbers(tensor.shape);
-    json.key("data_offsets");
-    json.numbers(std::vector<int64_t>{offset, offset + tensor.bytes});
+    json.member("dtype", format_name(tensor.dtype));
+    json.member("shape", tensor.shape);
+    json.member("data_offsets", std::vector<int64_t>{offset, offset + tensor.bytes});
     json.raw("}");
     offset += tensor.bytes;
   }

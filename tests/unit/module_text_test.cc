@@ -252,6 +252,13 @@ TEST_CASE("comments, white space and the order of sections do not matter") {
   CHECK(print(parsed(text)) == kModule);
 }
 
+// A row has an entry for each microbatch; who makes one for each line of a text takes seconds here.
+TEST_CASE("a line costs what it says") {
+  std::string text = "module {\n  step batch 1048576 microbatches 1048576\n}\ndistribution {\n";
+  for (int s = 0; s < 5000; ++s) text += "  stream " + std::to_string(s) + " \"" + std::to_string(s) + "\"\n";
+  CHECK(parsed(text + "}\n").distribution.streams.size() == 5000);
+}
+
 TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(failure("graph {}") == "P0402 m.pir:1:1: expected 'module'");
   CHECK(failure("module {") == "P0402 m.pir:1:9: expected step, per_microbatch, training, precision, lowered or '}'");

@@ -407,6 +407,9 @@ TEST_CASE("damaged rank plans") {
         "P0607 r:48: buffer \"x\" cannot hold these values: one to as many i64 scalars as it is large");
   CHECK(rank_damage("\"microbatch\":0", "\"microbatch\":-1") == "P0607 r:51: a microbatch is numbered from 0");
   CHECK(rank_damage("{\"wait\":", "{\"hope\":") == "P0605 r:59: unknown instruction \"hope\"");
+  // What is left out where it is the default is not to be said either.
+  CHECK(rank_damage("{\"stream\":\"from peer\"}", "{\"stream\":\"from peer\",\"priority\":\"normal\"}")
+            .ends_with("unknown priority \"normal\""));
   CHECK(rank_damage("\"class\":\"input\",", "\"class\":\"input\",\"colour\":1,") ==
         "P0605 r:28: expected the key \"bytes\", found \"colour\"");
   CHECK(rank_damage("\"stream\":\"to peer\"}", "\"stream\":\"to peer\",\"late\":1}") ==
@@ -452,6 +455,11 @@ TEST_CASE("damaged manifests") {
   CHECK(manifest_damage("\"batch\":8,", "\"batch\":8,\n\"model_flops\":0.0,").ends_with("model_flops is out of range"));
   CHECK(manifest_damage("\"batch\":8,", "\"batch\":8,\n\"proved\":0,").ends_with("proved is out of range"));
   CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lamb\"") == "P0605 m:20: unknown optimizer \"lamb\"");
+  CHECK(manifest_damage("\"trained\":true", "\"trained\":true,\"group\":0").ends_with("group is out of range"));
+  CHECK(manifest_damage("\"trained\":true", "\"trained\":true,\"buffer\":\"read\"").find("is trained") !=
+        std::string::npos);
+  CHECK(manifest_damage("\"batch\":8", "\"batch\":-8") == "P0607 m:10: batch is negative");
+  CHECK(manifest_damage("\"world_size\":2", "\"world_size\":16777217") == "P0607 m:8: world_size is out of range");
   const std::string chunk = "{\"chunk\":\"c0\",\"tags\":{}}";
   CHECK(manifest_damage(chunk, chunk + "," + chunk) == "P0606 m:18: two chunks are called \"c0\"");
   CHECK(manifest_damage("\"tags\":{}", "\"tags\":{\"PP\":0,\"PP\":1}") == "P0606 m:18: the tag \"PP\" stands twice");

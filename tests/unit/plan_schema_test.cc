@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <utility>
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/describe_format.h"
@@ -92,11 +93,15 @@ Validator load() {
 
 }  // namespace
 
-TEST_CASE("the schema is that of the lists of members") {
-  if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr)
-    std::ofstream(PIPER_PLAN_SCHEMA, std::ios::binary) << plan::format_schema();
-  std::ifstream file(PIPER_PLAN_SCHEMA, std::ios::binary);
-  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == plan::format_schema());
+TEST_CASE("schema and page are those of the lists of members") {
+  const std::pair<const char*, std::string> files[] = {{PIPER_PLAN_SCHEMA, plan::format_schema()},
+                                                       {PIPER_PLAN_FIELDS, plan::format_page()}};
+  for (const auto& [path, text] : files) {
+    INFO(path);
+    if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr) std::ofstream(path, std::ios::binary) << text;
+    std::ifstream file(path, std::ios::binary);
+    CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == text);
+  }
 }
 
 TEST_CASE("the writer's texts follow the schema") {
@@ -117,6 +122,10 @@ TEST_CASE("the writer's texts follow the schema") {
   auto like = Json::parse(plan::print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs, &bundle.ranks[0]));
   CHECK(schema.valid_as(like, "like_plan"));
   CHECK(schema.valid(like));
+  for (const char* place : {"seed_step", "learning_rate", "loss", "grad_norm", "dropped", "loss_scale", "overflow"}) {
+    like[place] = "x+4";
+    CHECK(schema.valid(like));
+  }
   like["events"] = Json::array();
   CHECK(!schema.valid(like));
   // Infinity is beyond the numbers of the JSON library used here; everything else of a program is not.
@@ -198,8 +207,13 @@ TEST_CASE("reference.json is as the schema says") {
   CHECK(schema.valid_as(good, "reference"));
   CHECK(schema.valid(good));
   auto bad = good;
+  bad["slots"][1]["each"] = 2;
+  CHECK(schema.valid_as(bad, "reference"));
   bad["slots"][1].erase("sha256");
   CHECK_FALSE(schema.valid_as(bad, "reference"));
+  bad["slots"][1].erase("each");
+  bad["slots"][1]["sha256_of_each"] = std::string(64, 'a');
+  CHECK(schema.valid_as(bad, "reference"));
   bad = good;
   CHECK(bad["slots"][0]["feed"] == "next_tokens");
   bad["slots"][0]["feed"] = "words";

@@ -176,8 +176,7 @@ std::string meaning_as_markdown(const Meaning& meaning) {
 std::string meaning_as_json(const Meaning& meaning, bool differs) {
   JsonWriter json;
   json.raw("{");
-  json.key("differs");
-  json.boolean(differs);
+  json.member("differs", differs);
   const auto pair = [&json](const char* name, auto a, auto b) {
     json.key(name);
     json.raw("[");
@@ -190,19 +189,16 @@ std::string meaning_as_json(const Meaning& meaning, bool differs) {
   pair("peak_bytes", meaning.a.peak_bytes, meaning.b.peak_bytes);
   pair("sent_bytes", meaning.a.sent_bytes, meaning.b.sent_bytes);
   pair("instructions", meaning.a.instructions, meaning.b.instructions);
-  json.key("ranks");
-  json.numbers(meaning.ranks);
+  json.member("ranks", meaning.ranks);
   json.key("lines");
   json.raw("[");
   for (size_t i = 0; i < meaning.lines.size(); ++i) {
     const LineChange& line = meaning.lines[i];
     json.raw(i > 0 ? ",{" : "{");
-    json.key("line");
-    json.string(line.line);
+    json.member("line", line.line);
     for (const auto& [name, value] :
          {std::pair{"removed", line.removed}, {"added", line.added}, {"moved", line.moved}}) {
-      json.key(name);
-      json.number(value);
+      json.member(name, value);
     }
     json.raw("}");
   }

@@ -66,25 +66,20 @@ class StepWriter {
     json_.key("title");
     json_.string(manifest.model.name + " with " + manifest.strategy.name + ": " + std::to_string(manifest.world_size) +
                  (manifest.world_size == 1 ? " rank" : " ranks") + ", batch " + std::to_string(manifest.batch));
-    json_.key("strategy");
-    json_.string(manifest.strategy.name);
-    json_.key("unit");
-    json_.string(unit_);
+    json_.member("strategy", manifest.strategy.name);
+    json_.member("unit", unit_);
     json_.key("step");
     time(timeline_.step);
     list("origins", bundle_.provenance.size(), [this](size_t i) {
       json_.raw("{");
-      json_.key("key");
-      json_.string(bundle_.provenance[i].key);
-      json_.key("text");
-      json_.string(bundle_.provenance[i].text);
+      json_.member("key", bundle_.provenance[i].key);
+      json_.member("text", bundle_.provenance[i].text);
       json_.raw("}");
     });
     list("programs", bundle_.programs.size(), [this](size_t i) { program(bundle_.programs[i]); });
     list("rows", rows_.size(), [this](size_t r) { row(rows_[r]); });
     transfers();
-    json_.key("strings");
-    json_.strings(strings_.all());
+    json_.member("strings", strings_.all());
     json_.raw("}");
     return json_.str();
   }
@@ -130,12 +125,9 @@ class StepWriter {
       origins.push_back(strings_.add(call.origin));
     }
     json_.raw("{");
-    json_.key("name");
-    json_.string(program.name);
-    json_.key("calls");
-    json_.number(program.calls.size());
-    json_.key("origins");
-    json_.numbers(origins);
+    json_.member("name", program.name);
+    json_.member("calls", program.calls.size());
+    json_.member("origins", origins);
     json_.raw("}");
   }
 
@@ -144,8 +136,7 @@ class StepWriter {
     std::vector<int32_t> ranks;
     for (const size_t p : members) ranks.push_back(bundle_.ranks[p].rank);
     json_.raw("{");
-    json_.key("ranks");
-    json_.string(rank_list(ranks));
+    json_.member("ranks", rank_list(ranks));
     list("streams", plan.streams.size(), [&](size_t s) { json_.string(plan.streams[s].name); });
     columns(plan, members);
     if (measured_ != nullptr) {
@@ -175,11 +166,9 @@ class StepWriter {
     list("stream", count, [&](size_t i) { json_.number(plan.instructions[i].stream); });
     list("origin", count, [&](size_t i) { json_.number(plan.instructions[i].provenance); });
     for (const auto& [column, values] : {std::pair{"name", &name}, {"object", &object}, {"peer", &peer}}) {
-      json_.key(column);
-      json_.numbers(*values);
+      json_.member(column, *values);
     }
-    json_.key("bytes");
-    json_.numbers(bytes);
+    json_.member("bytes", bytes);
     list("begin", count, [&](size_t i) { time(activities[i].begin); });
     list("end", count, [&](size_t i) { time(activities[i].end); });
   }
@@ -217,8 +206,7 @@ class StepWriter {
       if (plan.buffers[b].cls != BufferClass::kArena) persistent += plan.buffers[b].bytes;
       else if (lives[b].first >= 0) alive.push_back(b);
     }
-    json_.key("persistent");
-    json_.number(persistent);
+    json_.member("persistent", persistent);
     list("buffers", alive.size(), [&](size_t k) {
       const size_t b = alive[k];
       json_.numbers(std::vector<int64_t>{strings_.add(plan.buffers[b].name), plan.buffers[b].bytes, lives[b].first,

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "schemas/perfetto/trace_writer.h"
+#include "schemas/plan/actions.h"
 #include "tools/piper_plan/commands.h"
 #include "tools/piper_plan/play_bundle.h"
 #include "tools/piper_plan/subject.h"
@@ -15,9 +16,6 @@ using namespace plan;
 using timeline::Kind;
 using timeline::Measured;
 using timeline::Timeline;
-
-constexpr const char* kKindNames[] = {"run",        "send",       "recv",   "all_reduce", "reduce_scatter",
-                                      "all_gather", "all_to_all", "record", "wait",       "update"};
 
 class StepTrace {
  public:
@@ -82,8 +80,8 @@ class StepTrace {
     // Simulated and measured flows have different numbers.
     if (measured && flow.id > 0) flow.id += timeline_.transfers.size();
     writer_.slice(track, nanoseconds(times.begin), nanoseconds(times.end),
-                  (program ? "" : kKindNames[instruction.action.index()] + std::string(" ")) + subject.name, flow,
-                  notes);
+                  (program ? "" : std::string(plan::kActionNames[instruction.action.index()]) + " ") + subject.name,
+                  flow, notes);
   }
 
   const Bundle& bundle_;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "schemas/base/byte_text.h"
+#include "schemas/plan/actions.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_writer.h"
 #include "schemas/timeline/assess.h"
@@ -91,21 +92,7 @@ int64_t peak_of(const plan::Bundle& bundle, size_t p) {
 }
 bool fits(int64_t bytes, const Machine& machine) { return static_cast<double>(bytes) <= machine.memory_bytes; }
 
-const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kRun: return "run";
-    case Kind::kSend: return "send";
-    case Kind::kRecv: return "recv";
-    case Kind::kAllReduce: return "all_reduce";
-    case Kind::kReduceScatter: return "reduce_scatter";
-    case Kind::kAllGather: return "all_gather";
-    case Kind::kAllToAll: return "all_to_all";
-    case Kind::kRecord: return "record";
-    case Kind::kWait: return "wait";
-    case Kind::kUpdate: return "update";
-  }
-  return "";
-}
+std::string name_of(Kind kind) { return std::string(plan::kActionNames[static_cast<size_t>(kind)]); }
 
 template <class... Parts>
 std::string formatted(const char* format, Parts... parts) {
@@ -162,39 +149,28 @@ std::string as_text(const plan::Bundle& bundle, const Machine& machine, const Es
 
 std::string as_json(const plan::Bundle& bundle, const Machine& machine, const Estimate& e) {
   plan::JsonWriter json;
-  const auto real = [&](const char* key, double value) {
-    json.key(key);
-    json.real(value);
-  };
-  const auto string = [&](const char* key, std::string_view value) {
-    json.key(key);
-    json.string(value);
-  };
   json.begin_file();
-  string("target", machine.name);
-  real("step_us", e.step_us);
-  real("step_us_efficient", e.fastest_us);
-  real("step_us_inefficient", e.slowest_us);
-  real("tokens_per_s", e.tokens_per_s);
-  real("mfu", e.mfu);
-  real("peak_flops", e.peak_flops);
-  string("dtype", dtype_name(e.type));
-  real("work_flops", e.work_flops);
-  json.key("distinct_calls");
-  json.number(e.calls);
-  json.key("measured_calls");
-  json.number(e.measured);
-  string("collectives", "ring");
-  string("router", e.routes ? "balanced" : "none");
+  json.member("target", machine.name);
+  json.member("step_us", e.step_us);
+  json.member("step_us_efficient", e.fastest_us);
+  json.member("step_us_inefficient", e.slowest_us);
+  json.member("tokens_per_s", e.tokens_per_s);
+  json.member("mfu", e.mfu);
+  json.member("peak_flops", e.peak_flops);
+  json.member("dtype", dtype_name(e.type));
+  json.member("work_flops", e.work_flops);
+  json.member("distinct_calls", e.calls);
+  json.member("measured_calls", e.measured);
+  json.member("collectives", "ring");
+  json.member("router", e.routes ? "balanced" : "none");
   json.begin_lines("transfers", '[');
   for (const auto& [kind, all] : e.transfers) {
     json.line();
     json.raw("{");
-    string("kind", name_of(kind));
-    json.key("count");
-    json.number(all.count);
-    real("us", all.us);
-    real("alone_us", all.alone_us);
+    json.member("kind", name_of(kind));
+    json.member("count", all.count);
+    json.member("us", all.us);
+    json.member("alone_us", all.alone_us);
     json.raw("}");
   }
   json.end_lines(']');
@@ -202,14 +178,12 @@ std::string as_json(const plan::Bundle& bundle, const Machine& machine, const Es
   for (size_t p = 0; p < e.ranks.size(); ++p) {
     json.line();
     json.raw("{");
-    json.key("rank");
-    json.number(bundle.ranks[p].rank);
-    real("busy_us", e.ranks[p].busy);
-    real("exposed_communication_us", e.ranks[p].communication);
-    real("waiting_us", e.ranks[p].waiting);
-    json.key("peak_bytes");
-    json.number(peak_of(bundle, p));
-    string("fits", fits(peak_of(bundle, p), machine) ? "ok" : "oom");
+    json.member("rank", bundle.ranks[p].rank);
+    json.member("busy_us", e.ranks[p].busy);
+    json.member("exposed_communication_us", e.ranks[p].communication);
+    json.member("waiting_us", e.ranks[p].waiting);
+    json.member("peak_bytes", peak_of(bundle, p));
+    json.member("fits", fits(peak_of(bundle, p), machine) ? "ok" : "oom");
     json.raw("}");
   }
   json.end_lines(']');
@@ -217,9 +191,9 @@ std::string as_json(const plan::Bundle& bundle, const Machine& machine, const Es
   for (const LineTime& line : e.lines) {
     json.line();
     json.raw("{");
-    string("line", line.line);
-    string("kind", name_of(line.kind));
-    real("us", line.time);
+    json.member("line", line.line);
+    json.member("kind", name_of(line.kind));
+    json.member("us", line.time);
     json.raw("}");
   }
   json.end_lines(']');

@@ -89,8 +89,7 @@ void write_ranks(plan::JsonWriter& json, const Report& report) {
   for (size_t p = 0; p < report.ranks.size(); ++p) {
     json.line();
     json.raw("{");
-    json.key("rank");
-    json.number(report.ranks[p]);
+    json.member("rank", report.ranks[p]);
     const RankTime &a = report.predicted.ranks[p], &b = report.measured.ranks[p];
     for (const auto& [key, measure] : {std::pair{"busy", &RankTime::busy},
                                        {"exposed_communication", &RankTime::communication},
@@ -118,10 +117,8 @@ void write_lines(plan::JsonWriter& json, const Report& report) {
   for (const LinePair& line : report.lines) {
     json.line();
     json.raw("{");
-    json.key("line");
-    json.string(line.line);
-    json.key("directive");
-    json.string(line.directive);
+    json.member("line", line.line);
+    json.member("directive", line.directive);
     pair(json, "lost", line, &LineCost::lost);
     pair(json, "on_path", line, &LineCost::on_path);
     pair(json, "exposed", line, &LineCost::exposed);
@@ -129,8 +126,7 @@ void write_lines(plan::JsonWriter& json, const Report& report) {
     pair(json, "message", line, &LineCost::message);
     pair(json, "collective", line, &LineCost::collective);
     pair(json, "wait", line, &LineCost::wait);
-    json.key("bytes");
-    json.number(line.measured.bytes);
+    json.member("bytes", line.measured.bytes);
     json.raw("}");
   }
   json.end_lines(']');
@@ -151,10 +147,8 @@ std::string report_as_markdown(const Report& report) {
 std::string report_as_json(const Report& report) {
   plan::JsonWriter json;
   json.begin_file();
-  json.key("priced_by");
-  json.string(report.priced_by);
-  json.key("unit");
-  json.string(report.units ? "units" : "us");
+  json.member("priced_by", report.priced_by);
+  json.member("unit", report.units ? "units" : "us");
   const auto both = [&](const char* key, double predicted, double measured) {
     json.key(key);
     json.raw("[");
