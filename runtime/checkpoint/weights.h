@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,12 @@ bool is_weight(const plan::Placement& placement);
 class WeightSource {
  public:
   // `load_file` empty: the bundle's weights, as the manifest lists them. A bundle may have no weights at all; then only
-  // a rank that needs some fails. Errors of WeightFiles::open, P0604; R0504.
+  // a rank that needs some fails. `may_be_missing`: globs over tensors that the bundle's weights give where the loaded
+  // file has none. Errors of WeightFiles::open, P0604; R0504, R0505.
   static Result<WeightSource> open(const std::string& bundle_directory, const std::string& load_file,
-                                   const plan::Manifest& manifest);
+                                   const plan::Manifest& manifest, const std::vector<std::string>& may_be_missing = {});
+  // The first names of those that are.
+  const std::set<std::string>& missing() const { return missing_; }
   // Parameters by their first names, in the types and shapes of the manifest, in place of those of a file. Buffers have
   // the values that the bundle has.
   void replace(std::map<std::string, std::vector<std::byte>> tensors);
@@ -48,6 +52,7 @@ class WeightSource {
   std::vector<std::shared_ptr<const plan::ChunkedFile>> chunked_;  // those that are the bundle's
   std::shared_ptr<const std::map<std::string, std::vector<std::byte>>> replaced_;  // shared: views stay where they are
   std::map<std::string, plan::TensorView> in_memory_;                              // of replaced_
+  std::set<std::string> missing_;                                                  // in the loaded file
   bool loaded_ = false;                                                            // model_ is that of --load
   std::string model_name_;                                                         // for messages
   std::map<std::string, const plan::TensorInfo*> info_;

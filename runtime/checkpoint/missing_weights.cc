@@ -1,0 +1,33 @@
+#include "runtime/checkpoint/missing_weights.h"
+
+#include <algorithm>
+
+#include "schemas/base/glob.h"
+
+namespace piper::checkpoint {
+namespace {
+
+template <class Holds>
+bool any_name(const plan::TensorInfo& tensor, const Holds& holds) {
+  return holds(tensor.name) || std::any_of(tensor.aliases.begin(), tensor.aliases.end(), holds);
+}
+
+}  // namespace
+
+Result<std::set<std::string>> missing_weights(const plan::Manifest& manifest, const plan::WeightFiles& files,
+                                              const std::vector<std::string>& globs) {
+  std::set<std::string> missing;
+  for (const std::string& glob : globs) {
+    bool covers = false;
+    for (const plan::TensorInfo& tensor : manifest.tensors) {
+      if (!any_name(tensor, [&](const std::string& name) { return glob_covers(glob, name); })) continue;
+      covers = true;
+      if (!any_name(tensor, [&](const std::string& name) { return files.find(name) != nullptr; }))
+        missing.insert(tensor.name);
+    }
+    if (!covers) return Status::failure("R0505", "--missing " + glob + " covers no tensor of the model");
+  }
+  return missing;
+}
+
+}  // namespace piper::checkpoint
