@@ -253,7 +253,7 @@ def convert(arguments):
         print(f"{empty} documents without text are left out")
     if inside:
         print(f"warning: {inside} documents have the token {end} in their text, and end there for `documents` and `positions`", file=sys.stderr)
-    print(f"vocabulary {most + 1}; a document ends with token {end}: in the strategy, run: {{document_end: {end}}}")
+    print(f"vocabulary {most + 1}; a document ends with token {end}: run: {{document_end: {end}}} where the model takes positions or documents")
 
 
 def main():

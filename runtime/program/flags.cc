@@ -126,10 +126,15 @@ void declare_training(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"u8", "u16", "u32"}));
   auto* const load = app.add_option(
       "--load", flags.load, "start from the weights of this .safetensors file, or folder of such files with an index");
+  auto* const adapters =
+      app.add_option("--adapters", flags.adapters,
+                     "a .safetensors file over that of --load, or over the bundle's own weights: what a run with "
+                     "--trained-only has saved");
   app.add_option("--init", flags.init,
                  "normal:DEVIATION: start from parameters drawn by --seed, where a model was exported without weights")
       ->check(well_formed(parse_init, "no rule for parameters: write normal:0.02", "normal:DEVIATION"))
-      ->excludes(load);
+      ->excludes(load)
+      ->excludes(adapters);
   app.add_option("--missing", flags.missing,
                  "GLOB, any number of times: tensors that the file of --load may lack; they begin as in the model that "
                  "was compiled, and are said by name")

@@ -14,6 +14,7 @@ namespace piper::program {
 struct Flags {
   std::string bundle, data, sampling, token_dtype, load, init, comm, device = "cpu", huge_pages = "on";
   std::string eval_data, save_best;
+  std::string adapters;              // a file over `load`, or over the bundle's weights
   std::vector<std::string> missing;  // globs over what `load` may lack
   bool trained_only = false;         // in what `save` and `save_best` write
   std::optional<int64_t> eval_every, eval_batches;

@@ -153,7 +153,8 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   session.directory = opened.directory;
   session.bundle_digest = opened.digest;
   const plan::Manifest& manifest = inputs.bundle.manifest;
-  PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(opened.directory, flags.load, manifest, flags.missing));
+  PIPER_ASSIGN(inputs.weights,
+               checkpoint::WeightSource::open(opened.directory, flags.load, manifest, {flags.adapters, flags.missing}));
   const bool speaks = of_all_ranks(ranks);
   if (speaks && !inputs.start.from) tell_missing(flags.load, *inputs.weights);
 

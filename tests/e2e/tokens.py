@@ -65,7 +65,8 @@ def main():
     check("the tokens of each document and its end", tokens("all.bin") == joined(DOCUMENTS), done.stdout)
     check("its counts are said", done.stdout.splitlines() == [
         f"all.bin: 6 documents, {len(joined(DOCUMENTS))} tokens, uint16", "1 documents without text are left out",
-        f"vocabulary {tokenizer.get_vocab_size()}; a document ends with token {end}: in the strategy, run: {{document_end: {end}}}"],
+        f"vocabulary {tokenizer.get_vocab_size()}; a document ends with token {end}: run: {{document_end: {end}}} "
+        "where the model takes positions or documents"],
         done.stdout)
     check("what a document spells like its end is text", tokens("all.bin").count(end) == 6, tokens("all.bin").count(end))
     first = (work / "all.bin").read_bytes()

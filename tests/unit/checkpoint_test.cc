@@ -191,7 +191,7 @@ TEST_CASE("a file may lack what --missing covers, and f32 takes bf16 as it is") 
   };
   const auto opened = opened_with(plan::WeightMode::kCopy);
   const auto open = [&](const std::vector<std::string>& globs) {
-    return WeightSource::open(opened.directory, file, opened.manifest, globs);
+    return WeightSource::open(opened.directory, file, opened.manifest, {"", globs});
   };
   write({"h.0.q"});
   CHECK(found(*open({}), "h.0.q") == "bf16");
@@ -208,11 +208,34 @@ TEST_CASE("a file may lack what --missing covers, and f32 takes bf16 as it is") 
   CHECK(found(*one, "h.1.q_lora") == "R0501");
   write({"h.0.q", "tied"});  // what is there is read, under any of its names
   CHECK(open({"*_lora"})->missing() == std::set<std::string>{"h.0.q_lora"});
+  // What was trained stands over both.
+  const std::vector<float> trained(2, 7.0f);
+  const std::string adapters = folder / "adapters.safetensors";
+  const auto with_adapters = [&](const char* name, const std::string& load) {
+    const auto put = [&](const auto& write) { return write(trained.data(), 8); };
+    REQUIRE(plan::write_safetensors(adapters, {{name, DType::kF32, {2}, put, 8}}).ok());
+    return WeightSource::open(opened.directory, load, opened.manifest, {adapters, {"*_lora"}});
+  };
+  const auto first = [&](const Result<WeightSource>& source, const char* name) {
+    REQUIRE(source.ok());
+    placement.name = name;
+    return reinterpret_cast<const float*>(source->find(placement)->data)[0];
+  };
+  write({"h.0.q"});
+  const auto over = with_adapters("tied", file);
+  CHECK(first(over, "h.1.q_lora") == 7);
+  CHECK(first(over, "h.0.q_lora") == 0.5f);
+  CHECK(found(*over, "h.0.q") == "bf16");
+  CHECK(over->missing() == std::set<std::string>{"h.0.q_lora"});
+  const auto over_bundle = with_adapters("h.0.q", "");
+  CHECK(first(over_bundle, "h.0.q") == 7);
+  CHECK(first(over_bundle, "h.0.q_lora") == 0.5f);
+  CHECK(with_adapters("h.0.k", file).status().error().code == "R0505");
   placement.dtype = DType::kI64;
   CHECK(found(*open({}), "h.0.q") == "R0502");
   placement.dtype = DType::kF32;
   const auto without = opened_with(plan::WeightMode::kNone);
-  const auto nowhere = WeightSource::open(without.directory, file, without.manifest, {"*_lora"});
+  const auto nowhere = WeightSource::open(without.directory, file, without.manifest, {"", {"*_lora"}});
   REQUIRE(nowhere.ok());
   placement.name = "h.0.q_lora";
   CHECK(nowhere->find(placement).error().message.find("--weights none") != std::string::npos);
