@@ -6,6 +6,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/chunk_digests.h"
 #include "schemas/plan/json_reader.h"
+#include "schemas/plan/lr_curves.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/optimizers.h"
 #include "schemas/plan/provenance_text.h"
@@ -255,18 +256,53 @@ class ManifestParser {
     reader_.open_object();
     at = reader_.position();
     schedule.kind = text("kind");
-    if (schedule.kind != "constant" && schedule.kind != "cosine" && schedule.kind != "linear")
+    if (schedule.kind != "constant" && schedule.kind != "cosine" && schedule.kind != "linear" &&
+        schedule.kind != "phases")
       reader_.fail(kSyntax, at, "unknown learning-rate schedule " + in_quotes(schedule.kind));
     schedule.warmup = number("warmup", 0, INT64_MAX);
     schedule.until = number("until", 0, INT64_MAX);
     schedule.to = real("to");
     schedule.constant = real("constant");
+    if (schedule.kind == "phases") lr_phases(schedule.phases);
     reader_.close_object();
     manifest_.clip_grad_norm = real("clip_grad_norm");
     if (!reader_.optional_key("loss_scale")) return;
     at = reader_.position();
     manifest_.loss_scale = reader_.real();
     if (reader_.ok() && !(manifest_.loss_scale > 0)) reader_.fail(kRange, at, "a loss scale is positive");
+  }
+  void lr_phases(std::vector<LrPhase>& phases) {
+    reader_.key("phases");
+    size_t at = reader_.position();
+    reader_.open_array();
+    while (reader_.next_item()) {
+      if (!phases.empty() && phases.back().steps == 0)
+        reader_.fail(kRange, at, "the last phase of a learning rate alone may be without end");
+      LrPhase& phase = phases.emplace_back();
+      reader_.open_object();
+      at = reader_.position();
+      const std::string name = text("curve");
+      const auto curve = lr_curve_from_name(name);
+      if (!curve) reader_.fail(kSyntax, at, "unknown curve of a learning rate " + in_quotes(name));
+      phase.curve = curve.value_or(LrCurve::kConstant);
+      phase.steps = number("steps", 0, INT64_MAX);
+      phase.from = factor("from");
+      const LrCurveInfo& info = lr_curve(phase.curve);
+      if (reader_.ok() && phase.steps == 0 && info.has(LrCurveInfo::kTo))
+        reader_.fail(kRange, at, "a curve of a learning rate that has an end takes at least one step");
+      if (info.has(LrCurveInfo::kTo)) phase.to = factor("to");
+      if (info.has(LrCurveInfo::kPower)) phase.power = factor("power");
+      if (info.has(LrCurveInfo::kTimescale)) phase.timescale = factor("timescale");
+      reader_.close_object();
+    }
+    if (reader_.ok() && phases.empty()) reader_.fail(kRange, at, "a learning rate has at least one phase");
+  }
+  double factor(const char* key) {
+    const size_t at = reader_.position();
+    const double value = real(key);
+    if (reader_.ok() && !(value >= 0 && std::isfinite(value)))
+      reader_.fail(kRange, at, "a number of a learning rate's phase is at least 0");
+    return value;
   }
   // One path without a weight, or a mix, in which every path has one.
   void data() {

@@ -2,6 +2,7 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_writer.h"
+#include "schemas/plan/lr_curves.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/optimizers.h"
 #include "schemas/plan/provenance_text.h"
@@ -172,12 +173,30 @@ class ManifestPrinter {
     number("until", schedule.until);
     real("to", schedule.to);
     real("constant", schedule.constant);
+    lr_phases(schedule.phases);
     json_.raw("}");
     json_.next_member();
     real("clip_grad_norm", manifest_.clip_grad_norm);
     if (manifest_.loss_scale == 0) return;
     json_.next_member();
     real("loss_scale", manifest_.loss_scale);
+  }
+  void lr_phases(const std::vector<LrPhase>& phases) {
+    if (phases.empty()) return;
+    json_.key("phases");
+    json_.raw("[");
+    for (const LrPhase& phase : phases) {
+      json_.raw(&phase == phases.data() ? "{" : ",{");
+      const LrCurveInfo& info = lr_curve(phase.curve);
+      name("curve", info.name);
+      number("steps", phase.steps);
+      real("from", phase.from);
+      if (info.has(LrCurveInfo::kTo)) real("to", phase.to);
+      if (info.has(LrCurveInfo::kPower)) real("power", phase.power);
+      if (info.has(LrCurveInfo::kTimescale)) real("timescale", phase.timescale);
+      json_.raw("}");
+    }
+    json_.raw("]");
   }
   void run() {
     json_.next_member();
