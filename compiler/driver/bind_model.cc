@@ -8,6 +8,7 @@
 #include "compiler/directives/split.h"
 #include "compiler/passes/cut_chunks.h"
 #include "compiler/passes/glob.h"
+#include "compiler/frontend/patterns/mask_documents.h"
 #include "compiler/passes/model_flops.h"
 #include "compiler/passes/refine_variants.h"
 
@@ -202,6 +203,15 @@ void rename_reserved(ir::Graph& graph) {
   }
 }
 
+// Where the strategy says so, by the input that has the numbers of documents.
+Status keep_documents_apart(const strategy::ModelConfig& model, ir::Graph& graph, int64_t local_batch,
+                            diag::Diagnostics& diags) {
+  if (!model.masks_documents) return Status();
+  const auto input = std::find_if(model.inputs.begin(), model.inputs.end(),
+                                  [](const auto& entry) { return entry.second.feed == plan::Feed::kDocuments; });
+  return frontend::mask_documents(graph, input->first, local_batch, model.documents_span, diags);
+}
+
 Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(need_model(c));
   frontend::BindRequest request;
@@ -219,6 +229,7 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   PIPER_ASSIGN(frontend::BoundGraph bound, c.model->bind(request, diags));
   variant.chunked.graph = std::move(bound.graph);
   variant.like_batch = bound.like;
+  PIPER_RETURN_IF_ERROR(keep_documents_apart(c.strategy.model, variant.chunked.graph, local_batch, diags));
   PIPER_RETURN_IF_ERROR(choose_loss(variant.chunked.graph, c.strategy.model.loss, diags));
   PIPER_RETURN_IF_ERROR(make_loss(variant.chunked.graph, c.strategy.model.loss, diags));
   rename_reserved(variant.chunked.graph);

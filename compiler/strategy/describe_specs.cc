@@ -77,6 +77,7 @@ Json model() {
                  {"dims", {{"type", "object"}, {"additionalProperties", whole(1)}}},
                  {"loss", loss},
                  {"inputs", inputs},
+                 {"documents", choice({"mask"})},
                  {"freeze", ref("globs")},
                  {"train", ref("globs")}});
 }

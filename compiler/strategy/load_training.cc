@@ -184,7 +184,9 @@ void check_documents(ReadContext& context, const Strategy& strategy) {
   }
   if (!used && strategy.document_end_span.file != 0)
     context.diags.error("P0244", strategy.document_end_span)
-            .help("add it under 'inputs' of 'model', for example {position_ids: positions}")
+            .help(
+                "add it under 'inputs' of 'model', for example {position_ids: positions}, or documents: mask to "
+                "'model'")
         << "no input takes 'positions' or 'documents', for which 'document_end' would count";
 }
 
