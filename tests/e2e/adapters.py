@@ -141,6 +141,13 @@ def main():
     own, fresh = load_file(work / "own.safetensors"), Model().state_dict()
     check("adapters over the bundle's weights", all(torch.equal(own[n], alone[n] if n in adapters else fresh[n]) for n in fresh))
 
+    # A base that is too large to be exported with values: the adapters' first ones come from a file.
+    bench.call([bench.bin / "piperc", path, "--strategy", work / "one.yaml", "--weights", "none", "-o", work / "without"])
+    save_file(initial, work / "initial.safetensors")
+    _, got = run("without", STEPS, *given[:2], "--adapters", work / "initial.safetensors")
+    wrong = harness.loss_faults(got, losses, 1e-5)
+    check("a bundle without weights starts from a base and first adapters", not wrong, wrong)
+
     save_file({"layers.0.lora_c": torch.zeros(1)}, work / "others.safetensors")
     for what, flags, status, word in (
             ("a file that lacks adapters", given[:2], 1, "R0501"),
