@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/analysis/glob.h"
+#include "schemas/base/glob.h"
 
 namespace piper::analysis {
 namespace {

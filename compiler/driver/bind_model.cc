@@ -6,10 +6,11 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/diag/diagnostics.h"
 #include "compiler/directives/split.h"
-#include "compiler/regions/cut_chunks.h"
-#include "compiler/analysis/glob.h"
 #include "compiler/analysis/model_flops.h"
+#include "compiler/frontend/patterns/mask_documents.h"
+#include "compiler/regions/cut_chunks.h"
 #include "compiler/regions/refine_variants.h"
+#include "schemas/base/glob.h"
 
 namespace piper::driver {
 namespace {
@@ -202,6 +203,15 @@ void rename_reserved(ir::Graph& graph) {
   }
 }
 
+// Where the strategy says so, by the input that has the numbers of documents.
+Status keep_documents_apart(const strategy::ModelConfig& model, ir::Graph& graph, int64_t local_batch,
+                            diag::Diagnostics& diags) {
+  if (!model.masks_documents) return Status();
+  const auto input = std::find_if(model.inputs.begin(), model.inputs.end(),
+                                  [](const auto& entry) { return entry.second.feed == plan::Feed::kDocuments; });
+  return frontend::mask_documents(graph, input->first, local_batch, model.documents_span, diags);
+}
+
 Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(need_model(c));
   frontend::BindRequest request;
@@ -209,7 +219,7 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   request.step_batch = c.module.step.batch;
   request.per_piece = [&](const std::string& module) {
     return std::any_of(c.strategy.per_microbatch.begin(), c.strategy.per_microbatch.end(),
-                       [&](const std::string& glob) { return analysis::glob_covers(glob, module); });
+                       [&](const std::string& glob) { return glob_covers(glob, module); });
   };
   request.dims = c.strategy.model.dims;
   request.freeze = c.strategy.model.freeze;
@@ -219,6 +229,7 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   PIPER_ASSIGN(frontend::BoundGraph bound, c.model->bind(request, diags));
   variant.chunked.graph = std::move(bound.graph);
   variant.like_batch = bound.like;
+  PIPER_RETURN_IF_ERROR(keep_documents_apart(c.strategy.model, variant.chunked.graph, local_batch, diags));
   PIPER_RETURN_IF_ERROR(choose_loss(variant.chunked.graph, c.strategy.model.loss, diags));
   PIPER_RETURN_IF_ERROR(make_loss(variant.chunked.graph, c.strategy.model.loss, diags));
   rename_reserved(variant.chunked.graph);
@@ -312,9 +323,8 @@ Status check_kept_modules(const Compilation& c, const ir::Graph& graph, diag::Di
   for (size_t i = 0; i < graph.num_ops(); ++i) modules.insert(graph.scope(graph.op(ir::OpId(i)).scope));
   const strategy::PrecisionConfig& precision = *c.strategy.precision;
   for (size_t i = 0; i < precision.keep.size(); ++i) {
-    const bool matches = std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
-      return analysis::glob_covers(precision.keep[i], module);
-    });
+    const bool matches = std::any_of(modules.begin(), modules.end(),
+                                     [&](const std::string& module) { return glob_covers(precision.keep[i], module); });
     if (matches) continue;
     constexpr size_t kShown = 12;
     std::vector<std::string> some;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/analysis/glob.h"
+#include "schemas/base/glob.h"
 #include "compiler/analysis/hidden_matrices.h"
 #include "schemas/plan/optimizers.h"
 
@@ -28,7 +28,7 @@ Status check_except(const Compilation& c, const ir::Graph& graph, const std::vec
   for (size_t i = 0; i < optimizer.except.size(); ++i) {
     bool matches = false;
     for (size_t p = 0; p < matrices.size(); ++p)
-      matches = matches || (matrices[p] && analysis::glob_covers(optimizer.except[i], graph.parameters()[p].names));
+      matches = matches || (matrices[p] && glob_covers(optimizer.except[i], graph.parameters()[p].names));
     if (matches) continue;
     auto error = diags.error("P0251", optimizer.except_spans[i]);
     error << "'" << optimizer.values.kind << "' updates no matrix that '" << optimizer.except[i] << "' matches";
@@ -62,9 +62,8 @@ Status choose_rules(Compilation& c, diag::Diagnostics& diags) {
     for (size_t p = 0; p < matrices.size(); ++p) {
       ir::Parameter& parameter = graph.parameters()[p];
       parameter.matrix =
-          matrices[p] && std::none_of(optimizer.except.begin(), optimizer.except.end(), [&](const std::string& glob) {
-            return analysis::glob_covers(glob, parameter.names);
-          });
+          matrices[p] && std::none_of(optimizer.except.begin(), optimizer.except.end(),
+                                      [&](const std::string& glob) { return glob_covers(glob, parameter.names); });
     }
   }
   return {};

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <string>
 
-#include "compiler/analysis/glob.h"
+#include "schemas/base/glob.h"
 
 namespace piper::driver {
 namespace {
 
 bool cover(const std::vector<std::string>& globs, const ir::Parameter& parameter) {
   return std::any_of(globs.begin(), globs.end(),
-                     [&](const std::string& glob) { return analysis::glob_covers(glob, parameter.names); });
+                     [&](const std::string& glob) { return glob_covers(glob, parameter.names); });
 }
 
 // The groups of one of the optimizers, and which of them a parameter is of.
@@ -44,7 +44,7 @@ class Groups {
       const strategy::GroupConfig& group = update_.groups[i];
       bool matches = false;
       for (size_t g = 0; g < group.match.size(); ++g)
-        if (analysis::glob_covers(group.match[g], parameter.names)) used_[i][g] = matches = true;
+        if (glob_covers(group.match[g], parameter.names)) used_[i][g] = matches = true;
       if (matches) return firsts_[i + 1] + (undecayed && !group.weight_decay ? 1 : 0);
     }
     return firsts_[0] + (undecayed ? 1 : 0);

@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "compiler/ir/module_text.h"
-#include "compiler/analysis/glob.h"
+#include "schemas/base/glob.h"
 #include "schemas/base/check.h"
 
 namespace piper::driver {
@@ -37,9 +37,7 @@ Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnosti
     if (options.time_passes)
       err << std::left << std::setw(24) << pass.name
           << std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() << " ms\n";
-    const auto matches = [&](std::string_view name) {
-      return analysis::glob_matches(options.print_ir_after, std::string(name));
-    };
+    const auto matches = [&](std::string_view name) { return glob_matches(options.print_ir_after, std::string(name)); };
     if (prints && (matches(pass.name) || (ends_phase && matches(pass.phase)))) {
       err << "// after " << pass.name << "\n";
       err << ir::print(c.module);
@@ -53,8 +51,7 @@ Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnosti
 
 bool names_a_pass(const std::string& glob) {
   const std::vector<std::string> names = stop_names();
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return analysis::glob_matches(glob, name); });
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return glob_matches(glob, name); });
 }
 
 std::vector<std::string> stop_names() {

@@ -79,7 +79,7 @@ class Normaliser {
     for (const std::string& glob : per_microbatch_) {
       if (glob == "*") return true;
       for (size_t end = scope.size(); end != std::string::npos && end > 0; end = scope.rfind('.', end - 1))
-        if (analysis::glob_matches(glob, scope.substr(0, end))) return true;
+        if (glob_matches(glob, scope.substr(0, end))) return true;
     }
     return false;
   }

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/analysis/glob.h"
+#include "schemas/base/glob.h"
 
 namespace piper::regions {
 namespace {
@@ -65,7 +65,7 @@ strategy::Span glob_span(const Annotation& annotation, size_t index) {
 size_t first_op_of(const ir::Graph& graph, const std::vector<analysis::OpRole>& roles, const std::string& glob) {
   size_t any = graph.num_ops();
   for (size_t i = 0; i < graph.num_ops(); ++i) {
-    if (!analysis::glob_covers(glob, graph.scope(graph.op(ir::OpId(i)).scope))) continue;
+    if (!glob_covers(glob, graph.scope(graph.op(ir::OpId(i)).scope))) continue;
     if (roles[i] == analysis::OpRole::kWork) return i;
     any = std::min(any, i);
   }
@@ -127,7 +127,7 @@ Status number_modules(const ir::Graph& graph, const std::vector<analysis::OpRole
     const std::string& scope = graph.scope(graph.op(ir::OpId(i)).scope);
     size_t length = std::string::npos;
     for (size_t k = 0; k < annotation.globs.size(); ++k) {
-      const size_t covered = analysis::covering_length(annotation.globs[k], scope);
+      const size_t covered = covering_length(annotation.globs[k], scope);
       if (covered == std::string::npos) continue;
       used[k] = true;
       length = std::min(length, covered);

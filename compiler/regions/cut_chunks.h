@@ -14,7 +14,7 @@
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/chunks.h"
 #include "compiler/regions/add_model_tags.h"
-#include "compiler/analysis/glob.h"
+#include "schemas/base/glob.h"
 #include "compiler/strategy/strategy.h"
 
 namespace piper::regions {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/strategy/families.h"
+#include "schemas/plan/lr_curves.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/optimizers.h"
 
@@ -78,6 +79,7 @@ Json model() {
                  {"dims", {{"type", "object"}, {"additionalProperties", whole(1)}}},
                  {"loss", loss},
                  {"inputs", inputs},
+                 {"documents", choice({"mask"})},
                  {"freeze", ref("globs")},
                  {"train", ref("globs")}});
 }
@@ -146,8 +148,33 @@ Json optimizer(bool with_rest) {
 }
 
 Json lr_schedule() {
-  Json curve = object({{"until", whole(1)}, {"to", number(0)}}, {"until"});
-  return object({{"warmup", whole(0)}, {"cosine", curve}, {"linear", curve}, {"constant", number(0)}});
+  using plan::LrCurveInfo;
+  Json whole_schedule, phase;
+  std::vector<std::string_view> shapes, names;
+  for (const LrCurveInfo& info : plan::kLrCurves) {
+    names.push_back(info.name);
+    Json numbers = Json::object();
+    if (info.has(LrCurveInfo::kTo)) numbers["to"] = number(0);
+    if (info.has(LrCurveInfo::kPower)) numbers["power"] = above_zero();
+    if (info.has(LrCurveInfo::kTimescale)) numbers["timescale"] = above_zero();
+    if (info.numbers == LrCurveInfo::kTo) shapes.push_back(info.name);
+    const bool constant = info.curve == plan::LrCurve::kConstant;
+    Json alone = numbers, in_list = numbers;
+    if (info.has(LrCurveInfo::kTo)) alone["until"] = whole(1);
+    in_list["from"] = number(0);
+    const std::string name(info.name);
+    const std::vector<std::string> until(info.has(LrCurveInfo::kTo) ? 1 : 0, "until");
+    whole_schedule[name] = constant ? number(0) : object(alone, until);
+    phase[name] = constant ? number(0) : object(in_list);
+  }
+  phase["steps"] = whole(1);
+  Json one_phase = object(phase);
+  one_phase["oneOf"] = exactly_one(names);
+  whole_schedule["wsd"] = object(
+      {{"until", whole(1)}, {"decay", whole(1)}, {"to", number(0)}, {"shape", choice(shapes)}}, {"until", "decay"});
+  whole_schedule["phases"] = {{"type", "array"}, {"minItems", 1}, {"items", one_phase}};
+  whole_schedule["warmup"] = whole(0);
+  return object(whole_schedule);
 }
 
 Json precision() {

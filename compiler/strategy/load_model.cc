@@ -57,6 +57,16 @@ void load_loss(ReadContext& context, const Value& value, LossChoice& loss) {
   reader.finish();
 }
 
+// `inputs` has been read.
+void load_documents(ReadContext& context, const Value& value, ModelConfig& model) {
+  if (!read_choice(context, value, "'documents'", {"mask"})) return;
+  model.masks_documents = true;
+  model.documents_span = value.span;
+  for (const auto& [name, role] : model.inputs)
+    if (role.feed == plan::Feed::kDocuments) return;
+  model.inputs["documents"] = {plan::Feed::kDocuments, value.span};
+}
+
 void load_annotation(ReadContext& context, const Value& value, Strategy& out) {
   MapReader reader(context, value, "an 'annotate' entry");
   if (!reader.ok()) return;
@@ -134,6 +144,7 @@ void load_model(ReadContext& context, const Value& value, Strategy& out) {
       model.inputs[inputs->keys[i].text] = {feed.value_or(plan::Feed::kTokens), inputs->items[i].span};
     }
   }
+  if (const Value* documents = reader.get("documents")) load_documents(context, *documents, model);
   if (const Value* freeze = reader.get("freeze")) model.freeze = read_strings(context, *freeze, "'freeze'");
   if (const Value* train = reader.get("train")) model.train = read_strings(context, *train, "'train'");
   reader.finish();

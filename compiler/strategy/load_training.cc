@@ -1,4 +1,4 @@
-// The sections about training: `optimizer`, `lr_schedule`, `run`, `eval`. Defaults are PyTorch's.
+// The sections about training: `optimizer`, `run`, `eval`. Defaults are PyTorch's.
 #include <limits>
 #include <optional>
 #include <string>
@@ -15,25 +15,6 @@ namespace {
 
 constexpr int64_t kMaxInt = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMaxToken = std::numeric_limits<uint32_t>::max();
-
-struct Bounds {
-  double min = 0;
-  double below = std::numeric_limits<double>::infinity();  // exclusive
-};
-
-void read_bounded(ReadContext& context, const Value* value, const std::string& what, Bounds bounds, double& out) {
-  if (value == nullptr) return;
-  const auto number = read_number(context, *value, what);
-  if (!number) return;
-  if (*number < bounds.min || *number >= bounds.below) {
-    auto error = context.diags.error("P0207", value->span);
-    error << what << " must be at least " << bounds.min;
-    if (bounds.below < std::numeric_limits<double>::infinity()) error << " and less than " << bounds.below;
-    error << ", not " << *number;
-    return;
-  }
-  out = *number;
-}
 
 std::optional<std::pair<double, double>> read_betas(ReadContext& context, const Value& value) {
   std::pair<double, double> betas;
@@ -212,36 +193,6 @@ void load_optimizer(ReadContext& context, const Value& value, Strategy& out) {
   out.optimizer = std::move(config);
 }
 
-void load_lr_schedule(ReadContext& context, const Value& value, Strategy& out) {
-  MapReader reader(context, value, "'lr_schedule'");
-  if (!reader.ok()) return;
-  plan::LrSchedule& schedule = out.lr_schedule;
-  if (const Value* warmup = reader.get("warmup")) {
-    schedule.warmup = read_int(context, *warmup, "'warmup'", 0, kMaxInt).value_or(0);
-  }
-  reader.alternatives({"cosine", "linear", "constant"});
-  for (const char* kind : {"cosine", "linear"}) {
-    const Value* fields = reader.get(kind);
-    if (fields == nullptr) continue;
-    schedule.kind = kind;
-    MapReader inner(context, *fields, "'" + std::string(kind) + "'");
-    if (const Value* until = inner.require("until")) {
-      schedule.until = read_int(context, *until, "'until'", 1, kMaxInt).value_or(schedule.warmup + 1);
-      if (schedule.until <= schedule.warmup) {
-        context.diags.error("P0207", until->span)
-            << "'until' (" << schedule.until << ") must be after 'warmup' (" << schedule.warmup << ")";
-      }
-    }
-    read_bounded(context, inner.get("to"), "'to'", {}, schedule.to);
-    inner.finish();
-  }
-  if (const Value* constant = reader.get("constant")) {
-    schedule.kind = "constant";
-    read_bounded(context, constant, "'constant'", {}, schedule.constant);
-  }
-  reader.finish();
-}
-
 void load_run(ReadContext& context, const Value& value, Strategy& out) {
   MapReader reader(context, value, "'run'");
   if (const Value* data = reader.get("data")) read_data(context, *data, out.run.data);
@@ -272,7 +223,9 @@ void check_documents(ReadContext& context, const Strategy& strategy) {
   }
   if (!used && strategy.document_end_span.file != 0)
     context.diags.error("P0244", strategy.document_end_span)
-            .help("add it under 'inputs' of 'model', for example {position_ids: positions}")
+            .help(
+                "add it under 'inputs' of 'model', for example {position_ids: positions}, or documents: mask to "
+                "'model'")
         << "no input takes 'positions' or 'documents', for which 'document_end' would count";
 }
 

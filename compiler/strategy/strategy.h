@@ -90,7 +90,8 @@ struct ModelConfig {
   LossChoice loss;
   std::map<std::string, InputRole> inputs;  // by graph input
   std::vector<std::string> freeze, train;   // globs
-  Span span, batch_span;
+  bool masks_documents = false;  // attention stays within documents, by the one input of the role `documents`
+  Span span, batch_span, documents_span;
 };
 struct Annotation {
   std::string tag;

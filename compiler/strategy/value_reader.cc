@@ -66,6 +66,20 @@ std::optional<double> read_number(ReadContext& context, const Value& value, cons
   return value.number;
 }
 
+void read_bounded(ReadContext& context, const Value* value, const std::string& what, Bounds bounds, double& out) {
+  if (value == nullptr) return;
+  const auto number = read_number(context, *value, what);
+  if (!number) return;
+  if (*number < bounds.min || *number >= bounds.below) {
+    auto error = context.diags.error("P0207", value->span);
+    error << what << " must be at least " << bounds.min;
+    if (bounds.below < std::numeric_limits<double>::infinity()) error << " and less than " << bounds.below;
+    error << ", not " << *number;
+    return;
+  }
+  out = *number;
+}
+
 std::optional<bool> read_bool(ReadContext& context, const Value& value, const std::string& what) {
   if (value.kind != Value::Kind::kBool) return wrong_type(context, value, what, "true or false");
   return value.boolean;

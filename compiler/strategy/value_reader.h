@@ -3,6 +3,7 @@
 // were asked for: what is left over is unknown, with a suggestion.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ std::string one_of(const std::vector<std::string>& words);
 std::optional<int64_t> read_int(ReadContext& context, const Value& value, const std::string& what, int64_t min,
                                 int64_t max);
 std::optional<double> read_number(ReadContext& context, const Value& value, const std::string& what);
+// At least `min`, and less than `below`.
+struct Bounds {
+  double min = 0;
+  double below = std::numeric_limits<double>::infinity();
+};
+// Fills `out` where there is a value, and it is a number inside.
+void read_bounded(ReadContext& context, const Value* value, const std::string& what, Bounds bounds, double& out);
 std::optional<bool> read_bool(ReadContext& context, const Value& value, const std::string& what);
 std::optional<std::string> read_string(ReadContext& context, const Value& value, const std::string& what);
 std::optional<std::string> read_choice(ReadContext& context, const Value& value, const std::string& what,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/checkpoint/missing_weights.h"
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/convert_elements.h"
 
@@ -24,10 +25,11 @@ bool is_weight(const plan::Placement& placement) {
 
 namespace {
 
-// A master and its copy are filled from the same elements, of either's type.
+// A master and its copy are filled from the same elements, of either's type. Elsewhere f32 takes every number of a
+// narrower type as it is.
 bool fits(const plan::Placement& placement, DType stored) {
-  const bool converts =
-      placement.kind == plan::PlacementKind::kMaster || placement.kind == plan::PlacementKind::kWorking;
+  const bool converts = placement.kind == plan::PlacementKind::kMaster ||
+                        placement.kind == plan::PlacementKind::kWorking || placement.dtype == DType::kF32;
   return placement.dtype == stored || (converts && can_convert_elements(stored, placement.dtype));
 }
 
@@ -48,7 +50,7 @@ Status another_value(const std::string& name) {
 }  // namespace
 
 Result<WeightSource> WeightSource::open(const std::string& bundle_directory, const std::string& load_file,
-                                        const plan::Manifest& manifest) {
+                                        const plan::Manifest& manifest, const LoadOptions& options) {
   WeightSource source;
   for (const plan::TensorInfo& tensor : manifest.tensors) source.info_[tensor.name] = &tensor;
   // Nothing where the bundle has no such file.
@@ -65,6 +67,10 @@ Result<WeightSource> WeightSource::open(const std::string& bundle_directory, con
     source.chunked_.push_back(chunked);
     return {};
   };
+  if (!options.adapters.empty()) {
+    PIPER_ASSIGN(source.adapters_, plan::WeightFiles::open(options.adapters));
+    PIPER_RETURN_IF_ERROR(check_adapters(manifest, *source.adapters_, options.adapters));
+  }
   if (load_file.empty()) {
     source.model_name_ = bundle_directory + "/" + std::string(plan::kModelWeights);
     PIPER_RETURN_IF_ERROR(own(plan::kModelWeights, source.model_));
@@ -75,18 +81,22 @@ Result<WeightSource> WeightSource::open(const std::string& bundle_directory, con
     const bool compares = std::any_of(source.info_.begin(), source.info_.end(), [](const auto& tensor) {
       return tensor.second->buffer == plan::ModelBuffer::kFixed;
     });
-    if (compares) PIPER_RETURN_IF_ERROR(own(plan::kModelWeights, source.own_));
+    std::vector<const plan::WeightFiles*> files = {&*source.model_};
+    if (source.adapters_) files.push_back(&*source.adapters_);
+    PIPER_ASSIGN(source.missing_, missing_weights(manifest, files, options.missing));
+    if (compares || !source.missing_.empty()) PIPER_RETURN_IF_ERROR(own(plan::kModelWeights, source.own_));
   }
   PIPER_RETURN_IF_ERROR(own(plan::kConstantWeights, source.constants_));
-  if (!load_file.empty()) PIPER_RETURN_IF_ERROR(source.check_loaded().with_context(load_file));
+  if (!load_file.empty()) PIPER_RETURN_IF_ERROR(source.check_loaded(*source.model_).with_context(load_file));
+  if (source.adapters_) PIPER_RETURN_IF_ERROR(source.check_loaded(*source.adapters_).with_context(options.adapters));
   return source;
 }
 
 // The buffers of whose values the plan is made; those that the loaded file does not have are as they were.
-Status WeightSource::check_loaded() const {
+Status WeightSource::check_loaded(const plan::WeightFiles& files) const {
   for (const auto& [name, tensor] : info_) {
     if (tensor->buffer != plan::ModelBuffer::kFixed) continue;
-    const plan::TensorView* const loaded = find_by_names(*model_, *tensor);
+    const plan::TensorView* const loaded = find_by_names(files, *tensor);
     if (loaded == nullptr) continue;
     if (loaded->dtype != tensor->dtype || loaded->shape != tensor->shape) return another_value(name);
     PIPER_RETURN_IF_ERROR(check_fixed(name, 0, loaded->data, loaded->bytes));
@@ -123,7 +133,9 @@ void WeightSource::replace(std::map<std::string, std::vector<std::byte>> tensors
 
 const plan::TensorView* WeightSource::find_tensor(const plan::TensorInfo& tensor) const {
   if (const auto found = in_memory_.find(tensor.name); found != in_memory_.end()) return &found->second;
-  const bool as_compiled = replaced_ || tensor.buffer == plan::ModelBuffer::kFixed;
+  if (adapters_ && tensor.buffer != plan::ModelBuffer::kFixed)
+    if (const plan::TensorView* view = find_by_names(*adapters_, tensor)) return view;
+  const bool as_compiled = replaced_ || tensor.buffer == plan::ModelBuffer::kFixed || missing_.count(tensor.name) > 0;
   const std::optional<plan::WeightFiles>& files = as_compiled && own_ ? own_ : model_;
   return files ? find_by_names(*files, tensor) : nullptr;
 }
@@ -146,7 +158,7 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) co
     if (replaced_)
       return Status::failure("R0501", "--init draws f32, bf16 and f16 parameters, and '" + placement.name +
                                           "' is none: give --load FILE.safetensors");
-    if (!loaded_)
+    if (!loaded_ || missing_.count(placement.name) > 0)
       return Status::failure("R0501",
                              "the bundle has no weights (it was compiled with --weights none): give --load "
                              "FILE.safetensors, or --init normal:0.02");

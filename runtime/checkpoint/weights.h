@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,20 @@ namespace piper::checkpoint {
 // Whether a placement is filled from the weights at load.
 bool is_weight(const plan::Placement& placement);
 
+struct LoadOptions {
+  std::string adapters;  // a file that stands over the loaded one, or over the bundle's weights; "": none
+  std::vector<std::string>
+      missing;  // globs over tensors that the bundle's weights give where the loaded files have none
+};
+
 class WeightSource {
  public:
   // `load_file` empty: the bundle's weights, as the manifest lists them. A bundle may have no weights at all; then only
-  // a rank that needs some fails. Errors of WeightFiles::open, P0604; R0504.
+  // a rank that needs some fails. Errors of WeightFiles::open, P0604; R0504, R0505.
   static Result<WeightSource> open(const std::string& bundle_directory, const std::string& load_file,
-                                   const plan::Manifest& manifest);
+                                   const plan::Manifest& manifest, const LoadOptions& options = {});
+  // The first names of tensors that may be missing, and are.
+  const std::set<std::string>& missing() const { return missing_; }
   // Parameters by their first names, in the types and shapes of the manifest, in place of those of a file. Buffers have
   // the values that the bundle has.
   void replace(std::map<std::string, std::vector<std::byte>> tensors);
@@ -41,13 +50,15 @@ class WeightSource {
   Status check(const std::byte* data, int64_t bytes) const;
 
  private:
-  Status check_loaded() const;
+  Status check_loaded(const plan::WeightFiles& files) const;
 
   std::optional<plan::WeightFiles> model_, constants_;
+  std::optional<plan::WeightFiles> adapters_;                      // over model_
   std::optional<plan::WeightFiles> own_;                           // the bundle's, where `model_` is another file
   std::vector<std::shared_ptr<const plan::ChunkedFile>> chunked_;  // those that are the bundle's
   std::shared_ptr<const std::map<std::string, std::vector<std::byte>>> replaced_;  // shared: views stay where they are
   std::map<std::string, plan::TensorView> in_memory_;                              // of replaced_
+  std::set<std::string> missing_;                                                  // in the loaded file
   bool loaded_ = false;                                                            // model_ is that of --load
   std::string model_name_;                                                         // for messages
   std::map<std::string, const plan::TensorInfo*> info_;

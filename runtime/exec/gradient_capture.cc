@@ -12,6 +12,12 @@ std::map<std::string, int64_t> tensor_indices(const plan::Manifest& manifest) {
   return index;
 }
 
+// What is trained, and running statistics.
+bool steps_change(const plan::TensorInfo& tensor, const plan::Placement& placement) {
+  const bool statistic = placement.kind == plan::PlacementKind::kState && tensor.buffer == plan::ModelBuffer::kNone;
+  return tensor.trained || statistic;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<GradientCapture>> GradientCapture::make(const plan::Bundle& bundle, const plan::RankPlan& plan,
@@ -68,7 +74,7 @@ std::vector<checkpoint::Piece> GradientCapture::pieces(const plan::Manifest& man
 }
 
 std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, const plan::RankPlan& plan,
-                                             const std::vector<hal::Address>& buffers) {
+                                             const std::vector<hal::Address>& buffers, bool changing) {
   const auto index = tensor_indices(manifest);
   std::vector<checkpoint::Piece> result;
   for (const plan::Placement& placement : plan.placements) {
@@ -76,6 +82,7 @@ std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, con
     const plan::Part& part = placement.part;
     if (!checkpoint::is_weight(placement) || tensor == index.end()) continue;
     if (placement.kind == plan::PlacementKind::kWorking) continue;  // a copy: masters are saved
+    if (changing && !steps_change(manifest.tensors[static_cast<size_t>(tensor->second)], placement)) continue;
     const int64_t element = dtype_bytes(placement.dtype);
     result.push_back({tensor->second, part.first * element, part.count * element, part.owner,
                       buffers.at(static_cast<size_t>(part.where.buffer)) + part.where.offset});

@@ -36,8 +36,9 @@ class GradientCapture {
   std::vector<Range> ranges_;                                   // by instruction
 };
 
-// The parts of the model's tensors that this rank holds. `buffers`: by buffer of the plan.
+// The parts of the model's tensors that this rank holds; with `changing` those that steps change alone. `buffers`: by
+// buffer of the plan.
 std::vector<checkpoint::Piece> weight_pieces(const plan::Manifest& manifest, const plan::RankPlan& plan,
-                                             const std::vector<hal::Address>& buffers);
+                                             const std::vector<hal::Address>& buffers, bool changing);
 
 }  // namespace piper::exec

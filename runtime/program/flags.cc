@@ -126,11 +126,24 @@ void declare_training(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"u8", "u16", "u32"}));
   auto* const load = app.add_option(
       "--load", flags.load, "start from the weights of this .safetensors file, or folder of such files with an index");
+  auto* const adapters =
+      app.add_option("--adapters", flags.adapters,
+                     "a .safetensors file over that of --load, or over the bundle's own weights: what a run with "
+                     "--trained-only has saved");
   app.add_option("--init", flags.init,
                  "normal:DEVIATION: start from parameters drawn by --seed, where a model was exported without weights")
       ->check(well_formed(parse_init, "no rule for parameters: write normal:0.02", "normal:DEVIATION"))
-      ->excludes(load);
+      ->excludes(load)
+      ->excludes(adapters);
+  app.add_option("--missing", flags.missing,
+                 "GLOB, any number of times: tensors that the file of --load may lack; they begin as in the model that "
+                 "was compiled, and are said by name")
+      ->expected(1)
+      ->take_all()
+      ->needs(load);
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
+  app.add_flag("--trained-only", flags.trained_only,
+               "--save and --save-best write what steps change alone, without frozen parameters: adapters");
   app.add_flag("--stop-on-nan,!--no-stop-on-nan", flags.stop_on_nan,
                "end the run where the loss or the norm of the gradients is no finite number; on by default");
   app.add_option("--check-replicas", flags.check_replicas,
@@ -172,6 +185,9 @@ void declare_checkpoints(CLI::App& app, Flags& flags, Texts& texts) {
       ->check(well_formed([](const std::string& text) { return text == "latest-valid" || exact_step(text); },
                           "neither latest-valid nor exact:STEP, as in exact:1200", "latest-valid|exact:STEP"))
       ->needs(folder);
+  app.add_flag("--new-data", flags.new_data,
+               "go on with other data, or another mix or order of them, than the checkpoint is of")
+      ->needs("--resume");
 }
 
 void declare_ranks(CLI::App& app, Flags& flags, Texts& texts) {

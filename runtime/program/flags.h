@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/hal/link_delay.h"
 
@@ -13,6 +14,9 @@ namespace piper::program {
 struct Flags {
   std::string bundle, data, sampling, token_dtype, load, init, comm, device = "cpu", huge_pages = "on";
   std::string eval_data, save_best;
+  std::string adapters;              // a file over `load`, or over the bundle's weights
+  std::vector<std::string> missing;  // globs over what `load` may lack
+  bool trained_only = false;         // in what `save` and `save_best` write
   std::optional<int64_t> eval_every, eval_batches;
   bool eval_only = false;
   std::string log, tensorboard, rings, save, save_gradients, profile, calibrate, kernel_times, checkpoints, digest;
@@ -20,7 +24,7 @@ struct Flags {
   std::pair<int64_t, int64_t> digest_steps{1, INT64_MAX};  // the first and the last one
   std::pair<int64_t, int64_t> trace_steps{4, 6};           // memory and threads are warm then
   std::optional<hal::LinkDelay> link_delay;
-  bool resume = false;
+  bool resume = false, new_data = false;
   int64_t exact = -1;  // the step to resume from; -1: the newest valid checkpoint
   int64_t every = 0, keep = 3;
   double every_minutes = 0;

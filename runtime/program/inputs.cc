@@ -20,6 +20,19 @@ bool one_graph(const plan::Bundle& bundle) {
   return !counts(bundle) && std::none_of(bundle.evaluation.begin(), bundle.evaluation.end(), counts);
 }
 
+// Whether the process of these ranks does what is done once for all.
+bool of_all_ranks(const std::vector<int32_t>& ranks) {
+  return ranks.empty() || std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
+}
+
+void tell_missing(const std::string& load, const checkpoint::WeightSource& weights) {
+  if (weights.missing().empty()) return;
+  std::string names;
+  for (const std::string& name : weights.missing()) names += (names.empty() ? "" : ", ") + name;
+  std::fprintf(stderr, "piper-run: note: %zu tensors that '%s' lacks begin as in the model that was compiled: %s\n",
+               weights.missing().size(), load.c_str(), names.c_str());
+}
+
 void keep_ranks(plan::Bundle& bundle, const std::vector<int32_t>& ranks) {
   std::erase_if(bundle.ranks, [&](const plan::RankPlan& plan) {
     return std::find(ranks.begin(), ranks.end(), plan.rank) == ranks.end();
@@ -30,7 +43,7 @@ void keep_ranks(plan::Bundle& bundle, const std::vector<int32_t>& ranks) {
 // `ranks` of the bundle are read. With rank 0 among them the whole bundle is read and proved, once for all processes:
 // that they run the same bundle is checked by its digest. What is not asked for is then dropped.
 Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vector<int32_t>& ranks) {
-  const bool proves = ranks.empty() || std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
+  const bool proves = of_all_ranks(ranks);
   PIPER_ASSIGN(auto bundle, plan::read_bundle(opened, proves ? std::vector<int32_t>{} : ranks));
   if (!proves) return bundle;
   if (auto proof = verify::verify(bundle); !proof.ok()) return proof.take_status();
@@ -41,7 +54,8 @@ Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vecto
 }
 
 // What checkpoints say of the run; R0703 where the one that it goes on from says something else.
-Status check_identity(const Flags& flags, const data::DataOptions& data, const Inputs& inputs, exec::Session& session) {
+Status check_identity(const Flags& flags, const data::DataOptions& data, const Inputs& inputs, bool speaks,
+                      exec::Session& session) {
   PIPER_ASSIGN(const std::string digest, data::data_digest(data));
   const bool shuffled = inputs.data->sampling() == data::Sampling::kShuffled;
   session.identity = {
@@ -59,8 +73,15 @@ Status check_identity(const Flags& flags, const data::DataOptions& data, const I
   const auto text = [](const checkpoint::DataIdentity& d) {
     return std::to_string(d.samples) + " samples, " + d.sampling + ", SHA-256 " + d.sha256.substr(0, 12);
   };
+  if (flags.new_data) {
+    if (speaks)
+      std::fprintf(stderr, "piper-run: note: the run goes on with new data: %s; the checkpoint's were %s\n",
+                   text(session.identity.data).c_str(), text(before).c_str());
+    return {};
+  }
   return Status::failure("R0703", "the checkpoint is of another training: its data set has " + text(before) +
-                                      "; this run's has " + text(session.identity.data));
+                                      "; this run's has " + text(session.identity.data) +
+                                      "; --new-data keeps weights and moments and goes on with these");
 }
 
 // But for the seed, which a checkpoint may say.
@@ -132,7 +153,10 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   session.directory = opened.directory;
   session.bundle_digest = opened.digest;
   const plan::Manifest& manifest = inputs.bundle.manifest;
-  PIPER_ASSIGN(inputs.weights, checkpoint::WeightSource::open(opened.directory, flags.load, manifest));
+  PIPER_ASSIGN(inputs.weights,
+               checkpoint::WeightSource::open(opened.directory, flags.load, manifest, {flags.adapters, flags.missing}));
+  const bool speaks = of_all_ranks(ranks);
+  if (speaks && !inputs.start.from) tell_missing(flags.load, *inputs.weights);
 
   PIPER_RETURN_IF_ERROR(read_evaluation(flags, inputs, session));
   data::DataOptions data = data_options(flags, manifest.run);
@@ -166,7 +190,7 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
     options.steps = session.resume == nullptr ? 0 : session.resume->manifest().step;
     return {};
   }
-  return flags.checkpoints.empty() ? Status() : check_identity(flags, data, inputs, session);
+  return flags.checkpoints.empty() ? Status() : check_identity(flags, data, inputs, speaks, session);
 }
 
 }  // namespace piper::program

@@ -55,6 +55,10 @@ int run(const Flags& flags, const WrapRanks& wrap) {
     std::fprintf(stderr, "piper-run: --kernel-times waits on CPU ranks, not on those of --device cuda\n");
     return kCommandLine;
   }
+  if (flags.trained_only && flags.save.empty() && flags.save_best.empty()) {
+    std::fprintf(stderr, "piper-run: --trained-only is for --save and --save-best\n");
+    return kCommandLine;
+  }
   const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
   // Before MPI runs, the launcher's rank tells which process speaks.
   const bool speaks = !environment.ok() || environment->rank == 0;
@@ -82,6 +86,7 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   session.options.tensorboard = flags.tensorboard;
   session.options.rings = rings_folder(flags);
   session.options.save = flags.save;
+  session.options.trained_only = flags.trained_only;
   session.options.save_gradients = flags.save_gradients;
   session.options.profile = flags.profile;
   session.options.calibrate = flags.calibrate;

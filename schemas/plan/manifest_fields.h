@@ -5,6 +5,7 @@
 
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/fields.h"
+#include "schemas/plan/lr_curves.h"
 #include "schemas/plan/optimizers.h"
 
 namespace piper::plan {
@@ -68,13 +69,27 @@ void fields(auto& v, Of<OptimizerGroup> auto& group) {
   v("beta1", group.beta1);
   v("beta2", group.beta2);
 }
-inline constexpr std::string_view kLrSchedules[] = {"constant", "cosine", "linear"};
+constexpr std::string_view word_of(LrCurve curve) {
+  const auto row = static_cast<size_t>(curve);
+  return row < std::size(kLrCurves) ? kLrCurves[row].name : "";
+}
+void fields(auto& v, Of<LrPhase> auto& phase) {
+  v("curve", phase.curve, {.what = "curve of a learning rate"});
+  v("steps", phase.steps, {.least = 0});
+  v("from", phase.from);
+  const LrCurveInfo& info = lr_curve(phase.curve);
+  v.where(info.has(LrCurveInfo::kTo), [&] { v("to", phase.to); });
+  v.where(info.has(LrCurveInfo::kPower), [&] { v("power", phase.power); });
+  v.where(info.has(LrCurveInfo::kTimescale), [&] { v("timescale", phase.timescale); });
+}
+inline constexpr std::string_view kLrSchedules[] = {"constant", "cosine", "linear", "phases"};
 void fields(auto& v, Of<LrSchedule> auto& schedule) {
   v("kind", schedule.kind, {.words = kLrSchedules, .what = "learning-rate schedule"});
   v("warmup", schedule.warmup, {.least = 0});
   v("until", schedule.until, {.least = 0});
   v("to", schedule.to);
   v("constant", schedule.constant);
+  v.where(schedule.kind == "phases", [&] { v("phases", schedule.phases); });
 }
 
 void fields(auto& v, Of<DataPath> auto& data) {

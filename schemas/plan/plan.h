@@ -28,7 +28,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 8;
+inline constexpr int kFormatVersion = 9;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -348,11 +348,26 @@ struct Optimizer : OptimizerNumbers {
   std::optional<OptimizerNumbers> rest;  // beside one of matrices, of the other parameters; its lr and that one's > 0
   std::vector<OptimizerGroup> groups;
 };
+enum class LrCurve : uint8_t {
+  kConstant,
+  kLinear,
+  kCosine,
+  kOneMinusSqrt,
+  kPolynomial,
+  kInverseSqrt
+};  // lr_curves.def
+struct LrPhase {
+  LrCurve curve = LrCurve::kConstant;
+  int64_t steps = 0;        // 0, of the last one: without end
+  double from = 1, to = 0;  // factors; `to` of curves that have an end
+  double power = 1, timescale = 1;
+};
 struct LrSchedule {  // factor on lr at step s, counted from 1
   int64_t warmup = 0;
-  std::string kind = "constant";  // "constant", "cosine", "linear"
+  std::string kind = "constant";  // "constant", "cosine", "linear", or "phases"
   int64_t until = 0;
   double to = 0, constant = 1;
+  std::vector<LrPhase> phases;  // of that kind: one after the other from the warm-up's end on
 };
 // What a token stream feeds to an input, of the T tokens t[i..i+T) of a sample.
 enum class Feed : uint8_t {

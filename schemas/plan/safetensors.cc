@@ -85,9 +85,13 @@ Status write_all(int fd, const void* data, int64_t bytes, const std::string& pat
   return {};
 }
 
-std::string header_text(const std::vector<TensorToWrite>& tensors) {
+// What transformers asks of a file before it loads it: whose tensors they are.
+constexpr std::string_view kOfPytorch = R"("__metadata__":{"format":"pt"})";
+
+std::string header_text(const std::vector<TensorToWrite>& tensors, std::string_view metadata) {
   JsonWriter json;
   json.raw("{");
+  json.raw(metadata);
   int64_t offset = 0;
   for (const auto& tensor : tensors) {
     if (json.size() > 1) json.raw(",");
@@ -104,8 +108,15 @@ std::string header_text(const std::vector<TensorToWrite>& tensors) {
   return json.str();
 }
 
-Status write_to(int fd, const std::vector<TensorToWrite>& tensors, const std::string& path) {
-  const auto header = safetensors_header(tensors);
+std::string whole_header(const std::vector<TensorToWrite>& tensors, std::string_view metadata) {
+  const std::string text = header_text(tensors, metadata);
+  std::string header(8, '\0');
+  for (size_t i = 0; i < 8; ++i) header[i] = static_cast<char>(text.size() >> (8 * i));
+  return header + text;
+}
+
+Status write_to(int fd, const std::vector<TensorToWrite>& tensors, std::string_view metadata, const std::string& path) {
+  const auto header = whole_header(tensors, metadata);
   PIPER_RETURN_IF_ERROR(write_all(fd, header.data(), static_cast<int64_t>(header.size()), path));
   for (const auto& tensor : tensors) {
     int64_t written = 0;
@@ -120,13 +131,13 @@ Status write_to(int fd, const std::vector<TensorToWrite>& tensors, const std::st
 
 // `path`: what messages call it.
 Status write_to_file(const std::string& file, const std::string& path, const std::vector<TensorToWrite>& tensors,
-                     bool to_disk) {
+                     std::string_view metadata, bool to_disk) {
   const auto failure = [&path] {
     return Status::failure("P0621", "cannot write " + path + ": " + std::strerror(errno));
   };
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return failure();
-  Status status = write_to(fd, tensors, path);
+  Status status = write_to(fd, tensors, metadata, path);
   if (status.ok() && to_disk && ::fsync(fd) != 0) status = failure();
   if (::close(fd) != 0 && status.ok()) status = failure();
   return status;
@@ -134,12 +145,7 @@ Status write_to_file(const std::string& file, const std::string& path, const std
 
 }  // namespace
 
-std::string safetensors_header(const std::vector<TensorToWrite>& tensors) {
-  const std::string text = header_text(tensors);
-  std::string header(8, '\0');
-  for (size_t i = 0; i < 8; ++i) header[i] = static_cast<char>(text.size() >> (8 * i));
-  return header + text;
-}
+std::string safetensors_header(const std::vector<TensorToWrite>& tensors) { return whole_header(tensors, ""); }
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   PIPER_ASSIGN(const auto mapped, map_file(path));
@@ -180,12 +186,12 @@ const TensorView* SafetensorsFile::find(const std::string& name) const {
 }
 
 Status stream_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
-  return write_to_file(path, path, tensors, false);
+  return write_to_file(path, path, tensors, "", false);
 }
 
 Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
   const std::string partial = path + ".partial-" + std::to_string(::getpid());
-  Status status = write_to_file(partial, path, tensors, true);
+  Status status = write_to_file(partial, path, tensors, kOfPytorch, true);
   std::error_code error;
   if (status.ok()) {
     error = put_file(partial, path);

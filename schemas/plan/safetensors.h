@@ -46,10 +46,10 @@ struct TensorToWrite {
 };
 // What stands in front of the tensors' bytes: the header's length and the header. `produce` is not called.
 std::string safetensors_header(const std::vector<TensorToWrite>& tensors);
-// Tensors in the given order. Written beside and renamed, both for good: a power cut leaves the old file or the new
-// one.
+// Tensors in the given order, and {"format": "pt"} as metadata, for other programs. Written beside and renamed, both
+// for good: a power cut leaves the old file or the new one.
 Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
-// The same straight to `path`, and on the disk some time later: for a directory that is not in its place yet.
+// The tensors straight to `path`, and on the disk some time later: for a directory that is not in its place yet.
 Status stream_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
 
 }  // namespace piper::plan

@@ -149,6 +149,14 @@ const TensorView* WeightFiles::find(const std::string& name) const {
   return found == file_of_.end() ? nullptr : files_[found->second].find(name);
 }
 
+std::vector<std::string> WeightFiles::names() const {
+  std::vector<std::string> names;
+  if (files_.size() == 1 && file_of_.empty())
+    for (const auto& [name, tensor] : files_[0].tensors()) names.push_back(name);
+  for (const auto& [name, file] : file_of_) names.push_back(name);
+  return names;
+}
+
 Result<int64_t> write_weight_files(const std::string& directory, const std::vector<TensorToWrite>& tensors,
                                    int64_t max_file_bytes) {
   std::error_code error;

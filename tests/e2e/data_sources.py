@@ -70,14 +70,21 @@ def permuted(seed, epoch, count, position):
 class Sources:
     """Streams cut into samples; a source is a list of them."""
 
-    def __init__(self, sources):
+    def __init__(self, sources, weights=WEIGHTS):
+        self.weights = weights
         self.sources = [[stream[i:i + TOKENS + 1] for stream in streams for i in range(0, len(stream) - TOKENS, TOKENS)]
                         for streams in sources]
+
+    @classmethod
+    def of_same_files(cls, sources, weights):
+        made = cls([], weights)
+        made.sources = sources.sources
+        return made
 
     @functools.cache
     def sample(self, n):
         """(identity, tokens) of the run's sample n."""
-        source, k = drawn(WEIGHTS, SEED, n)
+        source, k = drawn(self.weights, SEED, n)
         count = len(self.sources[source])
         at = permuted(bits64(SEED, 4, source), k // count, count, k % count)
         return sum(map(len, self.sources[:source])) + at, self.sources[source][at]
@@ -117,26 +124,26 @@ class Packed(nn.Module):
         return nn.functional.cross_entropy(self.second(torch.tanh(self.first(x))).flatten(0, 1), labels.flatten())
 
 
-def torch_losses(sources, steps):
+def torch_losses(batches, momentum=0):
     model = Packed()
-    rule = torch.optim.SGD(model.parameters(), lr=0.2)
+    rule = torch.optim.SGD(model.parameters(), lr=0.2, momentum=momentum)
     losses = []
-    for step in range(steps):
+    for batch in batches:
         rule.zero_grad(set_to_none=True)
-        loss = model(**sources.batch(step * BATCH, BATCH))
+        loss = model(**batch)
         loss.backward()
         rule.step()
         losses.append(loss.item())
     return losses
 
 
-def strategy(work, more="", batch=BATCH, weights=WEIGHTS):
+def strategy(work, more="", batch=BATCH, weights=WEIGHTS, momentum=0):
     """Of no weights: without data, which the command line names."""
     paths = [work / "web.bin", work / "code.bin", work / "books"]
     data = "  data:\n" * bool(weights) + "".join(f"    - {{path: \"{path}\", weight: {weight}}}\n" for path, weight in zip(paths, weights))
     return (f"piper: 1\nmodel:\n  batch: {batch}\n"
             "  inputs: {tokens: tokens, positions: positions, documents: documents, labels: next_tokens}\n"
-            f"optimizer: {{sgd: {{lr: 0.2}}}}\nrun:\n  seed: {SEED}\n  document_end: {END}\n{data}{more}")
+            f"optimizer: {{sgd: {{lr: 0.2, momentum: {momentum}}}}}\nrun:\n  seed: {SEED}\n  document_end: {END}\n{data}{more}")
 
 
 MICROBATCHES = "directives:\n  - {op: split, num_microbatches: 4}\n"
@@ -194,7 +201,7 @@ def main():
         return list(zip(measured, (rank["peak_bytes"] for rank in manifest["ranks"])))
 
     expected = [sources.fingerprint(step * BATCH, BATCH) for step in range(STEPS)]
-    losses = torch_losses(sources, STEPS)
+    losses = torch_losses([sources.batch(step * BATCH, BATCH) for step in range(STEPS)])
     for name, text in (("one", ""), ("microbatches", MICROBATCHES), ("replicas", REPLICAS), ("pipeline", PIPELINE)):
         rows = run(compiled(name, text), STEPS)
         check(f"{name}: the samples of the formulas", [row["samples_fingerprint"] for row in rows] == expected, rows)
@@ -232,7 +239,23 @@ def main():
     compiled("other_weights", weights=[3, 1, 0.25])
     done = subprocess.run([bench.bin / "piper-run", work / "other_weights", "--steps", "20", "--checkpoint", folder, "--resume"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    check("another mix is another data set", done.returncode == 84 and "R0703" in done.stdout, f"{done.returncode} {done.stdout}")
+    check("another mix is another data set", done.returncode == 84 and "R0703" in done.stdout and "--new-data" in done.stdout, f"{done.returncode} {done.stdout}")
+    # With the word for it weights, moments and the number of samples are kept; what follows is the other mix's from that number on.
+    shutil.rmtree(folder)
+    other = Sources.of_same_files(sources, [3, 1, 0.25])
+    run(compiled("momentum", momentum=0.9), 5, "--checkpoint", folder)
+    rows = run(compiled("momentum_other_weights", PIPELINE, weights=other.weights, momentum=0.9), 8, "--checkpoint", folder, "--resume",
+               "--new-data")
+    rows += run("momentum_other_weights", 10, "--checkpoint", folder, "--resume")
+    check("--new-data goes on with another mix, and again without the word", [row["samples_fingerprint"] for row in rows] == [
+        other.fingerprint(step * BATCH, BATCH) for step in range(5, 10)], rows)
+    batches = [(sources if step < 5 else other).batch(step * BATCH, BATCH) for step in range(10)]
+    wrong = harness.loss_faults([row["loss"] for row in rows], torch_losses(batches, 0.9)[5:], 1e-5)
+    check("--new-data keeps weights and moments", not wrong, wrong)
+    rows = run("momentum", 12, "--data", work / "web.bin", "--checkpoint", folder, "--resume", "--new-data")
+    check("--new-data goes on with one file", len(rows) == 2 and rows[0]["samples_fingerprint"] != other.fingerprint(10 * BATCH, BATCH), rows)
+    done = subprocess.run([bench.bin / "piper-run", work / "momentum", "--new-data"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    check("--new-data is for --resume", done.returncode == 2 and "--resume" in done.stdout, f"{done.returncode} {done.stdout}")
     done = subprocess.run([bench.bin / "piper-plan", "diff", work / "one", work / "other_weights", "--exit-code"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     check("piper-plan diff shows the weights", done.returncode == 1 and '"weight":0.25' in done.stdout, done.stdout)

@@ -153,6 +153,94 @@ TEST_CASE("another value of a fixed buffer is R0504") {
   CHECK(first(*drawn, "mask") == 0);
 }
 
+// A base that others trained, in bf16, beside adapters that it has not.
+TEST_CASE("a file may lack what --missing covers, and f32 takes bf16 as it is") {
+  const TempFolder folder;
+  const std::vector<float> compiled(2, 0.5f);
+  const std::vector<uint16_t> loaded{0x3f80, 0xc020};  // 1, -2.5
+  const auto weight = [&](const char* name) {
+    return plan::WeightTensor{name, DType::kF32, {2}, "", 0, 8, reinterpret_cast<const std::byte*>(compiled.data()),
+                              {},   false};
+  };
+  plan::Bundle bundle;
+  bundle.manifest.ranks.resize(1);
+  bundle.ranks.resize(1);
+  bundle.manifest.tensors = {info("h.0.q", 2), info("h.0.q_lora", 2), info("h.1.q_lora", 2)};
+  bundle.manifest.tensors[2].aliases = {"tied"};
+  const auto opened_with = [&](plan::WeightMode mode) {
+    const std::string path = folder / (mode == plan::WeightMode::kNone ? "none" : "copied");
+    REQUIRE(
+        plan::write_bundle(path, bundle, {weight("h.0.q"), weight("h.0.q_lora"), weight("h.1.q_lora")}, {}, mode).ok());
+    auto opened = plan::open_bundle(path);
+    REQUIRE(opened.ok());
+    return std::move(opened).value();
+  };
+  const std::string file = folder / "base.safetensors";
+  const auto write = [&](const std::vector<std::string>& names) {
+    std::vector<plan::TensorToWrite> list;
+    for (const std::string& name : names)
+      list.push_back({name, DType::kBF16, {2}, [&](const auto& put) { return put(loaded.data(), 4); }, 4});
+    REQUIRE(plan::write_safetensors(file, list).ok());
+  };
+  plan::Placement placement;
+  placement.shape = {2};
+  const auto found = [&](const WeightSource& source, const char* name) {
+    placement.name = name;
+    const auto view = source.find(placement);
+    return view.ok() ? std::string(dtype_name(view->dtype)) : view.status().error().code;
+  };
+  const auto opened = opened_with(plan::WeightMode::kCopy);
+  const auto open = [&](const std::vector<std::string>& globs) {
+    return WeightSource::open(opened.directory, file, opened.manifest, {"", globs});
+  };
+  write({"h.0.q"});
+  CHECK(found(*open({}), "h.0.q") == "bf16");
+  CHECK(found(*open({}), "h.0.q_lora") == "R0501");
+  CHECK(open({"*.lora"}).status().error().code == "R0505");
+  const auto both = open({"*_lora"});
+  REQUIRE(both.ok());
+  CHECK(both->missing() == std::set<std::string>{"h.0.q_lora", "h.1.q_lora"});
+  CHECK(found(*both, "h.0.q") == "bf16");
+  CHECK(found(*both, "h.0.q_lora") == "f32");
+  const auto one = open({"h.0"});  // a module, of which the file has something
+  REQUIRE(one.ok());
+  CHECK(one->missing() == std::set<std::string>{"h.0.q_lora"});
+  CHECK(found(*one, "h.1.q_lora") == "R0501");
+  write({"h.0.q", "tied"});  // what is there is read, under any of its names
+  CHECK(open({"*_lora"})->missing() == std::set<std::string>{"h.0.q_lora"});
+  // What was trained stands over both.
+  const std::vector<float> trained(2, 7.0f);
+  const std::string adapters = folder / "adapters.safetensors";
+  const auto with_adapters = [&](const char* name, const std::string& load) {
+    const auto put = [&](const auto& write) { return write(trained.data(), 8); };
+    REQUIRE(plan::write_safetensors(adapters, {{name, DType::kF32, {2}, put, 8}}).ok());
+    return WeightSource::open(opened.directory, load, opened.manifest, {adapters, {"*_lora"}});
+  };
+  const auto first = [&](const Result<WeightSource>& source, const char* name) {
+    REQUIRE(source.ok());
+    placement.name = name;
+    return reinterpret_cast<const float*>(source->find(placement)->data)[0];
+  };
+  write({"h.0.q"});
+  const auto over = with_adapters("tied", file);
+  CHECK(first(over, "h.1.q_lora") == 7);
+  CHECK(first(over, "h.0.q_lora") == 0.5f);
+  CHECK(found(*over, "h.0.q") == "bf16");
+  CHECK(over->missing() == std::set<std::string>{"h.0.q_lora"});
+  const auto over_bundle = with_adapters("h.0.q", "");
+  CHECK(first(over_bundle, "h.0.q") == 7);
+  CHECK(first(over_bundle, "h.0.q_lora") == 0.5f);
+  CHECK(with_adapters("h.0.k", file).status().error().code == "R0505");
+  placement.dtype = DType::kI64;
+  CHECK(found(*open({}), "h.0.q") == "R0502");
+  placement.dtype = DType::kF32;
+  const auto without = opened_with(plan::WeightMode::kNone);
+  const auto nowhere = WeightSource::open(without.directory, file, without.manifest, {"", {"*_lora"}});
+  REQUIRE(nowhere.ok());
+  placement.name = "h.0.q_lora";
+  CHECK(nowhere->find(placement).error().message.find("--weights none") != std::string::npos);
+}
+
 // A bundle of two tensors of 1.5 MiB: of a rank's weights, only the chunks it reads are looked at.
 TEST_CASE("weights of the bundle are checked where they are read") {
   const TempFolder folder;

@@ -134,19 +134,19 @@ std::string error(Model model, const std::vector<Annotation>& annotations) {
 }  // namespace
 
 TEST_CASE("globs match whole modules") {
-  CHECK(analysis::glob_matches("*.h.0", "h.0"));
-  CHECK(analysis::glob_matches("*.h.0", "transformer.h.0"));
-  CHECK(!analysis::glob_matches("*.h.1", "transformer.h.10"));
-  CHECK(!analysis::glob_matches("*.h.1", "transformer.h.1.mlp"));
-  CHECK(!analysis::glob_matches("*.h.1", "xh.1"));
-  CHECK(analysis::glob_matches("*", ""));
-  CHECK(analysis::glob_matches("*norm*", "a.layernorm.b"));
-  CHECK(analysis::glob_matches("a*b*c", "axxbyybzc"));
-  CHECK(!analysis::glob_matches("a*b*c", "axxbyybz"));
-  CHECK(analysis::glob_covers("*.wte", "transformer.wte.weight"));
-  CHECK(!analysis::glob_covers("*.h.1", "transformer.h.10.weight"));
-  CHECK(analysis::glob_covers("*.bias", "h.0.bias"));
-  CHECK(analysis::covering_length("*.h.*", "m.h.3.mlp") == 5);
+  CHECK(glob_matches("*.h.0", "h.0"));
+  CHECK(glob_matches("*.h.0", "transformer.h.0"));
+  CHECK(!glob_matches("*.h.1", "transformer.h.10"));
+  CHECK(!glob_matches("*.h.1", "transformer.h.1.mlp"));
+  CHECK(!glob_matches("*.h.1", "xh.1"));
+  CHECK(glob_matches("*", ""));
+  CHECK(glob_matches("*norm*", "a.layernorm.b"));
+  CHECK(glob_matches("a*b*c", "axxbyybzc"));
+  CHECK(!glob_matches("a*b*c", "axxbyybz"));
+  CHECK(glob_covers("*.wte", "transformer.wte.weight"));
+  CHECK(!glob_covers("*.h.1", "transformer.h.10.weight"));
+  CHECK(glob_covers("*.bias", "h.0.bias"));
+  CHECK(covering_length("*.h.*", "m.h.3.mlp") == 5);
 }
 
 TEST_CASE("without annotations everything is one chunk and the graph stays as it was") {

@@ -290,6 +290,22 @@ TEST_CASE("the learning rate follows its schedule") {
   schedule.kind = "linear";
   CHECK(lr_factor(schedule, 9) == Approx(0.55));
   CHECK(lr_factor(schedule, 5) == Approx(0.91));
+  using plan::LrCurve;
+  schedule.kind = "phases";
+  schedule.phases = {{LrCurve::kConstant, 10, 0.5},
+                     {LrCurve::kOneMinusSqrt, 16, 0.5, 0.1},
+                     {LrCurve::kLinear, 4, 0.1, 0.3},
+                     {LrCurve::kPolynomial, 10, 0.3, 0.1, 2}};
+  CHECK(lr_factor(schedule, 4) == 1);
+  CHECK(lr_factor(schedule, 14) == 0.5);
+  CHECK(lr_factor(schedule, 18) == Approx(0.3));
+  CHECK(lr_factor(schedule, 30) == Approx(0.1));
+  CHECK(lr_factor(schedule, 32) == Approx(0.2));
+  CHECK(lr_factor(schedule, 39) == Approx(0.1 + 0.2 * 0.25));
+  CHECK(lr_factor(schedule, 1000000) == Approx(0.1));
+  schedule.phases = {{LrCurve::kInverseSqrt, 0, 1, 0, 1, 4}};
+  CHECK(lr_factor(schedule, 16) == Approx(0.5));
+  CHECK(lr_factor(schedule, 400) == Approx(0.1));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/describe_format.h"
+#include "schemas/plan/lr_curves.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/provenance_text.h"
 #include "tests/unit/plan_bundle_example.h"
@@ -116,6 +117,11 @@ TEST_CASE("the writer's texts follow the schema") {
   optimizer.kind = "muon";
   optimizer.rest.emplace().kind = "adamw";
   optimizer.groups.push_back({"rest_decay", 0.01, true});
+  CHECK(schema.valid_as(Json::parse(plan::print_manifest(bundle.manifest)), "manifest"));
+  for (const plan::LrCurveInfo& info : plan::kLrCurves) {
+    bundle.manifest.lr_schedule.kind = "phases";
+    bundle.manifest.lr_schedule.phases.push_back({info.curve, 3});
+  }
   CHECK(schema.valid_as(Json::parse(plan::print_manifest(bundle.manifest)), "manifest"));
   for (const auto& plan : bundle.ranks)
     CHECK(schema.valid_as(Json::parse(plan::print_rank_plan(plan, bundle.provenance, bundle.programs)), "rank_plan"));

@@ -169,6 +169,37 @@ TEST_CASE("a bare list of the prototype is read: device, quoted integers, sparse
   CHECK(silent.all().empty());
 }
 
+TEST_CASE("schedules of the learning rate are phases") {
+  using plan::LrCurve;
+  const auto wsd = load("lr_schedule: {warmup: 5, wsd: {until: 50, decay: 20, to: 0.1, shape: 1-sqrt}}").lr_schedule;
+  CHECK(wsd.kind == "phases");
+  CHECK(wsd.warmup == 5);
+  REQUIRE(wsd.phases.size() == 2);
+  CHECK(wsd.phases[0].curve == LrCurve::kConstant);
+  CHECK(wsd.phases[0].steps == 25);
+  CHECK(wsd.phases[1].curve == LrCurve::kOneMinusSqrt);
+  CHECK(wsd.phases[1].steps == 20);
+  CHECK(wsd.phases[1].from == 1);
+  CHECK(wsd.phases[1].to == 0.1);
+  CHECK(load("lr_schedule: {wsd: {until: 50, decay: 50}}").lr_schedule.phases.size() == 1);
+  const auto inverse = load("lr_schedule: {warmup: 5, inverse_sqrt: {}}").lr_schedule;
+  REQUIRE(inverse.phases.size() == 1);
+  CHECK(inverse.phases[0].timescale == 5);
+  CHECK(inverse.phases[0].steps == 0);
+  const auto polynomial = load("lr_schedule: {warmup: 5, polynomial: {until: 15, power: 3}}").lr_schedule;
+  CHECK(polynomial.phases.at(0).steps == 10);
+  CHECK(polynomial.phases.at(0).power == 3);
+  // A phase goes on from where the one in front has ended.
+  const auto list = load(
+      "lr_schedule: {phases: [{steps: 4, linear: {from: 0, to: 0.5}}, {steps: 2, cosine: {to: 0.25}}, {constant: 2}]}");
+  const auto& phases = list.lr_schedule.phases;
+  REQUIRE(phases.size() == 3);
+  CHECK(phases[0].from == 0);
+  CHECK(phases[1].from == 0.5);
+  CHECK(phases[2].from == 2);
+  CHECK(phases[2].steps == 0);
+}
+
 TEST_CASE("defaults of optimizers are PyTorch's, alternatives of lr_schedule and loss are read") {
   CHECK(load("optimizer: {adamw: {lr: 1}}").optimizer->weight_decay == 0.01);
   CHECK(load("optimizer: {adam: {lr: 1}}").optimizer->weight_decay == 0);
@@ -189,6 +220,7 @@ TEST_CASE("defaults of optimizers are PyTorch's, alternatives of lr_schedule and
   CHECK(load("lr_schedule: {constant: 0.5}").lr_schedule.constant == 0.5);
   CHECK(load("lr_schedule: {warmup: 5}").lr_schedule.kind == "constant");
   CHECK(load("lr_schedule: {linear: {until: 10}}").lr_schedule.to == 0);
+  CHECK(load("lr_schedule: {linear: {until: 10}}").lr_schedule.kind == "linear");
   CHECK(load("model: {loss: out}").model.loss.output == "out");
   CHECK(load("model: {loss: {mse: {prediction: y, target: t}}}").model.loss.kind == LossChoice::Kind::kMse);
   CHECK(load("schedule: {family: 1f1b, microbatches: 4, ranks: [[0, 1], [2, 3]], virtual: 2}").schedule->ranks.size() ==

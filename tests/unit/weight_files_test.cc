@@ -86,6 +86,7 @@ TEST_CASE("weights are cut into files and an index") {
   }
 }
 )");
+  CHECK(slurp(out + "/model-00003-of-00003.safetensors").substr(8, 36) == R"({"__metadata__":{"format":"pt"},"d":)");
   for (const std::string& path : {out, out + "/model.safetensors.index.json"}) {
     const auto read = WeightFiles::open(path);
     REQUIRE(message(read.status()) == "ok");

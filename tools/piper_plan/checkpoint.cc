@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 #include "schemas/checkpoint/find_checkpoint.h"
+#include "schemas/plan/convert_elements.h"
 #include "schemas/plan/weight_files.h"
 #include "tools/piper_plan/commands.h"
 
@@ -67,6 +69,24 @@ Result<std::vector<std::byte>> whole(const OpenCheckpoint& of, const StoredTenso
     return Status();
   }));
   return bytes;
+}
+
+DType written_as(DType stored, const std::string& asked) {
+  const auto dtype = dtype_from_name(asked);
+  return dtype && can_convert_elements(stored, *dtype) ? *dtype : stored;
+}
+
+// All `count` elements, in their order.
+Status write_as(const OpenCheckpoint& from, const StoredTensor& tensor, DType as, int64_t count,
+                const std::function<Status(const void*, int64_t)>& write) {
+  std::vector<std::byte> converted;
+  return from.read(tensor, 0, count, [&](int64_t, const std::byte* data, int64_t bytes) -> Status {
+    if (as == tensor.dtype) return write(data, bytes);
+    const int64_t elements = bytes / dtype_bytes(tensor.dtype);
+    converted.resize(static_cast<size_t>(elements * dtype_bytes(as)));
+    convert_elements(tensor.dtype, data, as, converted.data(), elements);
+    return write(converted.data(), static_cast<int64_t>(converted.size()));
+  });
 }
 
 std::string differing(const std::string& what, const std::string& a, const std::string& b) {
@@ -140,11 +160,9 @@ Result<std::string> export_checkpoint(const std::string& path, const ExportOptio
   for (const StoredTensor& tensor : from.manifest().tensors) {
     if (tensor.kind != checkpoint::StateKind::kParameter && tensor.kind != checkpoint::StateKind::kBuffer) continue;
     PIPER_ASSIGN(const int64_t count, checkpoint::element_count(tensor.shape));
-    plan::TensorToWrite entry{tensor.name, tensor.dtype, tensor.shape, {}, count * dtype_bytes(tensor.dtype)};
-    entry.produce = [&from, &tensor, count](const auto& write) {
-      return from.read(tensor, 0, count,
-                       [&write](int64_t, const std::byte* data, int64_t bytes) { return write(data, bytes); });
-    };
+    const DType as = written_as(tensor.dtype, options.dtype);
+    plan::TensorToWrite entry{tensor.name, as, tensor.shape, {}, count * dtype_bytes(as)};
+    entry.produce = [&from, &tensor, as, count](const auto& write) { return write_as(from, tensor, as, count, write); };
     tensors.push_back(entry);
     for (const std::string& alias : tensor.aliases) {
       entry.name = alias;

@@ -109,6 +109,7 @@ struct ExportOptions {
   int64_t step = -1;            // -1: the newest valid one
   std::string out;              // a file; with max_shard_bytes a folder
   int64_t max_shard_bytes = 0;  // 0: all in one file
+  std::string dtype;            // of floating-point tensors: "f32", "bf16", "f16"; "": as they are stored
 };
 // The weights of a step under the model's own names. P0621.
 Result<std::string> export_checkpoint(const std::string& path, const ExportOptions& options);

@@ -355,6 +355,8 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
                    "write files of at most so many bytes and an index, as Hugging Face does: 5GB, 500MB")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::PositiveNumber);
+  write->add_option("--dtype", flags->options.dtype, "round floating-point tensors to this type; default: as stored")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   return {{list, [flags] { return print(list_checkpoints(flags->directory)); }},
           {check, [flags] { return print(verify_checkpoints(flags->directory)); }},
           {compare, [flags] { return print_difference(diff_checkpoints(flags->directory, flags->other), true); }},

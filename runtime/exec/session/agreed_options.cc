@@ -38,9 +38,9 @@ std::string agreed_options(const Session& session) {
          trace::fingerprint_text(session.data->fingerprint(1, session.bundle->manifest.batch)) + ", " +
          (o.save.empty() ? "no --save, " : "--save, ") +
          (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
-         (o.profile.empty() ? "" : ", --profile") + (o.calibrate.empty() ? "" : ", --calibrate") +
-         (o.kernel_times.empty() ? "" : ", --kernel-times") + steps_option("--digest", o.digests) +
-         steps_option("--trace", o.trace) +
+         (o.trained_only ? ", --trained-only" : "") + (o.profile.empty() ? "" : ", --profile") +
+         (o.calibrate.empty() ? "" : ", --calibrate") + (o.kernel_times.empty() ? "" : ", --kernel-times") +
+         steps_option("--digest", o.digests) + steps_option("--trace", o.trace) +
          (o.check_replicas > 0 ? ", --check-replicas " + std::to_string(o.check_replicas) : "") +
          (o.stop_on_nan ? "" : ", --no-stop-on-nan") + checkpoint_options(session) + evaluation_options(session) +
          (o.link_delay ? ", links of " + std::to_string(o.link_delay->latency.count()) + " us and " +

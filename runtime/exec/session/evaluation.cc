@@ -4,8 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/checkpoint/save.h"
-#include "runtime/exec/gradient_capture.h"
+#include "runtime/exec/session/save_weights.h"
 
 namespace piper::exec {
 
@@ -107,9 +106,7 @@ Status Evaluation::keep_best(std::optional<double> loss) {
   if (better) best_ = *loss;
   PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(better ? "better" : "", wait_));
   if (all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank)).empty()) return {};
-  const plan::Manifest& manifest = session_.bundle->manifest;
-  return checkpoint::save_tensors({path, session_.weights}, manifest, weight_pieces(manifest, training_, rank_.buffers),
-                                  rank_.device(), control_, hal::patient(wait_));
+  return save_weights(session_, path, rank_, training_, control_, hal::patient(wait_));
 }
 
 }  // namespace piper::exec

@@ -11,6 +11,7 @@
 #include "runtime/exec/session/agreed_options.h"
 #include "runtime/exec/session/evaluation.h"
 #include "runtime/exec/session/profile_recorder.h"
+#include "runtime/exec/session/save_weights.h"
 #include "runtime/exec/trace_recorder.h"
 
 namespace piper::exec {
@@ -113,9 +114,7 @@ Status RankRun::end(Executor& executor, bool stopped) {
   }
   if (stopped) session_.stopped = true;
   if (!session_.options.save.empty() && !stopped)
-    PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save, session_.weights}, session_.bundle->manifest,
-                                                   weight_pieces(session_.bundle->manifest, plan_, rank_->buffers),
-                                                   rank_->device(), control_, hal::patient(wait_)));
+    PIPER_RETURN_IF_ERROR(save_weights(session_, session_.options.save, *rank_, plan_, control_, hal::patient(wait_)));
   PIPER_RETURN_IF_ERROR(finish(executor));
   hooks_.clear();
   if (!stopped) status_.enter(live::RankState::kDone);

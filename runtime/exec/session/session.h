@@ -31,6 +31,7 @@ struct SessionOptions {
   std::chrono::milliseconds timeout{300000};
   std::optional<hal::LinkDelay> link_delay;        // all ranks must have the same
   std::string log, save, save_gradients, profile;  // files; empty: none
+  bool trained_only = false;                       // in what `save` and save_best write
   std::string calibrate;                           // the file of kernel times; empty: none
   std::string kernel_times;                        // the file that kernels wait by; empty: they compute
   std::string tensorboard;                         // the folder of event files; empty: none

@@ -1,0 +1,17 @@
+// The weights of a run as a file for other programs: --save and --save-best.
+#pragma once
+
+#include <string>
+
+#include "runtime/exec/load_rank.h"
+#include "runtime/exec/session/session.h"
+#include "runtime/hal/control_channel.h"
+
+namespace piper::exec {
+
+// Collective. `plan`: the training's; `rank` may be its evaluation. All tensors of the model, or, with
+// SessionOptions::trained_only, those that steps change: what is trained, and running statistics. R0503, P0621.
+Status save_weights(const Session& session, const std::string& path, LoadedRank& rank, const plan::RankPlan& plan,
+                    hal::ControlChannel& control, const hal::WaitControl& wait);
+
+}  // namespace piper::exec
