@@ -9,12 +9,6 @@ namespace {
 
 constexpr int64_t kMaxCount = 1 << 20;
 
-std::vector<Span> item_spans(const Value& value) {
-  std::vector<Span> spans;
-  for (const Value& item : value.items) spans.push_back(item.span);
-  return spans;
-}
-
 std::string read_or_empty(ReadContext& context, const Value* value, const std::string& what) {
   return value == nullptr ? "" : read_string(context, *value, what).value_or("");
 }
@@ -134,8 +128,14 @@ void load_model(ReadContext& context, const Value& value, Strategy& out) {
       model.inputs[inputs->keys[i].text] = {feed.value_or(plan::Feed::kTokens), inputs->items[i].span};
     }
   }
-  if (const Value* freeze = reader.get("freeze")) model.freeze = read_strings(context, *freeze, "'freeze'");
-  if (const Value* train = reader.get("train")) model.train = read_strings(context, *train, "'train'");
+  if (const Value* freeze = reader.get("freeze")) {
+    model.freeze = read_strings(context, *freeze, "'freeze'");
+    model.freeze_spans = item_spans(*freeze);
+  }
+  if (const Value* train = reader.get("train")) {
+    model.train = read_strings(context, *train, "'train'");
+    model.train_spans = item_spans(*train);
+  }
   reader.finish();
 }
 

@@ -67,7 +67,10 @@ void read_numbers(ReadContext& context, MapReader& inner, const plan::OptimizerI
   out.weight_decay = info.weight_decay;
   read_bounded(context, inner.require("lr"), "'lr'", {}, values.lr);
   read_bounded(context, inner.get("weight_decay"), "'weight_decay'", {}, out.weight_decay);
-  if (const Value* globs = inner.get("no_decay")) out.no_decay = read_strings(context, *globs, "'no_decay'");
+  if (const Value* globs = inner.get("no_decay")) {
+    out.no_decay = read_strings(context, *globs, "'no_decay'");
+    out.no_decay_spans = item_spans(*globs);
+  }
   if (info.has(plan::OptimizerInfo::kMomentum)) {
     const Bounds bounds = info.has(plan::OptimizerInfo::kOrthogonal) ? Bounds{0, 1} : Bounds{};
     read_bounded(context, inner.get("momentum"), "'momentum'", bounds, values.momentum);
@@ -115,7 +118,7 @@ void read_update(ReadContext& context, const Value& value, const std::string& wh
 void read_rest(ReadContext& context, MapReader& inner, const Value& fields, OptimizerConfig& out) {
   if (const Value* globs = inner.get("except")) {
     out.except = read_strings(context, *globs, "'except'");
-    for (const Value& item : globs->items) out.except_spans.push_back(item.span);
+    out.except_spans = item_spans(*globs);
   }
   if (out.values.lr == 0) context.diags.error("P0207", fields.span) << "'lr' must be greater than 0";
   const Value* rest = inner.get("rest");

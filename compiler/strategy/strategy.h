@@ -86,6 +86,7 @@ struct ModelConfig {
   LossChoice loss;
   std::map<std::string, InputRole> inputs;  // by graph input
   std::vector<std::string> freeze, train;   // globs
+  std::vector<Span> freeze_spans, train_spans;
   Span span, batch_span;
 };
 struct Annotation {
@@ -108,6 +109,7 @@ struct UpdateConfig {
   plan::OptimizerNumbers values;
   double weight_decay = 0;
   std::vector<std::string> no_decay;  // globs
+  std::vector<Span> no_decay_spans;
 };
 struct OptimizerConfig : UpdateConfig {
   // Of one that takes matrices: what updates the other parameters, and globs of those that it leaves to that.
@@ -141,6 +143,7 @@ struct Strategy {
   std::vector<Directive> directives;
   std::optional<Schedule> schedule;
   std::vector<StreamConfig> streams;
+  std::vector<Span> per_microbatch_spans;
   std::vector<std::string> per_microbatch;
   std::optional<OptimizerConfig> optimizer;
   plan::LrSchedule lr_schedule;

@@ -108,6 +108,12 @@ std::vector<std::string> read_strings(ReadContext& context, const Value& value, 
   return texts;
 }
 
+std::vector<diag::Span> item_spans(const Value& value) {
+  std::vector<diag::Span> spans;
+  for (const Value& item : value.items) spans.push_back(item.span);
+  return spans;
+}
+
 MapReader::MapReader(ReadContext& context, const Value& value, std::string what)
     : context_(context), value_(value), what_(std::move(what)), ok_(value.kind == Value::Kind::kMap) {
   if (!ok_) wrong_type(context_, value_, what_, "a mapping");

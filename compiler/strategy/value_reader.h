@@ -37,6 +37,8 @@ std::optional<std::string> read_choice(ReadContext& context, const Value& value,
                                        const std::vector<std::string>& choices);
 // A list of non-empty strings.
 std::vector<std::string> read_strings(ReadContext& context, const Value& value, const std::string& what);
+// Of a list's entries, for messages about one of them.
+std::vector<diag::Span> item_spans(const Value& value);
 
 class MapReader {
  public:

@@ -116,14 +116,16 @@ void declare_training(CLI::App& app, Flags& flags) {
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
   app.add_option(
       "--data", flags.data,
-      "tensor file (.safetensors or a directory of .npy), token file (.bin) or text, or a folder of such files");
+      "tensors (safetensors, or a folder of .npy), tokens (.bin, .npy, Megatron's .bin and .idx) or text, or a folder "
+      "of such files");
   app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")
       ->check(whole_number());
   app.add_option("--sampling", flags.sampling, "order of the samples")
       ->check(CLI::IsMember({"sequential", "shuffled"}));
   app.add_option("--seed", flags.seed, "seed of sampling and dropout")->check(whole_number<uint64_t>());
-  app.add_option("--token-dtype", flags.token_dtype, "tokens of a .bin file; default u16, u32 for *.u32.bin")
-      ->check(CLI::IsMember({"u8", "u16", "u32"}));
+  app.add_option("--token-dtype", flags.token_dtype,
+                 "tokens of a raw file; default u16, u32 for *.u32.bin, u8 for text")
+      ->check(CLI::IsMember({"u8", "u16", "u32", "i32"}));
   auto* const load = app.add_option(
       "--load", flags.load, "start from the weights of this .safetensors file, or folder of such files with an index");
   app.add_option("--init", flags.init,

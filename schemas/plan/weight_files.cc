@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -147,6 +148,15 @@ const TensorView* WeightFiles::find(const std::string& name) const {
   if (files_.size() == 1 && file_of_.empty()) return files_[0].find(name);
   const auto found = file_of_.find(name);
   return found == file_of_.end() ? nullptr : files_[found->second].find(name);
+}
+
+std::vector<std::string> WeightFiles::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : file_of_) names.push_back(name);
+  if (file_of_.empty() && files_.size() == 1)
+    for (const auto& [name, tensor] : files_[0].tensors()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Result<int64_t> write_weight_files(const std::string& directory, const std::vector<TensorToWrite>& tensors,

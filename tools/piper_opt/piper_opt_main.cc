@@ -58,6 +58,15 @@ Status run(const std::string& name, const std::string& text, const GoldenFile& g
   return {};
 }
 
+// Warnings and remarks, a line each.
+std::string told(const diag::Diagnostics& diags) {
+  std::string text;
+  for (const diag::Diagnostic& d : diags.all())
+    if (d.severity != diag::Severity::kError)
+      text += (d.severity == diag::Severity::kWarning ? "warning: " : "remark: ") + d.message + "\n";
+  return text;
+}
+
 // A strategy file with its model; errors are in `diags`.
 std::string compile(const std::string& path, const GoldenFile& golden, diag::Diagnostics& diags) {
   driver::CompileOptions options;
@@ -78,11 +87,7 @@ std::string compile(const std::string& path, const GoldenFile& golden, diag::Dia
   std::ostringstream out, err;
   const auto done = driver::compile(options, diags, out, err);
   if (!done.ok() && !done.error().reported) diags.error(done.error().code) << done.error().message;
-  for (const diag::Diagnostic& d : diags.all()) {
-    if (d.severity == diag::Severity::kError) continue;
-    out << (d.severity == diag::Severity::kWarning ? "warning: " : "remark: ") << d.message << "\n";
-  }
-  return out.str();
+  return out.str() + told(diags);
 }
 
 // "" where every expectation holds.
@@ -99,6 +104,7 @@ std::string test(const std::string& path, const std::string& text) {
                                    diags);  // its errors are in diags
   } else {
     report(run(name, text, *golden, diags, output), name, text, diags);
+    output += told(diags);
   }
   if (!golden->errors.empty()) output += diags.render_text(false);
   std::string broken = broken_errors(*golden, diags.all());
