@@ -12,11 +12,12 @@ using strategy::ReadContext;
 using strategy::Value;
 using timeline::Machine;
 
+constexpr const char* kWholeFiles = "strategies/targets/ has whole files to begin with";
 constexpr int64_t kMostOfANode = 1 << 16;
 
 // Above 0, or from 0 on.
 double positive(ReadContext& context, MapReader& reader, const char* key, bool or_zero = false) {
-  const Value* value = reader.require(key);
+  const Value* value = reader.require(key, kWholeFiles);
   if (value == nullptr) return 0;
   const std::string what = std::string("'") + key + "'";
   const auto number = read_number(context, *value, what);
@@ -95,11 +96,13 @@ plan::DeviceKind read_device(ReadContext& context, const Value& value, std::opti
 Machine read_machine(ReadContext& context, const Value& root, std::optional<plan::DeviceKind> wanted) {
   Machine machine;
   MapReader reader(context, root, "the machine");
-  if (const Value* name = reader.require("name")) machine.name = read_string(context, *name, "'name'").value_or("");
-  if (const Value* device = reader.require("device")) machine.device = read_device(context, *device, wanted);
-  machine.ranks_per_node = count_of(context, reader.require("ranks_per_node"), "ranks_per_node", 1, 1);
+  if (const Value* name = reader.require("name", kWholeFiles))
+    machine.name = read_string(context, *name, "'name'").value_or("");
+  if (const Value* device = reader.require("device", kWholeFiles))
+    machine.device = read_device(context, *device, wanted);
+  machine.ranks_per_node = count_of(context, reader.require("ranks_per_node", kWholeFiles), "ranks_per_node", 1, 1);
   machine.cores = count_of(context, reader.get("cores"), "cores", 0, 1);
-  read_flops(context, reader.require("flops"), machine);
+  read_flops(context, reader.require("flops", kWholeFiles), machine);
   machine.memory_bytes = positive(context, reader, "memory_bytes");
   machine.memory_bytes_per_second = positive(context, reader, "memory_bytes_per_second");
   if (const Value* core = reader.get("core_bytes_per_second")) {
@@ -108,11 +111,13 @@ Machine read_machine(ReadContext& context, const Value& root, std::optional<plan
       context.diags.error("P0207", core->span)
           << "'core_bytes_per_second' is what one of 'cores' has of 'memory_bytes_per_second', at most all";
   }
-  read_efficiency(context, reader.require("efficiency"), machine);
+  read_efficiency(context, reader.require("efficiency", kWholeFiles), machine);
   machine.kernel_us = positive(context, reader, "kernel_us", true);
   machine.host_us = positive(context, reader, "host_us", true);
-  machine.inside = read_level(context, reader.require("inside_node"), "'inside_node'", machine.ranks_per_node);
-  machine.between = read_level(context, reader.require("between_nodes"), "'between_nodes'", machine.ranks_per_node);
+  machine.inside =
+      read_level(context, reader.require("inside_node", kWholeFiles), "'inside_node'", machine.ranks_per_node);
+  machine.between =
+      read_level(context, reader.require("between_nodes", kWholeFiles), "'between_nodes'", machine.ranks_per_node);
   if (const Value* collectives = reader.get("collectives"))
     machine.collectives = read_collectives(context, *collectives);
   reader.finish();

@@ -65,7 +65,7 @@ void read_numbers(ReadContext& context, MapReader& inner, const plan::OptimizerI
   values.momentum = info.momentum;
   values.nesterov = info.momentum > 0;
   out.weight_decay = info.weight_decay;
-  read_bounded(context, inner.require("lr"), "'lr'", {}, values.lr);
+  read_bounded(context, inner.require("lr", "for example lr: 3.0e-4"), "'lr'", {}, values.lr);
   read_bounded(context, inner.get("weight_decay"), "'weight_decay'", {}, out.weight_decay);
   if (const Value* globs = inner.get("no_decay")) {
     out.no_decay = read_strings(context, *globs, "'no_decay'");
@@ -99,8 +99,7 @@ void read_update(ReadContext& context, const Value& value, const std::string& wh
   for (const plan::OptimizerInfo& info : plan::kOptimizers)
     if (may_stand(info)) kinds.push_back(info.name);
   if (reader.alternatives(kinds) == 0) {
-    context.diags.error("P0206", value.span).help("for example {adamw: {lr: 3.0e-4}}")
-        << what << " needs " << one_of({kinds.begin(), kinds.end()});
+    reader.needs(kinds, what + " needs " + one_of({kinds.begin(), kinds.end()}), "for example {adamw: {lr: 3.0e-4}}");
   }
   for (const std::string_view kind : kinds) {
     const Value* fields = reader.get(kind);
@@ -123,8 +122,8 @@ void read_rest(ReadContext& context, MapReader& inner, const Value& fields, Opti
   if (out.values.lr == 0) context.diags.error("P0207", fields.span) << "'lr' must be greater than 0";
   const Value* rest = inner.get("rest");
   if (rest == nullptr) {
-    context.diags.error("P0206", fields.span).help("for example rest: {adamw: {lr: 3.0e-4}}")
-        << "'" << out.values.kind << "' needs 'rest', the optimizer of what is no hidden layer's matrix";
+    inner.needs({"rest"}, "'" + out.values.kind + "' needs 'rest', the optimizer of what is no hidden layer's matrix",
+                "for example rest: {adamw: {lr: 3.0e-4}}");
     return;
   }
   read_update(
@@ -152,7 +151,8 @@ void read_data(ReadContext& context, const Value& value, std::vector<plan::DataP
     MapReader reader(context, item, "an entry of 'data'");
     if (!reader.ok()) continue;
     plan::DataPath data{"", 1, context.diags.place(item.span)};
-    if (const Value* path = reader.require("path")) data.path = read_string(context, *path, "'path'").value_or("");
+    if (const Value* path = reader.require("path", "for example {path: web.bin, weight: 3}"))
+      data.path = read_string(context, *path, "'path'").value_or("");
     if (const Value* weight = reader.get("weight")) {
       data.weight = read_number(context, *weight, "'weight'").value_or(1);  // the misfit is reported
       if (data.weight <= 0)
@@ -189,7 +189,7 @@ void load_lr_schedule(ReadContext& context, const Value& value, Strategy& out) {
     if (fields == nullptr) continue;
     schedule.kind = kind;
     MapReader inner(context, *fields, "'" + std::string(kind) + "'");
-    if (const Value* until = inner.require("until")) {
+    if (const Value* until = inner.require("until", "add the step at which it ends, as in {until: 10000}")) {
       schedule.until = read_int(context, *until, "'until'", 1, kMaxInt).value_or(schedule.warmup + 1);
       if (schedule.until <= schedule.warmup) {
         context.diags.error("P0207", until->span)

@@ -130,12 +130,23 @@ const Value* MapReader::get(std::string_view key) {
   return value;
 }
 
-const Value* MapReader::require(std::string_view key) {
+const Value* MapReader::require(std::string_view key, std::string help) {
   const Value* value = get(key);
   const Value* given = ok_ ? value_.find(key) : nullptr;
   if (ok_ && (given == nullptr || (value == nullptr && context_.bare_list)))
-    context_.diags.error("P0206", value_.span) << what_ << " needs '" << key << "'";
+    needs({key}, what_ + " needs '" + std::string(key) + "'", std::move(help));
   return value;
+}
+
+void MapReader::needs(const std::vector<std::string_view>& keys, std::string message, std::string help) {
+  missing_.push_back({{keys.begin(), keys.end()}, std::move(message), std::move(help)});
+}
+
+bool MapReader::is_misspelt(const Missing& missing) const {
+  return std::any_of(value_.keys.begin(), value_.keys.end(), [&](const Key& key) {
+    if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) return false;
+    return missing.keys.size() > 1 || diag::nearest(key.text, known_) == missing.keys[0];
+  });
 }
 
 size_t MapReader::alternatives(const std::vector<std::string_view>& keys) {
@@ -155,6 +166,8 @@ size_t MapReader::alternatives(const std::vector<std::string_view>& keys) {
 
 void MapReader::finish() {
   if (!ok_) return;
+  for (const Missing& missing : missing_)
+    if (!is_misspelt(missing)) context_.diags.error("P0206", value_.span).help(missing.help) << missing.message;
   for (const Key& key : value_.keys) {
     if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
     auto error = context_.diags.error("P0201", key.span);

@@ -88,11 +88,11 @@ class ManifestParser {
     digest();
     in_.close_object();
     in_.end_of_text();
-    if (!in_.ok()) return Status::failure(std::string(kDamaged), "damaged: " + in_.status().error().message);
+    if (!in_.ok()) return Status::failure(std::string(kDamaged), in_.status().error().message);
     // What is not canonical was not written by print_manifest().
     const std::string found = manifest_.digest;
     if (print_manifest(manifest_) != text_ || manifest_.digest != found)
-      return Status::failure(std::string(kDamaged), "damaged: " + in_.file() + " is not as it was written");
+      return Status::failure(std::string(kDamaged), in_.file() + " is not as it was written");
     return std::move(manifest_);
   }
 

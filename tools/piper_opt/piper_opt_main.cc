@@ -13,6 +13,7 @@
 #include "compiler/driver/pipeline.h"
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/strategy/loader.h"
+#include "schemas/command_line/command_line.h"
 #include "tools/piper_opt/golden_file.h"
 #include "tools/piper_opt/run_passes.h"
 #include "tools/piper_opt/run_pipeline_passes.h"
@@ -129,7 +130,7 @@ int main_of(int argc, char** argv) {
   bool testing = false;
   bool listing = false;
   std::string fail_in;
-  CLI::App app{"runs passes on model graphs and modules in text form (.pir)"};
+  CLI::App app{"Runs passes on model graphs and modules in text form (.pir).", "piper-opt"};
   app.add_option("FILE", files, "a .pir file; with --test also strategies (.yaml)");
   app.add_flag("--list-passes", listing,
                "the pipeline of piperc: every pass, what it needs and ensures, why it stands there");
@@ -143,10 +144,11 @@ int main_of(int argc, char** argv) {
   for (const std::string& name : pass_names()) footer += " " + name;
   footer += "\npasses on modules: piper-opt --list-passes";
   app.footer(footer);
+  command_line::add_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return command_line::end(app, e, 2);
   }
   if (listing) {
     list_passes(std::cout);

@@ -75,13 +75,15 @@ std::string differing(const std::string& what, const std::string& a, const std::
 
 }  // namespace
 
-Result<std::string> list_checkpoints(const std::string& path) {
+Result<Difference> list_checkpoints(const std::string& path) {
   PIPER_ASSIGN(const std::vector<std::string> paths, checkpoints_of(path));
   std::string text;
+  bool damaged = false;
   for (const std::string& one : paths) {
     const std::string name = std::filesystem::path(one).filename().string();
     const auto opened = OpenCheckpoint::open(one);
     if (!opened.ok()) {
+      damaged = true;
       text += name + "  damaged: " + opened.error().message + "\n";
       continue;
     }
@@ -90,7 +92,7 @@ Result<std::string> list_checkpoints(const std::string& path) {
             std::to_string(m.files.size()) + " files of " + std::to_string(m.world_size) + " ranks, " +
             std::to_string(bytes_of(m)) + " bytes, " + m.optimizer + ", run " + m.run + "\n";
   }
-  return text;
+  return Difference{text, damaged};
 }
 
 Result<std::string> verify_checkpoints(const std::string& path) {

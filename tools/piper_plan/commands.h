@@ -101,7 +101,8 @@ struct ExplainOptions {
 Result<std::string> explain(const std::string& directory, const ExplainOptions& options);
 
 // Of checkpoints: `path` is a folder of them, or the folder of one.
-Result<std::string> list_checkpoints(const std::string& path);
+// A line each; `differs` where one of them is damaged.
+Result<Difference> list_checkpoints(const std::string& path);
 // R0705: those that are damaged, a line each.
 Result<std::string> verify_checkpoints(const std::string& path);
 Result<Difference> diff_checkpoints(const std::string& a, const std::string& b);

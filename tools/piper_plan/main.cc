@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 
+#include "schemas/command_line/command_line.h"
 #include "schemas/plan/durable_files.h"
 #include "schemas/plan/file_bytes.h"
 #include "tools/piper_plan/commands.h"
@@ -42,6 +43,11 @@ int print_difference(const Result<Difference>& result, bool exit_code) {
   }
   std::fputs(result->text.c_str(), stdout);
   return exit_code && result->differs ? kRefuted : 0;
+}
+
+// What is listed, and whether all of it is as it should be.
+int print_list(const Result<Difference>& result) {
+  return result.ok() ? print_difference(result, true) : print(result.status());
 }
 
 // A picture or a trace, into a file of its own.
@@ -99,10 +105,16 @@ Subcommand add_show(CLI::App& app) {
                    "of the picture: always, never, auto (on a terminal, unless NO_COLOR is set)")
       ->check(CLI::IsMember({"always", "never", "auto"}))
       ->capture_default_str();
-  command->add_option("--svg", flags->svg, "write the picture to this file instead, as SVG");
-  auto* const page =
-      command->add_option("--html", flags->html,
-                          "write the step to this file instead, as a page: time line, messages, memory, dependences");
+  // Each of these is the whole answer, and the terminal's options are of its text alone.
+  const auto instead = [](CLI::Option* option) {
+    return option->excludes("--columns")->excludes("--all")->excludes("--color");
+  };
+  auto* const picture =
+      instead(command->add_option("--svg", flags->svg, "write the picture to this file instead, as SVG"));
+  auto* const page = instead(command->add_option("--html", flags->html,
+                                                 "write the step to this file instead, as a page: time line, messages, "
+                                                 "memory, dependences"))
+                         ->excludes(picture);
   auto* const profile = command
                             ->add_option("--profile", flags->times.profile,
                                          "times measured by piper-run --profile, drawn below the others")
@@ -139,9 +151,13 @@ Subcommand add_diff(CLI::App& app) {
   command->add_option("OTHER", flags->other, "plan bundle to compare with")->required();
   command->add_flag("--exit-code", flags->exit_code, "exit 1 when they differ");
   auto* const json = command->add_flag("--json", flags->json, "what it means alone, as one JSON object");
-  command->add_flag("--markdown", flags->markdown, "what it means alone, as tables")->excludes(json);
+  auto* const markdown =
+      command->add_flag("--markdown", flags->markdown, "what it means alone, as tables")->excludes(json);
   add_costs(command, flags->costs);
-  command->add_option("--lines", flags->lines, "lines shown per file, 0 = all")->check(CLI::NonNegativeNumber);
+  command->add_option("--lines", flags->lines, "lines shown per file, 0 = all")
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(json)
+      ->excludes(markdown);
   return {command, [flags] {
             const auto meaning = [&](TableForm form) {
               return diff_steps(flags->directory, flags->other, form, flags->costs);
@@ -355,7 +371,7 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
                    "write files of at most so many bytes and an index, as Hugging Face does: 5GB, 500MB")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::PositiveNumber);
-  return {{list, [flags] { return print(list_checkpoints(flags->directory)); }},
+  return {{list, [flags] { return print_list(list_checkpoints(flags->directory)); }},
           {check, [flags] { return print(verify_checkpoints(flags->directory)); }},
           {compare, [flags] { return print_difference(diff_checkpoints(flags->directory, flags->other), true); }},
           {write, [flags] { return print(export_checkpoint(flags->directory, flags->options)); }}};
@@ -369,10 +385,11 @@ int run(int argc, char** argv) {
     commands.push_back(add(app));
   for (Subcommand& each : add_checkpoint(app)) commands.push_back(std::move(each));
   for (const auto add : {add_whyhang, add_bisect}) commands.push_back(add(app));
+  command_line::add_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kCommandLine;
+    return command_line::end(app, error, kCommandLine);
   }
   for (const Subcommand& command : commands)
     if (*command.declared) return command.run();
