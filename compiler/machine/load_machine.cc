@@ -1,5 +1,8 @@
 #include "compiler/machine/load_machine.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "compiler/strategy/value.h"
 #include "compiler/strategy/value_reader.h"
 #include "schemas/plan/file_bytes.h"
@@ -126,13 +129,55 @@ Machine read_machine(ReadContext& context, const Value& root, std::optional<plan
 
 }  // namespace
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// Those that come with piper: where it is installed in share/, in a build of the sources beside them; "" where neither
+// is there.
+fs::path folder_of_targets() {
+  std::error_code error;
+  const fs::path programs = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* from : {"../share/piper/strategies/targets", "../../../strategies/targets"})
+    if (const fs::path folder = programs / from; fs::is_directory(folder, error)) return folder;
+  return {};
+}
+
+std::string names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  if (!folder.empty())
+    for (auto at = fs::directory_iterator(folder, error); !error && at != fs::directory_iterator(); at.increment(error))
+      if (at->path().extension() == ".yaml") names.push_back(at->path().stem().string());
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// A file goes before a name.
+std::string file_of(const std::string& path) {
+  std::error_code error;
+  if (path.find('/') != std::string::npos || fs::exists(path, error)) return path;
+  const fs::path known = folder_of_targets() / (path + ".yaml");
+  return fs::exists(known, error) ? known.lexically_normal().string() : path;
+}
+
+}  // namespace
+
 Result<Machine> load_machine(const std::string& path, diag::Diagnostics& diags,
                              std::optional<plan::DeviceKind> wanted) {
-  auto mapped = plan::map_file(path);
-  if (!mapped.ok()) return diags.error("P0101").help("check the path given to --target") << mapped.error().message;
+  const std::string file = file_of(path);
+  auto mapped = plan::map_file(file);
+  if (!mapped.ok()) {
+    const std::string names = names_in(folder_of_targets());
+    return diags.error("P0101").help(names.empty() ? "check the path given to --target"
+                                                   : "--target takes a file, or one of " + names)
+           << mapped.error().message;
+  }
   const size_t errors_before = diags.num_errors();
   const std::string text(mapped->text());
-  PIPER_ASSIGN(const Value root, strategy::read_yaml(diags.add_file(path, text), text, 0, diags));
+  PIPER_ASSIGN(const Value root, strategy::read_yaml(diags.add_file(file, text), text, 0, diags));
   ReadContext context{diags};
   Machine machine = read_machine(context, root, wanted);
   if (diags.num_errors() > errors_before) return Status::reported("P0207");

@@ -54,7 +54,7 @@ FOLDERS = {
     "runtime": ["runtime"],
     "launcher": [BASE, COMMAND_LINE, PLAN, LAUNCH, LIVE, "launcher"],
     "tools/mutate": [BASE, COMMAND_LINE, PLAN, VERIFY, "runtime/kernels", "runtime/program"],
-    "tools/piper_plan": [BASE, COMMAND_LINE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, PERFETTO, LIVE, DIAG, "compiler/machine"],
+    "tools/piper_plan": [BASE, COMMAND_LINE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, PERFETTO, LIVE, DIAG, "compiler/machine", "compiler/strategy"],
     "tools/piper_torchscript": [BASE, COMMAND_LINE],
     "tools/piper_opt": [BASE, COMMAND_LINE, PLAN, VERIFY, "compiler"],
 }

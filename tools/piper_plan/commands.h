@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,9 +86,15 @@ struct Difference {
 };
 // `lines`: shown per file at most; 0 = all.
 Result<Difference> diff(const std::string& a, const std::string& b, int64_t lines);
-// What the difference means: figures of the step with unit costs, instructions by line of the strategy. P0631 where the
-// messages of one do not match.
-Result<Difference> diff_steps(const std::string& a, const std::string& b, TableForm form, const Costs& costs);
+struct DiffOptions {
+  TableForm form = TableForm::kText;
+  std::optional<Costs> units;           // of passes; nothing: by the products that they do
+  std::string target, kernel_times;     // files of a machine and of `piper-run --calibrate`; "": none
+  std::vector<std::string> strategies;  // the two files; none: those that are found by the bundles' names
+};
+// What the difference means: what was changed in the strategy, figures of the step, instructions by line of the
+// strategy. P0631 where the messages of one do not match.
+Result<Difference> diff_steps(const std::string& a, const std::string& b, const DiffOptions& options);
 
 // Where two runs begin to differ, by their files of `piper-run --digest`, or folders of such files. `tolerance`: how
 // much of the largest magnitude two values may differ by, 0: digests are compared. R0812, R0813.

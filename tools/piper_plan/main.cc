@@ -144,6 +144,7 @@ Subcommand add_diff(CLI::App& app) {
     bool exit_code = false, json = false, markdown = false;
     int64_t lines = 20;
     Costs costs;
+    DiffOptions options;
   };
   const auto flags = std::make_shared<Flags>();
   auto* const command = app.add_subcommand("diff", "what differs between two bundles, by rank and line");
@@ -158,9 +159,24 @@ Subcommand add_diff(CLI::App& app) {
       ->check(CLI::NonNegativeNumber)
       ->excludes(json)
       ->excludes(markdown);
-  return {command, [flags] {
+  DiffOptions& options = flags->options;
+  auto* const target =
+      command->add_option("--target", options.target, "steps as long as on a machine: strategies/targets/*.yaml")
+          ->excludes("--forward")
+          ->excludes("--backward");
+  command->add_option("--kernel-times", options.kernel_times, "times measured by piper-run --calibrate")->needs(target);
+  command
+      ->add_option("--strategies", options.strategies,
+                   "the strategies' files, OLD NEW; default: those of the bundles' names here, beside them or in "
+                   "strategies/")
+      ->expected(2);
+  auto* const forward = command->get_option("--forward");
+  auto* const backward = command->get_option("--backward");
+  return {command, [flags, forward, backward] {
+            if (*forward || *backward) flags->options.units = flags->costs;
             const auto meaning = [&](TableForm form) {
-              return diff_steps(flags->directory, flags->other, form, flags->costs);
+              flags->options.form = form;
+              return diff_steps(flags->directory, flags->other, flags->options);
             };
             if (flags->json || flags->markdown)
               return print_difference(meaning(flags->json ? TableForm::kJson : TableForm::kMarkdown), flags->exit_code);
