@@ -208,7 +208,9 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) co
   };
   return Status::failure("R0502", "tensor '" + placement.name + "' of '" + model_name_ + "' is " +
                                       text(view->dtype, view->shape) + ", the plan needs " +
-                                      text(placement.dtype, placement.shape));
+                                      text(placement.dtype, placement.shape) +
+                                      "\nhelp: load weights of the model that was compiled, or compile the model that "
+                                      "these are of: piperc MODEL --strategy FILE -o DIR");
 }
 
 }  // namespace piper::checkpoint

@@ -33,6 +33,9 @@ int print(const Result<std::string>& result) {
   if (error.reported) return kRefuted;
   const std::string code = error.code.empty() ? "" : "error[" + error.code + "]: ";
   std::fprintf(stderr, "piper-plan: %s%s\n", code.c_str(), error.message.c_str());
+  // P0604 to P0611: what a file of a bundle says cannot be.
+  if (error.code >= "P0604" && error.code <= "P0611")
+    std::fprintf(stderr, "help: compile it again: piperc MODEL --strategy FILE -o DIR\n");
   return kRefuted;
 }
 
@@ -78,6 +81,7 @@ Subcommand add_verify(CLI::App& app) {
   struct Flags {
     std::string directory;
     VerifyOptions options;
+    bool json = false;
   };
   const auto flags = std::make_shared<Flags>();
   auto* const command = app.add_subcommand(
@@ -85,7 +89,11 @@ Subcommand add_verify(CLI::App& app) {
   add_bundle(command, flags->directory);
   command->add_flag("--verbose", flags->options.verbose,
                     "how long each part of the proof took, and how much it looked at");
-  return {command, [flags] { return print(verify_bundle(flags->directory, flags->options)); }};
+  command->add_flag("--json", flags->json, "as one JSON object, a refutation, too")->excludes("--verbose");
+  return {command, [flags] {
+            if (flags->json) return print_list(verify_as_json(flags->directory));
+            return print(verify_bundle(flags->directory, flags->options));
+          }};
 }
 
 Subcommand add_show(CLI::App& app) {
@@ -119,6 +127,9 @@ Subcommand add_show(CLI::App& app) {
                             ->add_option("--profile", flags->times.profile,
                                          "times measured by piper-run --profile, drawn below the others")
                             ->needs(page);
+  instead(command->add_flag("--json", flags->options.json, "the figures alone, as one JSON object"))
+      ->excludes(picture)
+      ->excludes(page);
   add_costs(command, flags->options.costs);
   auto* const target =
       command->add_option("--target", flags->times.target, "times on a machine: strategies/targets/*.yaml")
@@ -208,9 +219,10 @@ int run_simulate(const SimulateFlags& flags) {
   if (!flags.trace.empty())
     if (const int status = write_picture(flags.trace, trace_bundle(flags.directory, times)); status != 0) return status;
   if (!flags.priced.target.empty()) return print(price(flags.directory, flags.priced));
-  if (!table.empty()) return print(simulate_by_table(flags.directory, table, flags.link));
-  if (!flags.profile.empty()) return print(simulate_measured(flags.directory, flags.profile, flags.link));
-  return print(simulate_bundle(flags.directory, flags.costs));
+  if (!table.empty()) return print(simulate_by_table(flags.directory, table, flags.link, flags.priced.json));
+  if (!flags.profile.empty())
+    return print(simulate_measured(flags.directory, flags.profile, flags.link, flags.priced.json));
+  return print(simulate_bundle(flags.directory, flags.costs, flags.priced.json));
 }
 
 Subcommand add_simulate(CLI::App& app) {
@@ -239,7 +251,7 @@ Subcommand add_simulate(CLI::App& app) {
           "--kernel-times", priced.kernel_times,
           "times measured by piper-run --calibrate; without a machine, what piper-run --kernel-times waits for"))
       ->excludes(measured);
-  command->add_flag("--json", priced.json, "as JSON")->needs(target);
+  command->add_flag("--json", priced.json, "as one JSON object");
   command->add_option("--lines", priced.lines, "of the critical path, 0 = all")
       ->check(CLI::NonNegativeNumber)
       ->needs(target);
@@ -263,7 +275,10 @@ Subcommand add_explain(CLI::App& app) {
   auto* const instruction =
       command->add_option("--instruction", flags->options.instruction, "its position in the rank's list, from 0")
           ->check(CLI::NonNegativeNumber);
-  command->add_option("--buffer", flags->options.buffer, "a buffer's name")->excludes(instruction);
+  auto* const buffer = command->add_option("--buffer", flags->options.buffer, "a buffer's name")->excludes(instruction);
+  command->add_flag("--json", flags->options.json, "where instructions come from, as one JSON list")
+      ->excludes(instruction)
+      ->excludes(buffer);
   return {command, [flags] { return print(explain(flags->directory, flags->options)); }};
 }
 
@@ -365,6 +380,7 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
   struct Flags {
     std::string directory, other;
     ExportOptions options;
+    bool json = false;
   };
   const auto flags = std::make_shared<Flags>();
   auto* const command = app.add_subcommand("checkpoint", "checkpoints that piper-run has saved");
@@ -375,6 +391,7 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
   auto* const write = command->add_subcommand("export", "the weights under the model's own names, for --load");
   for (auto* const each : {list, check, compare, write})
     each->add_option("DIR", flags->directory, "folder of checkpoints, or of one")->required();
+  list->add_flag("--json", flags->json, "as one JSON list");
   compare->add_option("OTHER", flags->other, "that to compare with")->required();
   write->add_option("--step", flags->options.step, "its step; default: the newest valid one")
       ->check(CLI::NonNegativeNumber);
@@ -387,7 +404,7 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
                    "write files of at most so many bytes and an index, as Hugging Face does: 5GB, 500MB")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::PositiveNumber);
-  return {{list, [flags] { return print_list(list_checkpoints(flags->directory)); }},
+  return {{list, [flags] { return print_list(list_checkpoints(flags->directory, flags->json)); }},
           {check, [flags] { return print(verify_checkpoints(flags->directory)); }},
           {compare, [flags] { return print_difference(diff_checkpoints(flags->directory, flags->other), true); }},
           {write, [flags] { return print(export_checkpoint(flags->directory, flags->options)); }}};
