@@ -16,6 +16,7 @@
 #include "compiler/machine/load_machine.h"
 #include "compiler/tune/tune.h"
 #include "schemas/base/check.h"
+#include "schemas/command_line/command_line.h"
 #include "schemas/plan/durable_files.h"
 
 namespace {
@@ -110,8 +111,12 @@ void declare_views(CLI::App& app, Flags& flags) {
       ->group("");
   app.add_flag("--verbose", flags.verbose, "print remarks");
   app.add_option("--diagnostics", flags.diagnostics, "text or json")->check(CLI::IsMember({"text", "json"}));
-  app.add_option("--explain", flags.explain, "explain an error code");
-  app.add_option("--help-directive", flags.help_directive, "describe a directive");
+  // Each of these is the whole answer.
+  const auto alone = [](CLI::Option* option) {
+    return option->excludes("model")->excludes("--strategy")->excludes("--output");
+  };
+  auto* const explain = alone(app.add_option("--explain", flags.explain, "explain an error code"));
+  alone(app.add_option("--help-directive", flags.help_directive, "describe a directive"))->excludes(explain);
 }
 
 void declare_search(CLI::App& app, piper::tune::TuneOptions& tuned) {
@@ -230,10 +235,11 @@ int run(int argc, char** argv) {
   declare_plans(app, flags);
   declare_views(app, flags);
   declare_search(app, flags.tuned);
+  piper::command_line::add_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : kUsage;
+    return piper::command_line::end(app, e, kUsage);
   }
   if (!flags.explain.empty()) return explain_code(flags.explain);
   if (!flags.help_directive.empty()) return describe_directive(flags.help_directive);
@@ -243,6 +249,11 @@ int run(int argc, char** argv) {
   }
   if (app.count("--output") > 0 && flags.options.output.empty()) {
     std::cerr << "piperc: -o needs the name of a directory\n";
+    return kUsage;
+  }
+  if (app.count("--output") > 0 && app.count("--stop-after") > 0 && flags.options.stop_after != "write") {
+    std::cerr << "piperc: --stop-after " << flags.options.stop_after
+              << " excludes --output: nothing is written there\n";
     return kUsage;
   }
   if (app.count("--expand") > 0 && flags.expand == "none") flags.expand = "yaml";

@@ -116,6 +116,21 @@ std::string HangWatch::keep(const std::vector<live::Ring>& rings, const std::str
   return "kept for piper-plan whyhang " + bundle_ + " " + folder.string();
 }
 
+namespace {
+
+// For who wants to look at them: "  rank 0 is process 4711 on node3".
+std::string processes_text(const std::vector<live::Ring>& rings) {
+  char host[256] = "";
+  (void)gethostname(host, sizeof host - 1);
+  std::string text;
+  for (const live::Ring& ring : rings)
+    text +=
+        "  rank " + std::to_string(ring.rank) + " is process " + std::to_string(ring.process) + " on " + host + "\n";
+  return text;
+}
+
+}  // namespace
+
 Status HangWatch::report() const {
   const int64_t now_ns = monotonic_ns();
   std::vector<live::Ring> rings = read_all(Events::kNewest);
@@ -128,7 +143,7 @@ Status HangWatch::report() const {
   } else if (const auto hang = live::find_culprit(*bundle, opened->digest, rings, now_ns); !hang.ok()) {
     text += ": " + hang.error().message + "\n";
   } else {
-    text += ": " + live::hang_text(*hang);
+    text += ": " + live::hang_text(*hang) + processes_text(rings);
   }
   return Status::failure("L0121", text + "  " + keep(rings, text, now_ns));
 }

@@ -39,11 +39,11 @@ Status read_master(const std::string& text, LaunchPlan& plan) {
 
 }  // namespace
 
-bool take_program(std::vector<std::string> words, LaunchOptions& options) {
+bool take_program(std::vector<std::string> words, const std::string& unexpected, LaunchOptions& options) {
   if (!words.empty() && words.front() == "--") words.erase(words.begin());
   if (words.empty() || words.front().compare(0, 1, "-") == 0) {
     std::fprintf(stderr, "piper-launch: %s: piper-launch [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n",
-                 words.empty() ? "there is no program to start" : ("unknown option " + words.front()).c_str());
+                 words.empty() ? "there is no program to start" : unexpected.c_str());
     return false;
   }
   options.arguments = std::move(words);

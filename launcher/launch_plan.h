@@ -47,8 +47,9 @@ struct LaunchPlan {
 };
 
 // The program and its arguments, from what of a command line is no option of piper-launch; "--" may stand in front.
-// False: there is none, which has been said on standard error.
-bool take_program(std::vector<std::string> words, LaunchOptions& options);
+// `unexpected`: what is wrong with the first of them where it is an option. // False: there is none, which has been
+// said on standard error.
+bool take_program(std::vector<std::string> words, const std::string& unexpected, LaunchOptions& options);
 
 // L0101: nothing says how many ranks there are, or it does not fit; L0102: no such program; L0105: restarts without
 // checkpoints or with several nodes.

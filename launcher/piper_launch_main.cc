@@ -13,6 +13,7 @@
 #include "launcher/report.h"
 #include "launcher/restarts.h"
 #include "launcher/supervisor.h"
+#include "schemas/command_line/command_line.h"
 
 namespace piper::launcher {
 namespace {
@@ -99,10 +100,12 @@ void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
       ->check(CLI::Range(1, 65536));
   app.add_option("--node-rank", options.node, "which of them this is, from 0")->check(CLI::Range(0, 65535));
   app.add_option("--master", options.master, "HOST:PORT of the first node, where the ranks meet");
-  app.add_option("--lease", options.lease, "of piperd: a file that says until when the ranks may live");
+  // What piperd starts it with is nobody else's: not in the help.
+  app.add_option("--lease", options.lease, "of piperd: a file that says until when the ranks may live")->group("");
   app.add_option("--store-socket", options.store_socket,
                  "of piperd: a descriptor that listens at the port of --master, for rank 0")
-      ->check(CLI::Range(0, 1'000'000));
+      ->check(CLI::Range(0, 1'000'000))
+      ->group("");
   app.add_flag("--tag-output", options.tag_output, "put '[rank N] ' before each line");
   app.add_option("--grace", seconds.grace,
                  "seconds from a SIGTERM or SIGINT, which is passed on, to SIGKILL; default 30")
@@ -126,7 +129,8 @@ void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
   app.add_option("--incidents", options.hangs.incidents,
                  "the folder in which the rings of a hang are kept; default piper-incidents");
   app.add_option("--attempt", options.attempt, "the number of the first attempt, as ranks are told; default 0")
-      ->check(CLI::Range(0, 1'000'000'000));
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->group("");
   app.add_option("--report", options.report, "write a JSON file on how the ranks of this node ended");
 }
 
@@ -150,12 +154,13 @@ int main(int argc, char** argv) {
   LaunchOptions options;
   Seconds seconds;
   declare_flags(app, options, seconds);
+  piper::command_line::add_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kCommandLine;
+    return piper::command_line::end(app, error, kCommandLine);
   }
-  if (!take_program(app.remaining(), options)) return kCommandLine;
+  if (!take_program(app.remaining(), piper::command_line::unexpected(app), options)) return kCommandLine;
   const auto milliseconds = [](double s) { return std::chrono::milliseconds(static_cast<int64_t>(s * 1000)); };
   options.grace = milliseconds(seconds.grace);
   options.hangs.after = milliseconds(seconds.hang_after);

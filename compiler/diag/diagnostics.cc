@@ -1,7 +1,6 @@
 #include "compiler/diag/diagnostics.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "schemas/base/check.h"
@@ -29,29 +28,6 @@ std::vector<std::string> split_lines(const std::string& text) {
 bool same(const Diagnostic& a, const Diagnostic& b) {
   return a.severity == b.severity && a.code == b.code && a.message == b.message && a.span.file == b.span.file &&
          a.span.line == b.span.line && a.span.column == b.span.column;
-}
-
-std::string lower(const std::string& text) {
-  std::string result = text;
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
-// Edit distance with transposition of neighbours (optimal string alignment).
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t swap = a[i - 1] == b[j - 1] ? 0 : 1;
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + swap});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return d[a.size()][b.size()];
 }
 
 Diagnostic begun(Severity severity, std::string code, Span span) {
@@ -140,27 +116,6 @@ void Diagnostics::take(Diagnostic diagnostic) {
 void Diagnostics::append(Diagnostics&& other) {
   PIPER_CHECK(other.files_.empty(), "its files would need new numbers");
   for (Diagnostic& diagnostic : other.list_) take(std::move(diagnostic));
-}
-
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
-  std::string best;
-  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
-  const std::string small = lower(word);
-  for (const std::string& candidate : candidates) {
-    if (candidate == word) continue;
-    const std::string other = lower(candidate);
-    const size_t limit = best_distance;
-    const size_t gap = other.size() > small.size() ? other.size() - small.size() : small.size() - other.size();
-    if (gap >= limit || small.size() > 200) continue;
-    size_t distance = edit_distance(small, other);
-    // "loss" is no misspelling of "lr" just because both are short.
-    if (distance >= std::max(small.size(), other.size())) continue;
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
 }
 
 }  // namespace piper::diag

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "schemas/base/nearest.h"
 #include "schemas/base/status.h"
 
 namespace piper::diag {
@@ -95,7 +96,6 @@ class Diagnostics {
   size_t num_errors_ = 0;
 };
 
-// The candidate nearest to `word` by edit distance, or "" where none is near.
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
+using piper::nearest;
 
 }  // namespace piper::diag

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/diag/diagnostics.h"
+#include "compiler/diag/explain.h"
 
 namespace piper::diag {
 namespace {
@@ -70,6 +71,15 @@ std::vector<const Diagnostic*> in_source_order(const std::vector<Diagnostic>& li
   return sorted;
 }
 
+// What the place of the error says, else what its code says of all such errors.
+std::string help_of(const Diagnostic& d) {
+  if (!d.help.empty() || d.severity != Severity::kError) return d.help;
+  const auto& codes = all_codes();
+  const auto entry =
+      std::find_if(codes.begin(), codes.end(), [&](const CodeEntry& each) { return each.code == d.code; });
+  return entry == codes.end() ? "" : std::string(entry->fix);
+}
+
 }  // namespace
 
 std::string Diagnostics::render_text(bool verbose) const {
@@ -100,11 +110,9 @@ std::string Diagnostics::render_text(bool verbose) const {
       show_source(span);
     }
     const std::string explain = d->code.empty() ? "" : "(piperc --explain " + d->code + ")";
-    if (!d->help.empty()) {
-      out += "help: " + d->help + (explain.empty() ? "" : "   " + explain) + "\n";
-    } else if (d->severity == Severity::kError && !explain.empty()) {
-      out += "help: " + explain + "\n";
-    }
+    const std::string help = help_of(*d);
+    if (!help.empty()) out += "help: " + help + (explain.empty() ? "" : "   " + explain) + "\n";
+    else if (d->severity == Severity::kError && !explain.empty()) out += "help: " + explain + "\n";
   }
   if (num_errors_ > kMaxShown) out += std::to_string(num_errors_ - kMaxShown) + " more errors are not shown\n";
   return out;
@@ -138,7 +146,7 @@ std::string Diagnostics::render_json() const {
       }
       object["notes"] = std::move(notes);
     }
-    if (!d->help.empty()) object["help"] = d->help;
+    if (const std::string help = help_of(*d); !help.empty()) object["help"] = help;
     list.push_back(std::move(object));
   }
   Json root;

@@ -116,7 +116,20 @@ Result<Selection> Selector::select(const strategy::Filter& filter, diag::Diagnos
     error.note(list_tags());
     return error;
   }
+  for (const auto& [term, column] : wanted) tell_beyond(*term, column->last(), diags);
+  if (microbatch != nullptr) tell_beyond(*microbatch, num_microbatches_ - 1, diags);
   return selection;
+}
+
+void Selector::tell_beyond(const strategy::FilterTerm& term, int64_t last, diag::Diagnostics& diags) const {
+  if (term.any || term.absent) return;
+  for (const auto& range : term.ranges) {
+    if (range.second <= last) continue;
+    auto warning = diags.warning("P0204", term.tag_span);
+    warning << "no node has '" << term.tag << "' " << range.second << ", which the filter names beside others";
+    warning.note(list_tags());
+    return;
+  }
 }
 
 }  // namespace piper::directives

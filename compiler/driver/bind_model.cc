@@ -7,6 +7,7 @@
 #include "compiler/diag/diagnostics.h"
 #include "compiler/directives/split.h"
 #include "compiler/analysis/model_flops.h"
+#include "compiler/diag/unmatched_globs.h"
 #include "compiler/frontend/patterns/mask_documents.h"
 #include "compiler/regions/cut_chunks.h"
 #include "compiler/regions/refine_variants.h"
@@ -223,6 +224,8 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   };
   request.dims = c.strategy.model.dims;
   request.freeze = c.strategy.model.freeze;
+  request.freeze_spans = c.strategy.model.freeze_spans;
+  request.train_spans = c.strategy.model.train_spans;
   request.train = c.strategy.model.train;
   ir::ModelVariant variant;
   variant.local_batch = local_batch;
@@ -316,26 +319,31 @@ void tell_unsaid(const Compilation& c, const ir::Graph& graph, diag::Diagnostics
       << shown(parameters) << ", as constants " << shown(constants);
 }
 
-// A glob that matches no module of the model's operators keeps nothing.
-Status check_kept_modules(const Compilation& c, const ir::Graph& graph, diag::Diagnostics& diags) {
-  if (!c.strategy.precision) return Status();
+// Globs of modules with operators: those of `keep`, and those of `per_microbatch`, where "*" is whatever there is.
+Status check_module_globs(const Compilation& c, const ir::Graph& graph, diag::Diagnostics& diags) {
   std::set<std::string> modules;
   for (size_t i = 0; i < graph.num_ops(); ++i) modules.insert(graph.scope(graph.op(ir::OpId(i)).scope));
-  const strategy::PrecisionConfig& precision = *c.strategy.precision;
-  for (size_t i = 0; i < precision.keep.size(); ++i) {
-    const bool matches = std::any_of(modules.begin(), modules.end(),
-                                     [&](const std::string& module) { return glob_covers(precision.keep[i], module); });
-    if (matches) continue;
-    constexpr size_t kShown = 12;
-    std::vector<std::string> some;
-    for (const std::string& module : modules)
-      if (!module.empty() && some.size() < kShown) some.push_back(module);
-    auto error = diags.error("P0243", precision.keep_spans[i]);
-    error << "no module matches '" << precision.keep[i] << "'";
-    error.note("modules with operators: " + joined(some) + (modules.size() > kShown ? ", ..." : ""));
-    return error;
-  }
-  return Status();
+  const auto check = [&](const char* code, const std::vector<std::string>& globs,
+                         const std::vector<strategy::Span>& spans) {
+    std::vector<diag::GlobUse> uses;
+    for (size_t k = 0; k < globs.size(); ++k) {
+      const bool matches =
+          globs[k] == "*" || std::any_of(modules.begin(), modules.end(),
+                                         [&](const std::string& module) { return glob_covers(globs[k], module); });
+      uses.push_back({globs[k], k < spans.size() ? spans[k] : strategy::Span(), matches});
+    }
+    return diag::tell_unmatched_globs(uses, code, diags, [&](diag::InFlight& message, const std::string& glob) {
+      constexpr size_t kShown = 12;
+      std::vector<std::string> some;
+      for (const std::string& module : modules)
+        if (!module.empty() && some.size() < kShown) some.push_back(module);
+      message << "no module matches '" << glob << "'";
+      message.note("modules with operators: " + joined(some) + (modules.size() > kShown ? ", ..." : ""));
+    });
+  };
+  if (c.strategy.precision)
+    PIPER_RETURN_IF_ERROR(check("P0243", c.strategy.precision->keep, c.strategy.precision->keep_spans));
+  return check("P0210", c.strategy.per_microbatch, c.strategy.per_microbatch_spans);
 }
 
 // Forward may do something else with as few samples as a piece has, where the piece is not computed like a larger one.
@@ -412,7 +420,7 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
   if (const ir::Value& loss = variant.chunked.graph.value(variant.chunked.graph.loss);
       loss.kind == ir::ValueKind::kConstant)
     return diags.error("P0421") << "the loss '" << loss.name << "' does not depend on any trained parameter";
-  PIPER_RETURN_IF_ERROR(check_kept_modules(c, variant.chunked.graph, diags));
+  PIPER_RETURN_IF_ERROR(check_module_globs(c, variant.chunked.graph, diags));
   tell_unsaid(c, variant.chunked.graph, diags);
   c.sample_flops = analysis::model_flops(variant.chunked.graph) / static_cast<double>(local);
   c.module.variants.push_back(std::move(variant));

@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "schemas/base/glob.h"
 #include "compiler/analysis/hidden_matrices.h"
+#include "compiler/diag/unmatched_globs.h"
+#include "compiler/driver/check_decay.h"
+#include "schemas/base/glob.h"
 #include "schemas/plan/optimizers.h"
 
 namespace piper::driver {
@@ -25,17 +27,17 @@ std::string some_of(const ir::Graph& graph, const std::vector<bool>& matrices) {
 Status check_except(const Compilation& c, const ir::Graph& graph, const std::vector<bool>& matrices,
                     diag::Diagnostics& diags) {
   const strategy::OptimizerConfig& optimizer = *c.strategy.optimizer;
+  std::vector<diag::GlobUse> uses;
   for (size_t i = 0; i < optimizer.except.size(); ++i) {
     bool matches = false;
     for (size_t p = 0; p < matrices.size(); ++p)
       matches = matches || (matrices[p] && glob_covers(optimizer.except[i], graph.parameters()[p].names));
-    if (matches) continue;
-    auto error = diags.error("P0251", optimizer.except_spans[i]);
-    error << "'" << optimizer.values.kind << "' updates no matrix that '" << optimizer.except[i] << "' matches";
-    error.note("it updates " + some_of(graph, matrices));
-    return error;
+    uses.push_back({optimizer.except[i], optimizer.except_spans[i], matches});
   }
-  return {};
+  return diag::tell_unmatched_globs(uses, "P0251", diags, [&](diag::InFlight& message, const std::string& glob) {
+    message << "'" << optimizer.values.kind << "' updates no matrix that '" << glob << "' matches";
+    message.note("it updates " + some_of(graph, matrices));
+  });
 }
 
 }  // namespace
@@ -44,7 +46,8 @@ Status choose_rules(Compilation& c, diag::Diagnostics& diags) {
   if (!c.strategy.optimizer) return {};
   const strategy::OptimizerConfig& optimizer = *c.strategy.optimizer;
   const plan::OptimizerInfo* const info = plan::find_optimizer(optimizer.values.kind);
-  if (info == nullptr || !info->of_matrices) return {};
+  if (info == nullptr) return {};
+  if (!info->of_matrices) return check_decay(optimizer, c.module.graph(), diags);
   if (c.target.device != plan::DeviceKind::kCpu) {
     auto error = diags.error("P0252", optimizer.span);
     error << "'" << optimizer.values.kind << "' updates matrices on CPU ranks alone, and the plans are for GPUs";
@@ -66,7 +69,7 @@ Status choose_rules(Compilation& c, diag::Diagnostics& diags) {
                                       [&](const std::string& glob) { return glob_covers(glob, parameter.names); });
     }
   }
-  return {};
+  return check_decay(optimizer, c.module.graph(), diags);
 }
 
 }  // namespace piper::driver

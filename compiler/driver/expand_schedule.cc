@@ -95,7 +95,8 @@ void place_stages(const strategy::Schedule& schedule, const StagePlaces& places,
 
 Status number_microbatches(const strategy::Schedule& schedule, ir::Step& step, diag::Diagnostics& diags) {
   if (schedule.microbatches) step.num_microbatches = static_cast<int32_t>(*schedule.microbatches);
-  else if (!schedule.family.empty()) return diags.error("P0206", schedule.span) << "'schedule' needs 'microbatches'";
+  else if (!schedule.family.empty())
+    return diags.error("P0206", schedule.span).help("add microbatches: N") << "'schedule' needs 'microbatches'";
   step.split = true;
   if (schedule.microbatches.value_or(1) > 1 && step.cut_by.line == 0) step.cut_by = schedule.span;
   return Status();

@@ -28,9 +28,10 @@ struct BindRequest {
   int64_t step_batch = 0;   // samples of the step; 0: as many as local_batch
   // Module path -> whether it computes with the extent of a piece, not of the step. None does where this is empty.
   std::function<bool(const std::string&)> per_piece;
-  std::map<std::string, int64_t> dims;  // other symbols by name
-  std::vector<std::string> freeze;      // globs of parameter names
-  std::vector<std::string> train;       // globs of constants of which the file does not say what they are
+  std::map<std::string, int64_t> dims;                // other symbols by name
+  std::vector<diag::Span> freeze_spans, train_spans;  // where they stand; or empty
+  std::vector<std::string> freeze;                    // globs of parameter names
+  std::vector<std::string> train;                     // globs of constants of which the file does not say what they are
 };
 
 // A model bound to one number of samples.

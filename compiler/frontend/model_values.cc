@@ -5,6 +5,8 @@
 #include <fstream>
 #include <set>
 
+#include "compiler/diag/unmatched_globs.h"
+
 namespace piper::frontend {
 namespace {
 
@@ -44,35 +46,32 @@ bool means(const std::string& glob, const std::string& name) {
   return glob_matches(glob, name) || glob_matches(glob + ".*", name);
 }
 
-// Patterns of a key of the strategy; those that match nothing are an error.
+// Patterns of a key of the strategy.
 class Globs {
  public:
-  explicit Globs(const std::vector<std::string>& globs) : globs_(globs), unmatched_(globs.begin(), globs.end()) {}
+  // `spans`: where they stand, or empty.
+  Globs(const std::vector<std::string>& globs, const std::vector<diag::Span>& spans) {
+    for (size_t i = 0; i < globs.size(); ++i) uses_.push_back({globs[i], i < spans.size() ? spans[i] : diag::Span()});
+  }
   bool match(const StoredTensor& t) {
     bool found = false;
     for (const std::string& name : t.names)
-      for (const std::string& glob : globs_)
-        if (means(glob, name)) {
-          found = true;
-          unmatched_.erase(glob);
-        }
+      for (diag::GlobUse& use : uses_)
+        if (means(use.glob, name)) found = use.matches = true;
     return found;
   }
   // P0309. `key`: "model.freeze: '"; `what`: none of which it matches.
   Status check(const char* key, const std::string& what, const std::vector<std::string>& names,
                diag::Diagnostics& diags) const {
-    if (unmatched_.empty()) return Status();
-    const std::string& glob = *unmatched_.begin();
-    diag::InFlight error = diags.error("P0309");
-    error << key << ": '" << glob << "' matches no " << what;
-    const std::string near = diag::nearest(glob, names);
-    if (!near.empty()) error.help("did you mean '" + near + "'?");
-    return error;
+    return diag::tell_unmatched_globs(uses_, "P0309", diags, [&](diag::InFlight& message, const std::string& glob) {
+      message << key << ": '" << glob << "' matches no " << what;
+      const std::string near = diag::nearest(glob, names);
+      if (!near.empty()) message.help("did you mean '" + near + "'?");
+    });
   }
 
  private:
-  const std::vector<std::string>& globs_;
-  std::set<std::string> unmatched_;
+  std::vector<diag::GlobUse> uses_;
 };
 
 Status bind_dims(const ModelValues& values, const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) {
@@ -183,7 +182,7 @@ Result<ConstantTensor> read_tensor(const ir::TensorType& type, const ir::WeightS
 Status bind_values(const ModelValues& values, const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(bind_dims(values, request, model, diags));
   PIPER_RETURN_IF_ERROR(add_inputs(values, model, diags));
-  Globs freeze(request.freeze), train(request.train);
+  Globs freeze(request.freeze, request.freeze_spans), train(request.train, request.train_spans);
   std::vector<std::string> parameters, unsaid;
   for (const StoredTensor& t : values.tensors) {
     const std::string& key = t.names[0];

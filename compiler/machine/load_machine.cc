@@ -1,5 +1,8 @@
 #include "compiler/machine/load_machine.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "compiler/strategy/value.h"
 #include "compiler/strategy/value_reader.h"
 #include "schemas/plan/file_bytes.h"
@@ -12,11 +15,12 @@ using strategy::ReadContext;
 using strategy::Value;
 using timeline::Machine;
 
+constexpr const char* kWholeFiles = "strategies/targets/ has whole files to begin with";
 constexpr int64_t kMostOfANode = 1 << 16;
 
 // Above 0, or from 0 on.
 double positive(ReadContext& context, MapReader& reader, const char* key, bool or_zero = false) {
-  const Value* value = reader.require(key);
+  const Value* value = reader.require(key, kWholeFiles);
   if (value == nullptr) return 0;
   const std::string what = std::string("'") + key + "'";
   const auto number = read_number(context, *value, what);
@@ -95,11 +99,13 @@ plan::DeviceKind read_device(ReadContext& context, const Value& value, std::opti
 Machine read_machine(ReadContext& context, const Value& root, std::optional<plan::DeviceKind> wanted) {
   Machine machine;
   MapReader reader(context, root, "the machine");
-  if (const Value* name = reader.require("name")) machine.name = read_string(context, *name, "'name'").value_or("");
-  if (const Value* device = reader.require("device")) machine.device = read_device(context, *device, wanted);
-  machine.ranks_per_node = count_of(context, reader.require("ranks_per_node"), "ranks_per_node", 1, 1);
+  if (const Value* name = reader.require("name", kWholeFiles))
+    machine.name = read_string(context, *name, "'name'").value_or("");
+  if (const Value* device = reader.require("device", kWholeFiles))
+    machine.device = read_device(context, *device, wanted);
+  machine.ranks_per_node = count_of(context, reader.require("ranks_per_node", kWholeFiles), "ranks_per_node", 1, 1);
   machine.cores = count_of(context, reader.get("cores"), "cores", 0, 1);
-  read_flops(context, reader.require("flops"), machine);
+  read_flops(context, reader.require("flops", kWholeFiles), machine);
   machine.memory_bytes = positive(context, reader, "memory_bytes");
   machine.memory_bytes_per_second = positive(context, reader, "memory_bytes_per_second");
   if (const Value* core = reader.get("core_bytes_per_second")) {
@@ -108,11 +114,13 @@ Machine read_machine(ReadContext& context, const Value& root, std::optional<plan
       context.diags.error("P0207", core->span)
           << "'core_bytes_per_second' is what one of 'cores' has of 'memory_bytes_per_second', at most all";
   }
-  read_efficiency(context, reader.require("efficiency"), machine);
+  read_efficiency(context, reader.require("efficiency", kWholeFiles), machine);
   machine.kernel_us = positive(context, reader, "kernel_us", true);
   machine.host_us = positive(context, reader, "host_us", true);
-  machine.inside = read_level(context, reader.require("inside_node"), "'inside_node'", machine.ranks_per_node);
-  machine.between = read_level(context, reader.require("between_nodes"), "'between_nodes'", machine.ranks_per_node);
+  machine.inside =
+      read_level(context, reader.require("inside_node", kWholeFiles), "'inside_node'", machine.ranks_per_node);
+  machine.between =
+      read_level(context, reader.require("between_nodes", kWholeFiles), "'between_nodes'", machine.ranks_per_node);
   if (const Value* collectives = reader.get("collectives"))
     machine.collectives = read_collectives(context, *collectives);
   reader.finish();
@@ -121,13 +129,55 @@ Machine read_machine(ReadContext& context, const Value& root, std::optional<plan
 
 }  // namespace
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// Those that come with piper: where it is installed in share/, in a build of the sources beside them; "" where neither
+// is there.
+fs::path folder_of_targets() {
+  std::error_code error;
+  const fs::path programs = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* from : {"../share/piper/strategies/targets", "../../../strategies/targets"})
+    if (const fs::path folder = programs / from; fs::is_directory(folder, error)) return folder;
+  return {};
+}
+
+std::string names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  if (!folder.empty())
+    for (auto at = fs::directory_iterator(folder, error); !error && at != fs::directory_iterator(); at.increment(error))
+      if (at->path().extension() == ".yaml") names.push_back(at->path().stem().string());
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// A file goes before a name.
+std::string file_of(const std::string& path) {
+  std::error_code error;
+  if (path.find('/') != std::string::npos || fs::exists(path, error)) return path;
+  const fs::path known = folder_of_targets() / (path + ".yaml");
+  return fs::exists(known, error) ? known.lexically_normal().string() : path;
+}
+
+}  // namespace
+
 Result<Machine> load_machine(const std::string& path, diag::Diagnostics& diags,
                              std::optional<plan::DeviceKind> wanted) {
-  auto mapped = plan::map_file(path);
-  if (!mapped.ok()) return diags.error("P0101").help("check the path given to --target") << mapped.error().message;
+  const std::string file = file_of(path);
+  auto mapped = plan::map_file(file);
+  if (!mapped.ok()) {
+    const std::string names = names_in(folder_of_targets());
+    return diags.error("P0101").help(names.empty() ? "check the path given to --target"
+                                                   : "--target takes a file, or one of " + names)
+           << mapped.error().message;
+  }
   const size_t errors_before = diags.num_errors();
   const std::string text(mapped->text());
-  PIPER_ASSIGN(const Value root, strategy::read_yaml(diags.add_file(path, text), text, 0, diags));
+  PIPER_ASSIGN(const Value root, strategy::read_yaml(diags.add_file(file, text), text, 0, diags));
   ReadContext context{diags};
   Machine machine = read_machine(context, root, wanted);
   if (diags.num_errors() > errors_before) return Status::reported("P0207");

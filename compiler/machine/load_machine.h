@@ -11,8 +11,9 @@
 
 namespace piper::machine {
 
-// Errors: P0101, those of reading YAML (P0102 to P0105), P0201 unknown key, P0202 wrong type, P0206 a key is missing,
-// P0207 a number out of range, P0250 another device than `wanted`.
+// `path`: a file, or the name of one of those that come with piper ("h100_node8"). Errors: P0101, those of reading YAML
+// (P0102 to P0105), P0201 unknown key, P0202 wrong type, P0206 a key is missing, P0207 a number out of range, P0250
+// another device than `wanted`.
 Result<timeline::Machine> load_machine(const std::string& path, diag::Diagnostics& diags,
                                        std::optional<plan::DeviceKind> wanted = {});
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/diag/unmatched_globs.h"
 #include "schemas/base/glob.h"
 
 namespace piper::regions {
@@ -38,9 +39,8 @@ std::string modules_to_show(const std::vector<std::string>& paths) {
   return text;
 }
 
-Status no_match(const ir::Graph& graph, const std::string& glob, strategy::Span span, diag::Diagnostics& diags) {
+void say_no_match(const ir::Graph& graph, const std::string& glob, diag::InFlight& error) {
   const std::vector<std::string> paths = module_paths(graph);
-  auto error = diags.error("P0210", span);
   error << "no module of the model matches '" << glob << "'";
   error.note(paths.empty() ? "the model names no modules" : "the modules are " + modules_to_show(paths));
   // "*.layer.0" is compared with the last components of the paths.
@@ -53,7 +53,16 @@ Status no_match(const ir::Graph& graph, const std::string& glob, strategy::Span 
     tails.push_back(at == std::string::npos ? path : path.substr(at + 1));
   }
   const std::string near = diag::nearest(bare, tails);
-  if (!near.empty()) error.help("did you mean '" + (bare == glob ? near : "*." + near) + "'?");
+  if (near.empty()) return;
+  // The end of a path is none itself: only what matches is advised.
+  const bool whole = bare == glob && std::any_of(paths.begin(), paths.end(),
+                                                 [&](const std::string& path) { return glob_covers(near, path); });
+  error.help("did you mean '" + (whole ? near : "*." + near) + "'?");
+}
+
+Status no_match(const ir::Graph& graph, const std::string& glob, strategy::Span span, diag::Diagnostics& diags) {
+  auto error = diags.error("P0210", span);
+  say_no_match(graph, glob, error);
   return error;
 }
 
@@ -149,10 +158,11 @@ Status number_modules(const ir::Graph& graph, const std::vector<analysis::OpRole
     if (numbers.emplace(module, column.count).second) ++column.count;
   for (size_t i = 0; i < graph.num_ops(); ++i)
     if (matched[i]) column.region[i] = numbers.at(module_of[i]);
-  for (size_t k = 0; k < used.size(); ++k) {
-    if (!used[k]) return no_match(graph, annotation.globs[k], glob_span(annotation, k), diags);
-  }
-  return {};
+  std::vector<diag::GlobUse> uses;
+  for (size_t k = 0; k < used.size(); ++k) uses.push_back({annotation.globs[k], glob_span(annotation, k), used[k]});
+  return diag::tell_unmatched_globs(uses, "P0210", diags, [&](diag::InFlight& message, const std::string& glob) {
+    say_no_match(graph, glob, message);
+  });
 }
 
 // A region that no weight has a part in is one all the same (a stage that reshapes, pools or scales its input): what it

@@ -69,7 +69,7 @@ std::optional<Capacity> read_capacity(ReadContext& context, const Value& value) 
   MapReader reader(context, value, "'capacity'");
   Capacity capacity;
   bool good = reader.ok();
-  if (const Value* factor = reader.require("factor")) {
+  if (const Value* factor = reader.require("factor", "for example {factor: 1.25}")) {
     const auto number = read_number(context, *factor, "'factor'");
     if (number && !(*number > 0)) {
       context.diags.error("P0207", factor->span) << "'factor' must be greater than 0";
@@ -177,7 +177,8 @@ void load_directive(ReadContext& context, const Value& value, std::span<const Di
       reader.alternatives({"device", "devices"});
     const std::string_view key = has_alias ? std::string_view("device") : arg.name;
     if (has_alias) reader.get("devices");
-    const Value* given = arg.required ? reader.require(key) : reader.get(key);
+    const Value* given =
+        arg.required ? reader.require(key, "for example " + std::string(directive.spec->example)) : reader.get(key);
     directive.args.push_back(given == nullptr ? ArgValue() : read_argument(context, *directive.spec, arg, *given));
     directive.arg_spans.push_back(given == nullptr ? value.span : given->span);
   }

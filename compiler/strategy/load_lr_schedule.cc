@@ -20,7 +20,7 @@ std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"
 
 // The step with which a curve ends.
 int64_t read_until(ReadContext& context, MapReader& inner, int64_t warmup) {
-  const Value* value = inner.require("until");
+  const Value* value = inner.require("until", "add the step at which it ends, as in {until: 10000}");
   if (value == nullptr) return warmup + 1;
   const int64_t until = read_int(context, *value, "'until'", 1, INT64_MAX).value_or(warmup + 1);
   if (until <= warmup)
@@ -42,7 +42,10 @@ void read_curve_numbers(ReadContext& context, MapReader& inner, const LrCurveInf
     if (const Value* power = inner.get("power")) read_above_zero(context, *power, "'power'", phase.power);
   if (!info.has(LrCurveInfo::kTimescale)) return;
   // That of the warm-up, whose end the curve then goes on from as if it had begun there.
-  const Value* timescale = phase.timescale > 0 ? inner.get("timescale") : inner.require("timescale");
+  const Value* timescale =
+      phase.timescale > 0
+          ? inner.get("timescale")
+          : inner.require("timescale", "add the steps after which it begins to fall, as in {timescale: 1000}");
   if (timescale != nullptr) read_above_zero(context, *timescale, "'timescale'", phase.timescale);
 }
 
@@ -72,7 +75,7 @@ void read_wsd(ReadContext& context, const Value& value, plan::LrSchedule& schedu
   if (!inner.ok()) return;
   const int64_t until = read_until(context, inner, schedule.warmup);
   LrPhase down{LrCurve::kLinear, 1};
-  if (const Value* decay = inner.require("decay")) {
+  if (const Value* decay = inner.require("decay", "add the number of steps that it falls, as in {decay: 1000}")) {
     down.steps = read_int(context, *decay, "'decay'", 1, INT64_MAX).value_or(1);
     if (until > schedule.warmup && down.steps > until - schedule.warmup)
       context.diags.error("P0207", decay->span) << "'decay' (" << down.steps << ") must be at most the "
@@ -122,7 +125,8 @@ void read_phase(ReadContext& context, const Value& value, double from, bool last
     inner.finish();
   }
   const bool may_go_on = last && !plan::lr_curve(phase.curve).has(LrCurveInfo::kTo);
-  if (const Value* steps = may_go_on ? reader.get("steps") : reader.require("steps"))
+  if (const Value* steps =
+          may_go_on ? reader.get("steps") : reader.require("steps", "add the number of steps, as in {steps: 1000}"))
     phase.steps = read_int(context, *steps, "'steps'", 1, INT64_MAX).value_or(1);
   reader.finish();
   schedule.phases.push_back(phase);

@@ -9,12 +9,6 @@ namespace {
 
 constexpr int64_t kMaxCount = 1 << 20;
 
-std::vector<Span> item_spans(const Value& value) {
-  std::vector<Span> spans;
-  for (const Value& item : value.items) spans.push_back(item.span);
-  return spans;
-}
-
 std::string read_or_empty(ReadContext& context, const Value* value, const std::string& what) {
   return value == nullptr ? "" : read_string(context, *value, what).value_or("");
 }
@@ -32,14 +26,16 @@ void load_loss(ReadContext& context, const Value& value, LossChoice& loss) {
     return;
   }
   MapReader reader(context, value, "'loss'");
-  if (reader.alternatives({"cross_entropy", "mse"}) == 0 && value.keys.empty()) {
-    context.diags.error("P0206", value.span) << "'loss' needs 'cross_entropy' or 'mse'";
-  }
+  if (reader.alternatives({"cross_entropy", "mse"}) == 0)
+    reader.needs({"cross_entropy", "mse"}, "'loss' needs 'cross_entropy' or 'mse'",
+                 "for example {cross_entropy: {logits: logits, labels: labels}}");
   if (const Value* entropy = reader.get("cross_entropy")) {
     MapReader inner(context, *entropy, "'cross_entropy'");
     loss.kind = LossChoice::Kind::kCrossEntropy;
-    loss.logits = read_or_empty(context, inner.require("logits"), "'logits'");
-    loss.labels = read_or_empty(context, inner.require("labels"), "'labels'");
+    loss.logits = read_or_empty(
+        context, inner.require("logits", "name an output of the model: {logits: logits, labels: labels}"), "'logits'");
+    loss.labels = read_or_empty(
+        context, inner.require("labels", "name an input of the model: {logits: logits, labels: labels}"), "'labels'");
     if (const Value* ignore = inner.get("ignore_index")) {
       loss.ignore_index = read_int(context, *ignore, "'ignore_index'", -std::numeric_limits<int64_t>::max(),
                                    std::numeric_limits<int64_t>::max())
@@ -50,8 +46,11 @@ void load_loss(ReadContext& context, const Value& value, LossChoice& loss) {
   if (const Value* mse = reader.get("mse")) {
     MapReader inner(context, *mse, "'mse'");
     loss.kind = LossChoice::Kind::kMse;
-    loss.logits = read_or_empty(context, inner.require("prediction"), "'prediction'");
-    loss.labels = read_or_empty(context, inner.require("target"), "'target'");
+    loss.logits = read_or_empty(
+        context, inner.require("prediction", "name an output of the model: {prediction: y, target: target}"),
+        "'prediction'");
+    loss.labels = read_or_empty(
+        context, inner.require("target", "name an input of the model: {prediction: y, target: target}"), "'target'");
     inner.finish();
   }
   reader.finish();
@@ -72,7 +71,7 @@ void load_annotation(ReadContext& context, const Value& value, Strategy& out) {
   if (!reader.ok()) return;
   Annotation annotation;
   annotation.span = value.span;
-  if (const Value* tag = reader.require("tag")) {
+  if (const Value* tag = reader.require("tag", "for example {tag: PP, starts: [\"h.0\", \"h.4\"]}")) {
     annotation.tag = read_string(context, *tag, "'tag'").value_or("");
     if (annotation.tag == "PASS" || annotation.tag == "MB") {
       context.diags.error("P0207", tag->span).help("choose another name")
@@ -81,10 +80,9 @@ void load_annotation(ReadContext& context, const Value& value, Strategy& out) {
     if (has_control_character(annotation.tag))
       context.diags.error("P0207", tag->span) << "a tag is of one line, without control characters";
   }
-  if (reader.alternatives({"starts", "stages", "modules"}) == 0) {
-    context.diags.error("P0206", value.span).help("for example starts: [\"*.h.0\", \"*.h.4\"]")
-        << "an 'annotate' entry needs 'starts', 'stages' or 'modules'";
-  }
+  if (reader.alternatives({"starts", "stages", "modules"}) == 0)
+    reader.needs({"starts", "stages", "modules"}, "an 'annotate' entry needs 'starts', 'stages' or 'modules'",
+                 "for example starts: [\"*.h.0\", \"*.h.4\"]");
   auto read_globs = [&](const Value& globs, Annotation::Kind kind, const std::string& what) {
     annotation.kind = kind;
     annotation.globs = read_strings(context, globs, what);
@@ -145,8 +143,14 @@ void load_model(ReadContext& context, const Value& value, Strategy& out) {
     }
   }
   if (const Value* documents = reader.get("documents")) load_documents(context, *documents, model);
-  if (const Value* freeze = reader.get("freeze")) model.freeze = read_strings(context, *freeze, "'freeze'");
-  if (const Value* train = reader.get("train")) model.train = read_strings(context, *train, "'train'");
+  if (const Value* freeze = reader.get("freeze")) {
+    model.freeze = read_strings(context, *freeze, "'freeze'");
+    model.freeze_spans = item_spans(*freeze);
+  }
+  if (const Value* train = reader.get("train")) {
+    model.train = read_strings(context, *train, "'train'");
+    model.train_spans = item_spans(*train);
+  }
   reader.finish();
 }
 
@@ -164,10 +168,9 @@ void load_schedule(ReadContext& context, const Value& value, Strategy& out) {
   if (!reader.ok()) return;
   Schedule schedule;
   schedule.span = value.span;
-  if (reader.alternatives({"family", "csv"}) == 0) {
-    context.diags.error("P0206", value.span).help("for example {family: 1f1b, microbatches: 8}")
-        << "'schedule' needs 'family' or 'csv'";
-  }
+  if (reader.alternatives({"family", "csv"}) == 0)
+    reader.needs({"family", "csv"}, "'schedule' needs 'family' or 'csv'",
+                 "for example {family: 1f1b, microbatches: 8}");
   if (const Value* family = reader.get("family")) {
     schedule.family_span = family->span;
     schedule.family = read_string(context, *family, "'family'").value_or("");
@@ -179,8 +182,7 @@ void load_schedule(ReadContext& context, const Value& value, Strategy& out) {
   if (const Value* count = reader.get("microbatches")) {
     schedule.microbatches = read_int(context, *count, "'microbatches'", 1, kMaxCount);
   } else if (value.find("family") != nullptr && value.find("microbatches") == nullptr) {
-    context.diags.error("P0206", value.span).help("add microbatches: N")
-        << "'schedule' needs 'microbatches' beside a family";
+    reader.needs({"microbatches"}, "'schedule' needs 'microbatches' beside a family", "add microbatches: N");
   }
   if (const Value* tag = reader.get("stages")) {
     schedule.stages_tag = read_string(context, *tag, "'stages' (the tag that numbers the stages)").value_or("PP");

@@ -46,7 +46,7 @@ void load_precision(ReadContext& context, const Value& value, Strategy& out) {
   }
   if (const Value* keep = reader.get("keep")) {
     config.keep = read_strings(context, *keep, "'keep'");
-    for (const Value& item : keep->items) config.keep_spans.push_back(item.span);
+    config.keep_spans = item_spans(*keep);
   }
   reader.finish();
   out.precision = std::move(config);

@@ -39,7 +39,7 @@ std::vector<GroupConfig> read_parameter_groups(ReadContext& context, const Value
     MapReader reader(context, item, "a group of parameters");
     if (!reader.ok()) continue;
     GroupConfig group;
-    if (const Value* globs = reader.require("match")) {
+    if (const Value* globs = reader.require("match", "add globs of parameters, as in {match: ['*embed*']}")) {
       group.match = read_strings(context, *globs, "'match'");
       for (const Value& glob : globs->items) group.match_spans.push_back(glob.span);
     }
@@ -83,9 +83,12 @@ void read_numbers(ReadContext& context, MapReader& inner, const plan::OptimizerI
   values.momentum = info.momentum;
   values.nesterov = info.momentum > 0;
   out.weight_decay = info.weight_decay;
-  read_bounded(context, inner.require("lr"), "'lr'", {}, values.lr);
+  read_bounded(context, inner.require("lr", "for example lr: 3.0e-4"), "'lr'", {}, values.lr);
   read_bounded(context, inner.get("weight_decay"), "'weight_decay'", {}, out.weight_decay);
-  if (const Value* globs = inner.get("no_decay")) out.no_decay = read_strings(context, *globs, "'no_decay'");
+  if (const Value* globs = inner.get("no_decay")) {
+    out.no_decay = read_strings(context, *globs, "'no_decay'");
+    out.no_decay_spans = item_spans(*globs);
+  }
   if (const Value* groups = inner.get("groups")) out.groups = read_parameter_groups(context, *groups, info);
   if (info.has(plan::OptimizerInfo::kMomentum)) {
     const Bounds bounds = info.has(plan::OptimizerInfo::kOrthogonal) ? Bounds{0, 1} : Bounds{};
@@ -116,8 +119,7 @@ void read_update(ReadContext& context, const Value& value, const std::string& wh
   for (const plan::OptimizerInfo& info : plan::kOptimizers)
     if (may_stand(info)) kinds.push_back(info.name);
   if (reader.alternatives(kinds) == 0) {
-    context.diags.error("P0206", value.span).help("for example {adamw: {lr: 3.0e-4}}")
-        << what << " needs " << one_of({kinds.begin(), kinds.end()});
+    reader.needs(kinds, what + " needs " + one_of({kinds.begin(), kinds.end()}), "for example {adamw: {lr: 3.0e-4}}");
   }
   for (const std::string_view kind : kinds) {
     const Value* fields = reader.get(kind);
@@ -135,13 +137,13 @@ void read_update(ReadContext& context, const Value& value, const std::string& wh
 void read_rest(ReadContext& context, MapReader& inner, const Value& fields, OptimizerConfig& out) {
   if (const Value* globs = inner.get("except")) {
     out.except = read_strings(context, *globs, "'except'");
-    for (const Value& item : globs->items) out.except_spans.push_back(item.span);
+    out.except_spans = item_spans(*globs);
   }
   if (out.values.lr == 0) context.diags.error("P0207", fields.span) << "'lr' must be greater than 0";
   const Value* rest = inner.get("rest");
   if (rest == nullptr) {
-    context.diags.error("P0206", fields.span).help("for example rest: {adamw: {lr: 3.0e-4}}")
-        << "'" << out.values.kind << "' needs 'rest', the optimizer of what is no hidden layer's matrix";
+    inner.needs({"rest"}, "'" + out.values.kind + "' needs 'rest', the optimizer of what is no hidden layer's matrix",
+                "for example rest: {adamw: {lr: 3.0e-4}}");
     return;
   }
   read_update(
@@ -169,7 +171,8 @@ void read_data(ReadContext& context, const Value& value, std::vector<plan::DataP
     MapReader reader(context, item, "an entry of 'data'");
     if (!reader.ok()) continue;
     plan::DataPath data{"", 1, context.diags.place(item.span)};
-    if (const Value* path = reader.require("path")) data.path = read_string(context, *path, "'path'").value_or("");
+    if (const Value* path = reader.require("path", "for example {path: web.bin, weight: 3}"))
+      data.path = read_string(context, *path, "'path'").value_or("");
     if (const Value* weight = reader.get("weight")) {
       data.weight = read_number(context, *weight, "'weight'").value_or(1);  // the misfit is reported
       if (data.weight <= 0)

@@ -54,6 +54,7 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
   if (const Value* value = reader.get("streams")) load_streams(context, *value, out);
   if (const Value* value = reader.get("per_microbatch")) {
     out.per_microbatch = read_strings(context, *value, "'per_microbatch'");
+    out.per_microbatch_spans = item_spans(*value);
   }
   if (const Value* value = reader.get("optimizer")) load_optimizer(context, *value, out);
   if (const Value* value = reader.get("lr_schedule")) load_lr_schedule(context, *value, out);

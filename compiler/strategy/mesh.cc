@@ -59,8 +59,8 @@ void number_ranks(Mesh& mesh, const std::vector<std::string>& inside) {
 // The axes that `node` keeps inside; nothing where they are wrong.
 std::optional<std::vector<std::string>> read_node(ReadContext& context, const Mesh& mesh, const Value& value) {
   MapReader reader(context, value, "'node'");
-  const Value* ranks = reader.require("ranks");
-  const Value* inside = reader.require("inside");
+  const Value* ranks = reader.require("ranks", "for example {ranks: 8, inside: [tp]}");
+  const Value* inside = reader.require("inside", "for example {ranks: 8, inside: [tp]}");
   reader.finish();
   if (ranks == nullptr || inside == nullptr) return std::nullopt;
   const auto room = read_int(context, *ranks, "'ranks' of a node", 1, kMostRanks);

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "compiler/strategy/unclosed.h"
 #include "compiler/strategy/value.h"
 
 namespace piper::strategy {
@@ -180,6 +181,13 @@ Result<Value> read_yaml(uint32_t file, const std::string& text, uint32_t column_
     diag::Span at{file, 1, 1, 1};
     if (e.mark.line >= 0) at.line = static_cast<uint32_t>(e.mark.line) + 1;
     if (e.mark.column >= 0) at.column = static_cast<uint32_t>(e.mark.column) + 1 + (at.line == 1 ? column_shift : 0);
+    if (auto unclosed = find_unclosed(file, text)) {
+      if (unclosed->span.line == 1) unclosed->span.column += column_shift;
+      auto error = diags.error("P0102", unclosed->span);
+      error << "not valid YAML or JSON: this '" << unclosed->bracket << "' is not closed";
+      error.help(std::string("write '") + (unclosed->bracket == '{' ? '}' : ']') + "' where its value ends");
+      return error;
+    }
     auto error = diags.error("P0102", at);
     error << "not valid YAML or JSON: " << e.msg;
     if (e.msg.find("alias") != std::string::npos) error.help("a value that is or begins with * needs quotes: \"*\"");

@@ -91,6 +91,7 @@ struct ModelConfig {
   std::map<std::string, InputRole> inputs;  // by graph input
   std::vector<std::string> freeze, train;   // globs
   bool masks_documents = false;  // attention stays within documents, by the one input of the role `documents`
+  std::vector<Span> freeze_spans, train_spans;
   Span span, batch_span, documents_span;
 };
 struct Annotation {
@@ -120,7 +121,8 @@ struct UpdateConfig {
   plan::OptimizerNumbers values;
   double weight_decay = 0;
   std::vector<std::string> no_decay;  // globs
-  std::vector<GroupConfig> groups;    // the first that matches a parameter has it
+  std::vector<Span> no_decay_spans;
+  std::vector<GroupConfig> groups;  // the first that matches a parameter has it
 };
 struct OptimizerConfig : UpdateConfig {
   // Of one that takes matrices: what updates the other parameters, and globs of those that it leaves to that.
@@ -154,6 +156,7 @@ struct Strategy {
   std::vector<Directive> directives;
   std::optional<Schedule> schedule;
   std::vector<StreamConfig> streams;
+  std::vector<Span> per_microbatch_spans;
   std::vector<std::string> per_microbatch;
   std::optional<OptimizerConfig> optimizer;
   plan::LrSchedule lr_schedule;

@@ -122,6 +122,12 @@ std::vector<std::string> read_strings(ReadContext& context, const Value& value, 
   return texts;
 }
 
+std::vector<diag::Span> item_spans(const Value& value) {
+  std::vector<diag::Span> spans;
+  for (const Value& item : value.items) spans.push_back(item.span);
+  return spans;
+}
+
 MapReader::MapReader(ReadContext& context, const Value& value, std::string what)
     : context_(context), value_(value), what_(std::move(what)), ok_(value.kind == Value::Kind::kMap) {
   if (!ok_) wrong_type(context_, value_, what_, "a mapping");
@@ -138,12 +144,23 @@ const Value* MapReader::get(std::string_view key) {
   return value;
 }
 
-const Value* MapReader::require(std::string_view key) {
+const Value* MapReader::require(std::string_view key, std::string help) {
   const Value* value = get(key);
   const Value* given = ok_ ? value_.find(key) : nullptr;
   if (ok_ && (given == nullptr || (value == nullptr && context_.bare_list)))
-    context_.diags.error("P0206", value_.span) << what_ << " needs '" << key << "'";
+    needs({key}, what_ + " needs '" + std::string(key) + "'", std::move(help));
   return value;
+}
+
+void MapReader::needs(const std::vector<std::string_view>& keys, std::string message, std::string help) {
+  missing_.push_back({{keys.begin(), keys.end()}, std::move(message), std::move(help)});
+}
+
+bool MapReader::is_misspelt(const Missing& missing) const {
+  return std::any_of(value_.keys.begin(), value_.keys.end(), [&](const Key& key) {
+    if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) return false;
+    return missing.keys.size() > 1 || diag::nearest(key.text, known_) == missing.keys[0];
+  });
 }
 
 size_t MapReader::alternatives(const std::vector<std::string_view>& keys) {
@@ -163,6 +180,8 @@ size_t MapReader::alternatives(const std::vector<std::string_view>& keys) {
 
 void MapReader::finish() {
   if (!ok_) return;
+  for (const Missing& missing : missing_)
+    if (!is_misspelt(missing)) context_.diags.error("P0206", value_.span).help(missing.help) << missing.message;
   for (const Key& key : value_.keys) {
     if (std::find(known_.begin(), known_.end(), key.text) != known_.end()) continue;
     auto error = context_.diags.error("P0201", key.span);

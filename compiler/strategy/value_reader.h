@@ -45,6 +45,8 @@ std::optional<std::string> read_choice(ReadContext& context, const Value& value,
                                        const std::vector<std::string>& choices);
 // A list of non-empty strings.
 std::vector<std::string> read_strings(ReadContext& context, const Value& value, const std::string& what);
+// Of a list's entries, for messages about one of them.
+std::vector<diag::Span> item_spans(const Value& value);
 
 class MapReader {
  public:
@@ -54,10 +56,13 @@ class MapReader {
   // The value of a key or null; a key whose value is empty counts as given, null is reported (P0202), except in a bare
   // list.
   const Value* get(std::string_view key);
-  const Value* require(std::string_view key);
+  // `help`: a line to write where it is missing, which finish() reports (P0206).
+  const Value* require(std::string_view key, std::string help);
+  // None of these keys is there: finish() reports it (P0206), but where one of them is misspelt, which is told already.
+  void needs(const std::vector<std::string_view>& keys, std::string message, std::string help);
   // Reports all but the first given key of a set of alternatives (P0208); returns how many are given.
   size_t alternatives(const std::vector<std::string_view>& keys);
-  // Reports keys that nobody asked for (P0201).
+  // Reports keys that nobody asked for (P0201) and those that are missing.
   void finish();
   const diag::Span& key_span(std::string_view key) const;
 
@@ -66,7 +71,14 @@ class MapReader {
   const Value& value_;
   std::string what_;
   bool ok_;
+  struct Missing {
+    std::vector<std::string> keys;
+    std::string message, help;
+  };
+  bool is_misspelt(const Missing& missing) const;
+
   std::vector<std::string> known_;
+  std::vector<Missing> missing_;
 };
 
 }  // namespace piper::strategy

@@ -14,6 +14,7 @@
 #include "launcher/launch_plan.h"
 #include "launcher/passed_environment.h"
 #include "launcher/restarts.h"
+#include "schemas/command_line/command_line.h"
 
 namespace piper::launcher {
 
@@ -221,12 +222,14 @@ int run_command(int argc, const char* const* argv) {
   CLI::App app{entry->what, "piper-launch " + command};
   Flags flags;
   declare(command, app, flags);
+  command_line::add_version(app);
   try {
     app.parse(argc - 1, argv + 1);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kCommandLine;
+    return command_line::end(app, error, kCommandLine);
   }
-  if (command == "submit" && !take_program(app.remaining(), flags.launch)) return kCommandLine;
+  if (command == "submit" && !take_program(app.remaining(), command_line::unexpected(app), flags.launch))
+    return kCommandLine;
   return dispatch(command, flags);
 }
 

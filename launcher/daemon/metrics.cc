@@ -34,12 +34,25 @@ class Text {
   std::string name_, text_;
 };
 
-std::string label(const char* name, const std::string& value) { return std::string(name) + "=\"" + value + "\""; }
+// Values may hold anything: https://prometheus.io/docs/instrumenting/exposition_formats/.
+std::string label(const char* name, const std::string& value) {
+  std::string text = std::string(name) + "=\"";
+  for (const char c : value) {
+    if (c == '\\' || c == '"') text += '\\';
+    text += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return text + "\"";
+}
 
 struct Running {
   const Job* job;
   JobView view;
 };
+
+// `job` is a scraper's own label of what it scrapes.
+std::string labels_of(const Job& job) {
+  return label("job_id", std::to_string(job.id)) + "," + label("name", job.spec.name);
+}
 
 struct JobGauge {
   const char *name, *type, *help;
@@ -99,7 +112,7 @@ void of_jobs(Text& text, const std::vector<Running>& running) {
   for (const JobGauge& gauge : gauges) {
     text.family(gauge.name, gauge.type, gauge.help);
     for (const Running& one : running)
-      if (const auto value = gauge.value(one)) text.sample(label("job", std::to_string(one.job->id)), *value);
+      if (const auto value = gauge.value(one)) text.sample(labels_of(*one.job), *value);
   }
 }
 
@@ -107,8 +120,7 @@ void of_ranks(Text& text, const std::vector<Running>& running) {
   const auto each = [&](const std::function<void(const std::string&, const live::RankStatus&)>& call) {
     for (const Running& one : running)
       for (const auto& rank : one.view.ranks)
-        if (rank)
-          call(label("job", std::to_string(one.job->id)) + "," + label("rank", std::to_string(rank->rank)), *rank);
+        if (rank) call(labels_of(*one.job) + "," + label("rank", std::to_string(rank->rank)), *rank);
   };
   text.family("rank_step", "gauge", "The step that the rank has done.");
   each([&](const std::string& labels, const live::RankStatus& rank) {

@@ -19,6 +19,7 @@
 #include "launcher/daemon/requests.h"
 #include "launcher/find_program.h"
 #include "launcher/signals.h"
+#include "schemas/command_line/command_line.h"
 #include "schemas/plan/file_bytes.h"
 
 namespace piper::launcher {
@@ -150,10 +151,11 @@ int main(int argc, char** argv) {
          "--lease", flags.lease_s,
          "seconds without an answer from which on a node counts as lost, and ends its parts of jobs; default 10")
       ->check(CLI::Range(1.0, 3600.0));
+  piper::command_line::add_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kCommandLine;
+    return piper::command_line::end(app, error, kCommandLine);
   }
   umask(077);
   try {

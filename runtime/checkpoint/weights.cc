@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "runtime/checkpoint/missing_weights.h"
 #include "schemas/plan/bundle_files.h"
@@ -49,6 +50,13 @@ Status another_value(const std::string& name) {
 
 }  // namespace
 
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i == 0 ? "'" : ", '") + names[i] + "'";
+  return names.size() > kShown ? text + " and " + std::to_string(names.size() - kShown) + " more" : text;
+}
+
 Result<WeightSource> WeightSource::open(const std::string& bundle_directory, const std::string& load_file,
                                         const plan::Manifest& manifest, const LoadOptions& options) {
   WeightSource source;
@@ -92,9 +100,36 @@ Result<WeightSource> WeightSource::open(const std::string& bundle_directory, con
   return source;
 }
 
+// One tensor of the model may be taken from either of its names only where both hold the same.
+Status check_tied(const plan::WeightFiles& files, const plan::TensorInfo& tensor) {
+  const plan::TensorView* first = files.find(tensor.name);
+  std::string first_name = tensor.name;
+  for (const std::string& alias : tensor.aliases) {
+    const plan::TensorView* const other = files.find(alias);
+    if (other == nullptr) continue;
+    if (first == nullptr) {
+      first = other;
+      first_name = alias;
+      continue;
+    }
+    const bool same =
+        first->dtype == other->dtype && first->shape == other->shape &&
+        (first->data == other->data || std::memcmp(first->data, other->data, static_cast<size_t>(first->bytes)) == 0);
+    if (!same)
+      return Status::failure("R0506",
+                             "'" + first_name + "' and '" + alias +
+                                 "' are one parameter of the model that was compiled (a tied weight), and have "
+                                 "different values here\nhelp: export the model with the two apart, compile it "
+                                 "again and load these weights into that plan; or drop one of them from the "
+                                 "file");
+  }
+  return {};
+}
+
 // The buffers of whose values the plan is made; those that the loaded file does not have are as they were.
 Status WeightSource::check_loaded(const plan::WeightFiles& files) const {
   for (const auto& [name, tensor] : info_) {
+    PIPER_RETURN_IF_ERROR(check_tied(*model_, *tensor));
     if (tensor->buffer != plan::ModelBuffer::kFixed) continue;
     const plan::TensorView* const loaded = find_by_names(files, *tensor);
     if (loaded == nullptr) continue;
@@ -102,6 +137,19 @@ Status WeightSource::check_loaded(const plan::WeightFiles& files) const {
     PIPER_RETURN_IF_ERROR(check_fixed(name, 0, loaded->data, loaded->bytes));
   }
   return {};
+}
+
+LoadReport WeightSource::load_report() const {
+  LoadReport report;
+  if (!loaded_ || !model_) return report;
+  std::set<std::string> known;
+  for (const auto& [name, tensor] : info_) {
+    known.insert(name);
+    known.insert(tensor->aliases.begin(), tensor->aliases.end());
+    if (find_by_names(*model_, *tensor) == nullptr) report.missing.push_back(name);
+  }
+  for (const std::string& name : model_->names()) (known.count(name) > 0 ? report.used : report.unused).push_back(name);
+  return report;
 }
 
 Status WeightSource::check_fixed(const std::string& name, int64_t offset, const std::byte* data, int64_t bytes) const {
@@ -172,7 +220,9 @@ Result<plan::TensorView> WeightSource::find(const plan::Placement& placement) co
   };
   return Status::failure("R0502", "tensor '" + placement.name + "' of '" + model_name_ + "' is " +
                                       text(view->dtype, view->shape) + ", the plan needs " +
-                                      text(placement.dtype, placement.shape));
+                                      text(placement.dtype, placement.shape) +
+                                      "\nhelp: load weights of the model that was compiled, or compile the model that "
+                                      "these are of: piperc MODEL --strategy FILE -o DIR");
 }
 
 }  // namespace piper::checkpoint

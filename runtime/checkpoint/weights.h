@@ -26,10 +26,20 @@ struct LoadOptions {
       missing;  // globs over tensors that the bundle's weights give where the loaded files have none
 };
 
+// As load_state_dict of PyTorch tells it, which says used, unexpected and missing keys.
+struct LoadReport {
+  std::vector<std::string> used, unused;  // names of the file
+  std::vector<std::string> missing;       // first names of the model's tensors
+};
+
+// The first names of a list, for a message.
+std::string some_of(const std::vector<std::string>& names);
+
 class WeightSource {
  public:
   // `load_file` empty: the bundle's weights, as the manifest lists them. A bundle may have no weights at all; then only
-  // a rank that needs some fails. Errors of WeightFiles::open, P0604; R0504, R0505.
+  // a rank that needs some fails. Errors of WeightFiles::open, P0604; R0504; R0505 (missing_weights.h); R0506 two names
+  // of one tensor that have different values in the loaded file.
   static Result<WeightSource> open(const std::string& bundle_directory, const std::string& load_file,
                                    const plan::Manifest& manifest, const LoadOptions& options = {});
   // The first names of tensors that may be missing, and are.
@@ -37,6 +47,8 @@ class WeightSource {
   // Parameters by their first names, in the types and shapes of the manifest, in place of those of a file. Buffers have
   // the values that the bundle has.
   void replace(std::map<std::string, std::vector<std::byte>> tensors);
+  // How the file of --load and the model's tensors fit; nothing of each where the bundle's own weights are used.
+  LoadReport load_report() const;
   // The tensor of a placement, by its own name or another name of a tied weight. R0501 not there,
   // R0502 another shape or type.
   Result<plan::TensorView> find(const plan::Placement& placement) const;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "runtime/data/npy.h"
 #include "runtime/data/token_files.h"
 #include "schemas/plan/file_bytes.h"
 
@@ -45,15 +46,15 @@ Status add_files(const std::string& path, const std::string& dtype, std::string&
   }
   const bool names = folder && (files.size() > 1 || !tensors);
   for (const std::string& file : files) {
-    const auto mapped = plan::map_file(file);
-    if (!mapped.ok()) return Status::failure("R0201", mapped.error().message);
     if (names) text += file.substr(path.size() + 1) + "\n";
-    text += std::to_string(mapped->bytes) + " " + digest_of(mapped->text());
-    if (!tensors) {
-      PIPER_ASSIGN(const Element element, token_element(file, dtype));
-      text += " " + std::string(element_name(element));
+    if (tensors) {
+      PIPER_ASSIGN(const plan::MappedFile mapped, map_data(file));
+      text += std::to_string(mapped.bytes) + " " + digest_of(mapped.text()) + "\n";
+      continue;
     }
-    text += "\n";
+    PIPER_ASSIGN(const TokenFile opened, open_token_file(file, dtype));
+    text += std::to_string(opened.file.bytes) + " " + digest_of(opened.file.text()) + " " +
+            std::string(element_name(opened.element)) + "\n";
   }
   return {};
 }

@@ -26,7 +26,7 @@ struct DataOptions {
   std::vector<plan::DataPath> mix;   // instead of a path
   std::optional<Sampling> sampling;  // none: the source's default
   uint64_t seed = 0;
-  std::string token_dtype;    // of all files: "u16", "u32", "u8", or "" to go by their names
+  std::string token_dtype;    // of all raw files: "u8", "u16", "u32", "i32", or "" to go by their names
   int64_t document_end = -1;  // the token that ends a document; -1: none
 };
 
@@ -45,7 +45,7 @@ class DataSource {
   virtual ~DataSource() = default;
   // R0201 cannot be read, R0202 an input has no data, R0203 shapes, R0204 element types, R0205 numbers
   // of samples differ, R0206 a token stream cannot feed the inputs, R0207 too short, R0208 bad .npy, R0210 sources that
-  // cannot be mixed.
+  // cannot be mixed, R0213 a file that is no data.
   static Result<std::unique_ptr<DataSource>> open(const DataOptions& options, const plan::Manifest& manifest);
 
   // Writes samples [first, first + count) of step `step` (from 1) of one input, in its own dtype and
@@ -60,6 +60,8 @@ class DataSource {
   // their place in it, and a run that goes on with another batch draws on with its next step, lest it draws what it has
   // seen.
   virtual bool numbers_samples() const { return true; }
+  // What is read, for people: files, kind, type, tokens; a line for each of several sources.
+  virtual std::vector<std::string> description() const { return {}; }
   // Positions of a token sample, 0 where samples are no tokens.
   virtual int64_t tokens_per_sample() const = 0;
 

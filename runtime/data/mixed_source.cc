@@ -1,5 +1,7 @@
 #include "runtime/data/mixed_source.h"
 
+#include <cstdio>
+
 #include "runtime/data/mixture.h"
 #include "runtime/data/permutation.h"
 #include "runtime/data/philox.h"
@@ -15,6 +17,7 @@ constexpr int64_t kMostSamples = int64_t{1} << 62;  // of a run; numbers are cou
 struct Source {
   std::string path;
   TokenFiles files;
+  double weight = 1;
   uint64_t seed = 0;
   int64_t samples_before = 0;  // of all sources in front
 };
@@ -47,6 +50,18 @@ class MixedSource : public DataSource {
   int64_t num_samples() const override { return sources_.back().samples_before + sources_.back().files.samples(); }
   Sampling sampling() const override { return sampling_; }
   int64_t tokens_per_sample() const override { return inputs_.sample_tokens(); }
+
+  std::vector<std::string> description() const override {
+    std::vector<std::string> lines;
+    for (const Source& source : sources_) {
+      lines.push_back(source.path + ": " + source.files.description());
+      if (sources_.size() == 1) continue;
+      char weight[40];
+      std::snprintf(weight, sizeof weight, ", weight %g", source.weight);
+      lines.back() += weight;
+    }
+    return lines;
+  }
 
   // Every source has epochs of its own.
   std::string epoch_note(int64_t step, int64_t batch) const override {
@@ -91,7 +106,7 @@ Result<Source> open_source(const plan::DataPath& data, const DataOptions& option
   if (holds_tensors(data.path))
     return Status::failure("R0210", "'" + data.path + "' holds tensors; what is mixed are token streams");
   PIPER_ASSIGN(TokenFiles files, TokenFiles::open(data.path, options.token_dtype, sample_tokens));
-  return Source{data.path, std::move(files)};
+  return Source{data.path, std::move(files), data.weight};
 }
 
 Status failure_of(const plan::DataPath& data, Status status) {

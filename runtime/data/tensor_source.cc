@@ -27,13 +27,14 @@ struct Input {
 class TensorSource : public DataSource {
  public:
   TensorSource(std::vector<Input> inputs, int64_t num_samples, int64_t batch, Sampling sampling, uint64_t seed,
-               int64_t tokens)
+               int64_t tokens, std::string description)
       : inputs_(std::move(inputs)),
         num_samples_(num_samples),
         batch_(batch),
         sampling_(sampling),
         seed_(seed),
-        tokens_(tokens) {}
+        tokens_(tokens),
+        description_(std::move(description)) {}
 
   void fill(size_t input_index, int64_t step, int64_t first, int64_t count, std::byte* destination) const override {
     const Input& input = inputs_[input_index];
@@ -52,6 +53,7 @@ class TensorSource : public DataSource {
   int64_t num_samples() const override { return num_samples_; }
   Sampling sampling() const override { return sampling_; }
   int64_t tokens_per_sample() const override { return tokens_; }
+  std::vector<std::string> description() const override { return {description_}; }
 
  private:
   int64_t sample_at(int64_t step, int64_t position) const {
@@ -68,6 +70,7 @@ class TensorSource : public DataSource {
   Sampling sampling_;
   uint64_t seed_;
   int64_t tokens_;
+  std::string description_;
 };
 
 Result<SourceTensor> find_tensor(const DataOptions& options, bool directory,
@@ -119,7 +122,7 @@ Result<std::unique_ptr<DataSource>> open_tensor_source(const DataOptions& option
   }
   std::vector<Input> inputs;
   int64_t num_samples = -1, tokens = 0;
-  std::string first_name;
+  std::string first_name, description;
   for (const plan::InputDecl& declared : manifest.inputs) {
     PIPER_ASSIGN(SourceTensor tensor, find_tensor(options, directory, file, declared.name));
     PIPER_RETURN_IF_ERROR(check_input(declared, tensor));
@@ -138,6 +141,8 @@ Result<std::unique_ptr<DataSource>> open_tensor_source(const DataOptions& option
           declared.sample_shape.size() == 1)
         tokens = declared.sample_shape[0];
     }
+    description += (description.empty() ? options.path + ": tensors " : ", ") + declared.name + " " +
+                   std::string(element_name(tensor.element)) + " " + shape_text(tensor.shape);
     input.tensor = std::move(tensor);
     inputs.push_back(std::move(input));
   }
@@ -145,7 +150,7 @@ Result<std::unique_ptr<DataSource>> open_tensor_source(const DataOptions& option
   if (num_samples < 0) num_samples = std::max<int64_t>(manifest.batch, 1);  // a model without batched inputs
   return std::unique_ptr<DataSource>(std::make_unique<TensorSource>(std::move(inputs), num_samples, manifest.batch,
                                                                     options.sampling.value_or(Sampling::kSequential),
-                                                                    options.seed, tokens));
+                                                                    options.seed, tokens, std::move(description)));
 }
 
 }  // namespace piper::data

@@ -3,24 +3,85 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "runtime/data/megatron.h"
 #include "runtime/data/npy.h"
 
 namespace piper::data {
 
 namespace fs = std::filesystem;
 
-Result<Element> token_element(const std::string& path, const std::string& dtype) {
-  if (dtype == "u8") return Element::kU8;
-  if (dtype == "u16") return Element::kU16;
-  if (dtype == "u32") return Element::kU32;
-  if (!dtype.empty()) return Status::failure("R0206", "--token-dtype " + dtype + ": it is u8, u16 or u32");
-  if (path.ends_with(".u32.bin")) return Element::kU32;
-  return path.ends_with(".bin") ? Element::kU16 : Element::kU8;
+namespace {
+
+Result<Element> raw_element(const std::string& path, const std::string& dtype) {
+  for (const Element element : {Element::kU8, Element::kU16, Element::kU32, Element::kI32})
+    if (dtype == element_name(element)) return element;
+  if (!dtype.empty()) return Status::failure("R0206", "--token-dtype " + dtype + ": it is u8, u16, u32 or i32");
+  return path.ends_with(".u32.bin") ? Element::kU32 : Element::kU16;
 }
 
-Result<TokenFile> open_token_file(const std::string& path, const std::string& dtype) {
+// Where a file says of itself what it holds, --token-dtype can only agree.
+Status check_said(const std::string& path, Element element, const std::string& dtype) {
+  if (dtype.empty() || dtype == element_name(element)) return {};
+  return Status::failure("R0206", "'" + path + "' says that it holds " + std::string(element_name(element)) +
+                                      " tokens, --token-dtype says " + dtype);
+}
+
+Result<TokenFile> open_npy_tokens(const std::string& path) {
+  PIPER_ASSIGN(SourceTensor tensor, open_npy(path));
+  if (tensor.shape.size() != 1 || !can_convert(tensor.element, DType::kI64))
+    return Status::failure("R0206", "'" + path + "' is no list of tokens: its elements are " +
+                                        std::string(element_name(tensor.element)) + ", of " +
+                                        std::to_string(tensor.shape.size()) +
+                                        " dimensions\nhelp: arrays of samples are read from a folder that has one "
+                                        "NAME.npy for each input of the model");
   TokenFile opened;
-  PIPER_ASSIGN(opened.element, token_element(path, dtype));
+  opened.form = DataForm::kNpy;
+  opened.element = tensor.element;
+  opened.tokens = tensor.shape[0];
+  opened.file = {tensor.keep_alive, tensor.data, opened.tokens * element_bytes(opened.element)};
+  return opened;
+}
+
+Result<TokenFile> open_megatron(const std::string& path, const std::string& dtype) {
+  const std::string tokens = tokens_beside(path), index_path = index_beside(tokens);
+  std::error_code error;
+  if (!fs::exists(tokens, error))
+    return Status::failure("R0201", "'" + path + "' is Megatron's index of tokens, and there is no '" + tokens + "'");
+  PIPER_ASSIGN(const MegatronIndex index, read_megatron_index(index_path));
+  PIPER_RETURN_IF_ERROR(check_said(index_path, index.element, dtype));
+  TokenFile opened;
+  opened.form = DataForm::kMegatron;
+  opened.element = index.element;
+  opened.tokens = index.tokens;
+  PIPER_ASSIGN(opened.file, map_data(tokens));
+  if (opened.file.bytes != index.tokens * element_bytes(index.element))
+    return Status::failure("R0213", "'" + index_path + "' is of another file: it says " + std::to_string(index.tokens) +
+                                        " tokens of type " + std::string(element_name(index.element)) + ", and '" +
+                                        tokens + "' has " + std::to_string(opened.file.bytes) + " bytes");
+  return opened;
+}
+
+}  // namespace
+
+Result<TokenFile> open_token_file(const std::string& path, const std::string& dtype) {
+  PIPER_ASSIGN(const DataForm form, recognise(path, dtype));
+  TokenFile opened;
+  opened.form = form;
+  switch (form) {
+    case DataForm::kSafetensors:
+      return Status::failure("R0206", "'" + path + "' holds tensors, and a token stream is asked for");
+    case DataForm::kNpy: {
+      PIPER_ASSIGN(opened, open_npy_tokens(path));
+      PIPER_RETURN_IF_ERROR(check_said(path, opened.element, dtype));
+      return opened;
+    }
+    case DataForm::kMegatron: return open_megatron(path, dtype);
+    case DataForm::kText: opened.element = Element::kU8; break;
+    case DataForm::kTokens: {
+      PIPER_ASSIGN(opened.element, raw_element(path, dtype));
+      break;
+    }
+  }
   PIPER_ASSIGN(opened.file, map_data(path));
   if (opened.file.bytes % element_bytes(opened.element) != 0)
     return Status::failure("R0206", "'" + path + "' has " + std::to_string(opened.file.bytes) +
@@ -30,11 +91,24 @@ Result<TokenFile> open_token_file(const std::string& path, const std::string& dt
   return opened;
 }
 
+std::string tokens_description(DataForm form, Element element, int64_t tokens) {
+  const std::string counted = std::to_string(tokens) + " tokens of " + std::string(element_name(element));
+  switch (form) {
+    case DataForm::kText: return "text, each byte a token, " + counted;
+    case DataForm::kMegatron: return "Megatron's index and tokens, " + counted;
+    case DataForm::kNpy: return "an array, " + counted;
+    case DataForm::kTokens:
+    case DataForm::kSafetensors: break;
+  }
+  return "raw tokens, " + counted;
+}
+
 bool holds_tensors(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    constexpr std::string_view kSuffix = ".safetensors";
-    return path.size() > kSuffix.size() && path.ends_with(kSuffix);
+    if (path.ends_with(".safetensors")) return true;  // a damaged one, too, which its reader tells
+    const auto form = recognise(path, "");
+    return form.ok() && *form == DataForm::kSafetensors;
   }
   fs::directory_iterator entry(path, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error))
@@ -49,6 +123,7 @@ Result<std::vector<std::string>> token_files_in(const std::string& folder) {
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     std::string name = entry->path().filename().string();
     if (name.front() == '.') continue;
+    if (name.ends_with(".idx") && !index_beside(tokens_beside(entry->path().string())).empty()) continue;
     if (entry->is_directory(error))
       return Status::failure("R0210", "'" + folder + "' holds the folder '" + name +
                                           "': a folder of token files holds files alone; name folders one by one");
@@ -69,11 +144,16 @@ Result<TokenFiles> TokenFiles::open(const std::string& path, const std::string& 
   }
   TokenFiles files;
   files.sample_tokens_ = sample_tokens;
+  files.files_read_ = names.size();
   int64_t longest = 0, samples = 0;
   Element first = Element::kU8;
   for (const std::string& name : names) {
     PIPER_ASSIGN(TokenFile file, open_token_file(name, dtype));
-    if (&name == names.data()) first = file.element;
+    if (&name == names.data()) {
+      first = file.element;
+      files.form_ = file.form;
+    }
+    files.tokens_ += file.tokens;
     if (file.element != first)
       return Status::failure("R0210", "'" + names.front() + "' holds " + std::string(element_name(first)) +
                                           " tokens, '" + name + "' " + std::string(element_name(file.element)) +
@@ -88,6 +168,11 @@ Result<TokenFiles> TokenFiles::open(const std::string& path, const std::string& 
     return Status::failure("R0207", "'" + path + "' holds no sample: its longest file has " + std::to_string(longest) +
                                         " tokens, one sample needs " + std::to_string(sample_tokens + 1));
   return files;
+}
+
+std::string TokenFiles::description() const {
+  return (files_read_ == 1 ? std::string() : std::to_string(files_read_) + " files, ") +
+         tokens_description(form_, element(), tokens_);
 }
 
 const std::byte* TokenFiles::sample(int64_t n) const {

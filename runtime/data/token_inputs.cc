@@ -44,8 +44,9 @@ Status TokenInputs::accept(Element element) {
   element_ = element;
   for (const Input& input : inputs_)
     if (!of_documents(input.feed) && !can_convert(element, input.dtype))
-      return Status::failure("R0206", "a token stream cannot feed input '" + input.name +
-                                          "': it is no sequence of i32 or i64 tokens per sample");
+      return Status::failure("R0206", "input '" + input.name + "' takes " + std::string(dtype_name(input.dtype)) +
+                                          " tokens, and the data are " + std::string(element_name(element)) +
+                                          ", which may be larger");
   return {};
 }
 

@@ -16,7 +16,8 @@ class TokenSource : public DataSource {
         sample_tokens(inputs.sample_tokens()),
         batch(samples_of_step),
         mode(options.sampling.value_or(Sampling::kShuffled)),
-        seed(options.seed) {}
+        seed(options.seed),
+        path(options.path) {}
 
   void fill(size_t input, int64_t step, int64_t first, int64_t count, std::byte* destination) const override {
     for (int64_t i = 0; i < count; ++i)
@@ -30,6 +31,9 @@ class TokenSource : public DataSource {
   Sampling sampling() const override { return mode; }
   bool numbers_samples() const override { return mode == Sampling::kSequential; }
   int64_t tokens_per_sample() const override { return sample_tokens; }
+  std::vector<std::string> description() const override {
+    return {path + ": " + tokens_description(file.form, file.element, file.tokens)};
+  }
 
  private:
   int64_t start(int64_t step, int64_t position) const {
@@ -49,6 +53,7 @@ class TokenSource : public DataSource {
   int64_t sample_tokens, batch;
   Sampling mode;
   uint64_t seed;
+  std::string path;
 };
 
 }  // namespace

@@ -3,10 +3,14 @@
 #include <CLI/CLI.hpp>
 
 #include <charconv>
+#include <chrono>
 #include <limits>
+#include <thread>
 
+#include "runtime/bootstrap/rank_environment.h"
 #include "runtime/program/draw_weights.h"
 #include "runtime/program/exit_status.h"
+#include "schemas/command_line/command_line.h"
 
 namespace piper::program {
 namespace {
@@ -116,14 +120,16 @@ void declare_training(CLI::App& app, Flags& flags) {
   app.add_option("bundle", flags.bundle, "directory of the plan bundle")->required();
   app.add_option(
       "--data", flags.data,
-      "tensor file (.safetensors or a directory of .npy), token file (.bin) or text, or a folder of such files");
+      "tensors (safetensors, or a folder of .npy), tokens (.bin, .npy, Megatron's .bin and .idx) or text, or a folder "
+      "of such files");
   app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")
       ->check(whole_number());
   app.add_option("--sampling", flags.sampling, "order of the samples")
       ->check(CLI::IsMember({"sequential", "shuffled"}));
   app.add_option("--seed", flags.seed, "seed of sampling and dropout")->check(whole_number<uint64_t>());
-  app.add_option("--token-dtype", flags.token_dtype, "tokens of a .bin file; default u16, u32 for *.u32.bin")
-      ->check(CLI::IsMember({"u8", "u16", "u32"}));
+  app.add_option("--token-dtype", flags.token_dtype,
+                 "tokens of a raw file; default u16, u32 for *.u32.bin, u8 for text")
+      ->check(CLI::IsMember({"u8", "u16", "u32", "i32"}));
   auto* const load = app.add_option(
       "--load", flags.load, "start from the weights of this .safetensors file, or folder of such files with an index");
   auto* const adapters =
@@ -159,7 +165,10 @@ void declare_evaluation(CLI::App& app, Flags& flags) {
   app.add_option("--eval-batches", flags.eval_batches,
                  "batches of an evaluation, 0: as many as the data fill; default: the strategy's")
       ->check(whole_number());
-  app.add_flag("--eval-only", flags.eval_only, "evaluate once, without training");
+  app.add_flag("--eval-only", flags.eval_only, "evaluate once, without training")
+      ->excludes("--eval-every")
+      ->excludes("--steps")
+      ->excludes("--check-replicas");
   app.add_option("--save-best", flags.save_best,
                  "write the weights of the evaluation with the smallest loss to this .safetensors file");
 }
@@ -167,10 +176,15 @@ void declare_evaluation(CLI::App& app, Flags& flags) {
 void declare_checkpoints(CLI::App& app, Flags& flags, Texts& texts) {
   auto* const folder = app.add_option("--checkpoint", flags.checkpoints,
                                       "save checkpoints to this folder: after the last step, and by --every");
-  app.add_option("--every", flags.every, "steps from one checkpoint to the next")->check(whole_number())->needs(folder);
+  // What is asked of training is not there without it.
+  app.add_option("--every", flags.every, "steps from one checkpoint to the next")
+      ->check(whole_number())
+      ->needs(folder)
+      ->excludes("--eval-only");
   app.add_option("--every-minutes", flags.every_minutes, "minutes from one checkpoint to the next")
       ->check(time_in("minutes", "MINUTES"))
-      ->needs(folder);
+      ->needs(folder)
+      ->excludes("--eval-only");
   app.add_option("--keep", flags.keep, "checkpoints that are kept, 0: all; default 3")
       ->check(whole_number())
       ->needs(folder);
@@ -230,13 +244,15 @@ void declare_records(CLI::App& app, Flags& flags, Texts& texts) {
       "--digest", flags.digest,
       "write digests of all values of the steps to this file, for piper-plan bisect; calls run one by one");
   digest->excludes(profile)->excludes(gradients);
+  for (CLI::Option* const of_training : {gradients, profile, digest}) of_training->excludes("--eval-only");
   app.add_option("--digest-steps", texts.digest_steps, "digests of these steps alone")->check(steps)->needs(digest);
   app.add_option("--calibrate", flags.calibrate,
                  "write the median time of every distinct kernel call to this file, for piper-plan simulate "
                  "--kernel-times; calls run one by one")
       ->excludes(profile)
       ->excludes(digest)
-      ->excludes(gradients);
+      ->excludes(gradients)
+      ->excludes("--eval-only");
   app.add_option(
          "--kernel-times", flags.kernel_times,
          "wait instead of computing: each kernel call as long as this file of --calibrate says, to compare a run of "
@@ -249,7 +265,7 @@ void declare_records(CLI::App& app, Flags& flags, Texts& texts) {
       ->excludes("--save-best");
   auto* const trace =
       app.add_option("--trace", flags.trace, "write steps as they were to this file, for https://ui.perfetto.dev");
-  trace->excludes(digest)->excludes("--calibrate");
+  trace->excludes(digest)->excludes("--calibrate")->excludes("--eval-only");
   app.add_option("--trace-steps", texts.trace_steps, "these steps; default 4..6")->check(steps)->needs(trace);
   // Times are taken between the instructions of a step, which a graph does not have.
   app.add_flag("--cuda-graph", flags.cuda_graph,
@@ -268,10 +284,15 @@ std::optional<int> read_flags(int argc, const char* const* argv, Flags& flags) {
   declare_checkpoints(app, flags, texts);
   declare_ranks(app, flags, texts);
   declare_records(app, flags, texts);
+  command_line::add_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kCommandLine;
+    // Of several ranks one speaks, and the others stay until it has: a launcher ends all when the first one exits.
+    const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
+    if (!environment.ok() || environment->rank == 0) return command_line::end(app, error, kCommandLine);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return error.get_exit_code() == 0 ? kDone : kCommandLine;
   }
   if (!texts.link_delay.empty()) flags.link_delay = parse_link_delay(texts.link_delay);
   if (!texts.digest_steps.empty()) flags.digest_steps = *parse_steps(texts.digest_steps);

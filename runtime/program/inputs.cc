@@ -5,6 +5,7 @@
 
 #include "runtime/data/data_digest.h"
 #include "runtime/hal/gpu_environment.h"
+#include "runtime/program/banner.h"
 #include "runtime/program/draw_weights.h"
 #include "schemas/plan/communicator_uses.h"
 #include "schemas/verify/verify.h"
@@ -188,9 +189,13 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   if (inputs.start.from) session.resume = &*inputs.start.from;
   if (flags.eval_only) {
     options.steps = session.resume == nullptr ? 0 : session.resume->manifest().step;
-    return {};
+  } else if (!flags.checkpoints.empty()) {
+    PIPER_RETURN_IF_ERROR(check_identity(flags, data, inputs, speaks, session));
   }
-  return flags.checkpoints.empty() ? Status() : check_identity(flags, data, inputs, speaks, session);
+  if (ranks.empty() || std::find(ranks.begin(), ranks.end(), 0) != ranks.end())
+    for (const std::string& line : banner(flags, inputs, session))
+      std::fprintf(stderr, "piper-run: %s\n", line.c_str());
+  return {};
 }
 
 }  // namespace piper::program

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/checkpoint/choose_start.h"
@@ -15,6 +16,7 @@
 namespace piper::program {
 
 struct Inputs {
+  std::string ranks_text;  // for people: how many ranks, where, on how many threads
   checkpoint::Start start;
   plan::Bundle bundle;
   std::optional<checkpoint::WeightSource> weights;

@@ -20,6 +20,9 @@ void tell_stop(const exec::Session& session, int signal_number) {
                    : ("the newest checkpoint is of step " + std::to_string(session.committed)).c_str());
 }
 
+// P0604 to P0611: what a file of a bundle says cannot be.
+bool is_damaged_bundle(const std::string& code) { return code >= "P0604" && code <= "P0611"; }
+
 }  // namespace
 
 int signal_status(const exec::Session& session) {
@@ -30,6 +33,8 @@ void print_error(const Error& error) {
   if (error.reported) return;
   const std::string code = error.code.empty() ? "" : "[" + error.code + "]";
   std::fprintf(stderr, "piper-run: error%s: %s\n", code.c_str(), error.message.c_str());
+  if (is_damaged_bundle(error.code))
+    std::fprintf(stderr, "help: compile it again: piperc MODEL --strategy FILE -o DIR\n");
 }
 
 Result<int> all_ready(const Status& mine, hal::ControlChannel& control, const hal::WaitControl& wait) {

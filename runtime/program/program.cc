@@ -34,6 +34,25 @@ std::string rings_folder(const Flags& flags) {
   return folder.value_or("");
 }
 
+// "4 ranks in this process, 2 threads each".
+std::string ranks_text(bootstrap::CommBackend comm, const bootstrap::RankEnvironment& environment, int32_t world_size,
+                       bool on_gpus, int threads) {
+  const char* const by = [&] {
+    switch (comm) {
+      case bootstrap::CommBackend::kLocal: return "by memory";
+      case bootstrap::CommBackend::kMpi: return "by MPI";
+      case bootstrap::CommBackend::kUcx: return "by UCX";
+      case bootstrap::CommBackend::kNccl: return "by NCCL";
+    }
+    return "";
+  }();
+  std::string text = std::to_string(world_size) + (world_size == 1 ? " rank" : " ranks");
+  text += environment.size == 1 ? " in this process" : ", a process each";
+  if (world_size > 1) text += std::string(", ") + by;
+  if (on_gpus) return text + ", on GPUs";
+  return text + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") + " a rank";
+}
+
 // Of this run so far, by torchrun's variable. It is only shown: one that cannot be read is none.
 int64_t restarts() {
   const std::string text = bootstrap::process_variable("TORCHELASTIC_RESTART_COUNT").value_or("");
@@ -109,6 +128,7 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   session.requests.checkpoints = !flags.checkpoints.empty();
   session.requests.grace_s = static_cast<unsigned>(flags.grace_s);
   Inputs inputs;  // read by the dump until the process ends
+  inputs.ranks_text = ranks_text(*comm, *environment, world_size, on_gpus, cpu.threads);
   const SignalHandlers handlers(session.stop, session.requests);
   const RingDump dump(session);
   if (on_gpus) return run_gpus(flags, *opened, *environment, *comm, refuse, inputs, session);

@@ -1,5 +1,8 @@
 #include "runtime/trace/step_log.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -85,13 +88,43 @@ std::string summary_line(const Summary& summary) {
   return line + "]}}";
 }
 
+namespace {
+
+Status cannot_write(const std::string& path, const std::string& why) {
+  return Status::failure("R0601", "cannot write the log '" + path + "': " + why);
+}
+
+// For appending, and for this process alone: two runs would write over each other's lines. Kept until it is closed.
+Result<StepLog::File> open_alone(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) return cannot_write(path, std::strerror(errno));
+  struct stat found{};
+  const bool regular = ::fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
+  const bool taken = regular && ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  StepLog::File file(taken ? nullptr : ::fdopen(fd, "a"));
+  if (file != nullptr) return file;
+  const std::string why = taken ? "another run writes it; give each run a --log of its own" : std::strerror(errno);
+  ::close(fd);
+  return cannot_write(path, why);
+}
+
+}  // namespace
+
+// Pipes and terminals have no length.
+Status StepLog::cut(const StepLog& log, int64_t bytes) {
+  struct stat found{};
+  const int fd = ::fileno(log.file_.get());
+  if (::fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && ::ftruncate(fd, bytes) != 0)
+    return cannot_write(log.path_, std::strerror(errno));
+  return {};
+}
+
 Result<StepLog> StepLog::open(const std::string& path) {
   StepLog log;
   log.path_ = path;
   if (path.empty()) return log;
-  log.file_.reset(std::fopen(path.c_str(), "we"));
-  if (log.file_ == nullptr)
-    return Status::failure("R0601", "cannot write the log '" + path + "': " + std::strerror(errno));
+  PIPER_ASSIGN(log.file_, open_alone(path));
+  PIPER_RETURN_IF_ERROR(cut(log, 0));
   return log;
 }
 
@@ -110,10 +143,9 @@ Result<StepLog> StepLog::resume(const std::string& path, int64_t step) {
   before.close();
   StepLog log;
   log.path_ = path;
-  log.file_.reset(std::fopen(path.c_str(), "ae"));
+  PIPER_ASSIGN(log.file_, open_alone(path));
   // Lines that are kept stay where they are, so that no crash loses them.
-  if (log.file_ == nullptr || ftruncate(fileno(log.file_.get()), keep) != 0)
-    return Status::failure("R0601", "cannot write the log '" + path + "': " + std::strerror(errno));
+  PIPER_RETURN_IF_ERROR(cut(log, keep));
   PIPER_RETURN_IF_ERROR(log.write(resume_line(step)));
   return log;
 }

@@ -56,7 +56,12 @@ std::string number_text(float value);
 
 class StepLog {
  public:
-  // R0601 when the file cannot be written. An empty path writes nowhere.
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  using File = std::unique_ptr<std::FILE, Close>;
+
+  // R0601 when the file cannot be written, or another run writes it. An empty path writes nowhere.
   static Result<StepLog> open(const std::string& path);
   // Keeps the lines of earlier runs up to the first of a step behind `step`, which is where this one goes on, or one
   // that is no step's, and says so in a line. Of what is no file nothing is kept.
@@ -65,10 +70,9 @@ class StepLog {
   Status write(const std::string& line);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::unique_ptr<std::FILE, Close> file_;
+  static Status cut(const StepLog& log, int64_t bytes);
+
+  File file_;
   std::string path_;
 };
 

@@ -98,11 +98,11 @@ class ManifestReader : public plan::FieldReader<ManifestReader> {
 
   Result<Manifest> parse() {
     file(manifest_);
-    if (!reader_.ok()) return Status::failure(std::string(kDamaged), "damaged: " + reader_.status().error().message);
+    if (!reader_.ok()) return Status::failure(std::string(kDamaged), reader_.status().error().message);
     // What is not canonical was not written by print_manifest().
     const std::string found = manifest_.digest;
     if (print_manifest(manifest_) != text_ || manifest_.digest != found)
-      return Status::failure(std::string(kDamaged), "damaged: " + reader_.file() + " is not as it was written");
+      return Status::failure(std::string(kDamaged), reader_.file() + " is not as it was written");
     return std::move(manifest_);
   }
 

@@ -461,6 +461,10 @@ def export(runs):
     data[-1] ^= 1
     shard.write_bytes(data)
     done = subprocess.run([tool, "checkpoint", "verify", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    manifest = next(step(folder, 3).glob("*.json"))
+    manifest.write_text(manifest.read_text()[:-9])
+    done_ls = subprocess.run([tool, "checkpoint", "ls", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    check("ls tells the damaged one once, and exits with 1", done_ls.returncode == 1 and done_ls.stdout.count("damaged") == 1, done_ls.stdout)
     check("verify finds the damaged one", done.returncode == 1 and "R0705" in done.stdout and shard.name in done.stdout, done.stdout)
 
 

@@ -4,6 +4,7 @@
   forked_runs_end_alike.py --bin BIN --work DIR --models DIR
 """
 import argparse
+import array
 import os
 import pathlib
 import shutil
@@ -42,7 +43,7 @@ def main():
     args.work.mkdir(parents=True)
     (args.work / "s.yaml").write_text(STRATEGY)
     subprocess.run([args.bin / "piperc", args.models / "tiny_gpt.onnx", "--strategy", args.work / "s.yaml", "-o", args.work / "plans"], check=True)
-    (args.work / "bytes.txt").write_bytes(bytes(i * 7 % 19 for i in range(4096)))   # tokens of the model's vocabulary of 19
+    (args.work / "tokens.bin").write_bytes(array.array("H", (i * 7 % 19 for i in range(4096))).tobytes())   # tokens of the model's vocabulary of 19
     forks = ForkedRuns(args.bin / "piper-run-forks", dict(os.environ))
 
     def started(words):
@@ -52,12 +53,12 @@ def main():
     def forked(words):
         return forks.call(["piper-run", *words], str(args.work), 60)
 
-    trains = ["plans", "--data", "bytes.txt", "--steps", "5", "--threads", "1", "--save"]
+    trains = ["plans", "--data", "tokens.bin", "--steps", "5", "--threads", "1", "--save"]
     for turn in range(2):
         ends = [run([*trains, f"{run.__name__}.{turn}"]) for run in (started, forked)]
         check("both train", [code for code, _ in ends] == [0, 0], ends)
         check("to the same bits, in their folder", (args.work / f"started.{turn}").read_bytes() == (args.work / f"forked.{turn}").read_bytes())
-        for what, words in (("no such bundle", ["nothing", "--data", "bytes.txt"]), ("no such flag", ["--no-such-flag"]), ("help", ["--help"]),
+        for what, words in (("no such bundle", ["nothing", "--data", "tokens.bin"]), ("no such flag", ["--no-such-flag"]), ("help", ["--help"]),
                             ("no data", ["plans", "--data", "nothing.bin"])):
             check(f"{what}: the same end", started(words) == forked(words), f"{started(words)} {forked(words)}")
         killing = threading.Thread(target=lambda: os.kill(child_of(forks.process.pid), signal.SIGKILL))

@@ -377,9 +377,10 @@ def watched(bench):
         check("/metrics", code == 200 and numbers["piperd_slots", ""] == 4 and numbers["piperd_slots_used", ""] == 2
               and numbers["piperd_jobs", 'state="running"'] == 1 and numbers["piperd_jobs_ended_total", 'state="failed"'] == 1
               and numbers["piperd_incidents_total", ""] == 1, text)
-        check("/metrics of a job", numbers["piperd_job_steps", f'job="{job}"'] == 100000 and numbers["piperd_job_step", f'job="{job}"'] >= 3
-              and numbers["piperd_job_checkpoint_step", f'job="{job}"'] >= 3 and ("piperd_job_loss", f'job="{job}"') in numbers, text)
-        check("/metrics of its ranks", all(numbers["piperd_rank_step", f'job="{job}",rank="{rank}"'] >= 3 for rank in (0, 1)), text)
+        of = f'job_id="{job}",name="piper-run"'
+        check("/metrics of a job", numbers["piperd_job_steps", of] == 100000 and numbers["piperd_job_step", of] >= 3
+              and numbers["piperd_job_checkpoint_step", of] >= 3 and ("piperd_job_loss", of) in numbers, text)
+        check("/metrics of its ranks", all(numbers["piperd_rank_step", f'{of},rank="{rank}"'] >= 3 for rank in (0, 1)), text)
         check("/healthz", one.http("/healthz") == (200, "ok\n"))
         check("no other page, no other method", one.http("/")[0] == 404 and one.http("/metrics", "POST")[0] == one.http("/metrics", "DELETE")[0] == 405)
         one.end(signal.SIGKILL)

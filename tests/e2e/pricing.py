@@ -4,6 +4,7 @@
   pricing.py --bin build/release/bin --work DIR
 """
 import argparse
+import array
 import json
 import os
 import pathlib
@@ -120,10 +121,10 @@ def main():
     args = parser.parse_args()
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
-    strategy, plans, times, data = (args.work / name for name in ("s.yaml", "plans", "times.jsonl", "data.txt"))
+    strategy, plans, times, data = (args.work / name for name in ("s.yaml", "plans", "times.jsonl", "data.bin"))
     strategy.write_text(STRATEGY)
     # Tokens of the model's vocabulary of 19.
-    data.write_bytes(bytes(i * 7 % 19 for i in range(4096)))
+    data.write_bytes(array.array("H", (i * 7 % 19 for i in range(4096))).tobytes())
 
     def ran(program, *words, status=0):
         done = subprocess.run([str(args.bin / program), *map(str, words)], capture_output=True, text=True)

@@ -91,6 +91,12 @@ strategy("pass_typo", "A pass that does not exist",
 strategy("microbatch_missing", "A microbatch that does not exist",
          edited(BY_HAND, ("num_microbatches: 2}\n", "num_microbatches: 2}\n  - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 2, PASS: F}]]}\n")))
 strategy("glob_matches_nothing", "A module path that the model does not have", edited(PIPELINE, ('"h.1"', '"layers.1"')))
+strategy("no_decay_matches_nothing", "no_decay for the norms of another model",
+         edited(SINGLE, ("sgd: {lr: 0.1}", 'adamw: {lr: 0.1, no_decay: ["*norm*"]}')))
+strategy("no_decay_in_part", "no_decay for some norms",
+         edited(SINGLE, ("sgd: {lr: 0.1}", 'adamw: {lr: 0.1, no_decay: ["*.ln1", "*norm*"]}')))
+strategy("per_microbatch_matches_nothing", "per_microbatch of a module that the model lacks", SINGLE + 'per_microbatch: ["*.router"]\n')
+strategy("freeze_in_part", "A glob of freeze that matches nothing", edited(SINGLE, ("batch: 8", 'batch: 8, freeze: ["*.wte", "h.7"]')))
 strategy("batch_does_not_divide", "A batch that microbatches do not divide", edited(PIPELINE, ("microbatches: 4", "microbatches: 3")))
 strategy("batch_does_not_divide_replicas", "A batch that replicas do not divide", edited(REPLICAS, ("batch: 8", "batch: 9")))
 strategy("group_without_replicate", "A group of devices without replicate",
@@ -356,6 +362,16 @@ run("bundle_weights_damaged", BUNDLE, "A flipped bit in the weights", trained(da
 run("bundle_without_weights", BUNDLE, "A bundle without weights and no --load", trained(flags="--weights none"), masks=RANK)
 run("load_missing", BUNDLE, "--load of a file that does not exist", trained(), RUN + " --load weights.safetensors")
 run("load_other_model", BUNDLE, "--load of another model's weights", trained(), RUN + " --load data.safetensors", (RANK[0], (r"tensor '.*'", "tensor NAME")))
+
+
+def tied_apart(desk):
+    """The head has other values than the embedding, which are one parameter of the model."""
+    from safetensors.torch import load_file, save_file
+    weights = load_file(desk.work / "plans" / "weights" / "model.safetensors")
+    save_file(weights | {"wte.weight": weights["lm_head.weight"] + 1}, desk.work / "weights.safetensors")
+
+
+run("load_tied_apart", BUNDLE, "--load of a tied head that differs from the embedding", trained(damage=tied_apart), RUN + " --load weights.safetensors")
 ALL.append(Case("output_is_something_else", BUNDLE, "-o names a directory with something else", "piperc tiny_gpt.onnx --strategy strategy.yaml -o thesis",
                 {"strategy.yaml": SINGLE}, lambda desk: ((desk.work / "thesis").mkdir(), desk.write("thesis/chapter1.tex", "Once"))))
 ALL.append(Case("output_is_a_file", BUNDLE, "-o names a file", "piperc tiny_gpt.onnx --strategy strategy.yaml -o tiny_gpt.onnx", {"strategy.yaml": SINGLE}))
@@ -402,6 +418,9 @@ run("stream_width", DATA, "A token file of bytes, read as 16-bit tokens",
     trained(damage=lambda desk: desk.write("corpus.bin", bytes(range(1, 11)) * 100)), STREAM)
 run("stream_too_short", DATA, "A token stream shorter than a sample",
     trained(damage=lambda desk: desk.write("corpus.bin", b"\1\0\2\0\3\0")), STREAM)
+run("data_json_lines", DATA, "Text in JSON lines", trained(damage=lambda desk: desk.write("corpus.jsonl", '{"text": "once"}\n' * 99)),
+    "piper-run plans --data corpus.jsonl --steps 2")
+run("data_is_a_model", DATA, "A model for data", trained(), "piper-run plans --data tiny_mlp.pt2 --steps 2")
 run("stream_odd_bytes", DATA, "A token file that ends within a token",
     trained(damage=lambda desk: desk.write("corpus.bin", b"\1\0" * 200 + b"\1")), STREAM)
 
@@ -417,7 +436,7 @@ def mix(files):
 SAMPLES = b"\1\0" * 200
 run("mix_missing", DATA, "A source of a mix that does not exist", trained(MIX, damage=mix({"books/a.bin": SAMPLES})), "piper-run plans --steps 2")
 run("mix_empty_folder", DATA, "A source of a mix that is an empty folder", trained(MIX, damage=mix({"web.bin": SAMPLES})), "piper-run plans --steps 2")
-run("mix_types", DATA, "Sources with tokens of different types", trained(MIX, damage=mix({"web.bin": SAMPLES, "books/a.txt": SAMPLES})),
+run("mix_types", DATA, "Sources with tokens of different types", trained(MIX, damage=mix({"web.bin": SAMPLES, "books/a.txt": b"ab" * 200})),
     "piper-run plans --steps 2")
 
 # ------------------------------------------------------------------ while it runs

@@ -23,6 +23,8 @@ from forked_runs import forked_runs
 EXPECTED = pathlib.Path(__file__).resolve().parent / "wrong_inputs" / "expected"
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "errors" / "examples.md"
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "models"
+# What a run tells before it begins.
+BANNER = re.compile(r"piper-run: (data: |weights: |evaluation: |[\d,]+ steps? of |evaluates once|\S+: [\d,]+ parameters?, )")
 LIMIT_S = 120    # a case that takes longer hangs
 
 
@@ -101,7 +103,7 @@ def as_shown(case, desk: Desk, text: str) -> str:
         lines = [re.sub(r"(noticed that process rank \d+) with PID.*(exited on signal \d+).*", r"\1 \2", line) for line in lines]
     for pattern, shown in case.masks:
         lines = [re.sub(pattern, shown, line) for line in lines]
-    return "".join(line + "\n" for line in lines if line and not re.match(r"step \d+[/:]", line))
+    return "".join(line + "\n" for line in lines if line and not re.match(r"step \d+[/:]", line) and not BANNER.match(line))
 
 
 def play(case, desk: Desk) -> str:

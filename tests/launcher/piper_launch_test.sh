@@ -79,7 +79,7 @@ chmod +x "$dir/text"
 expect 1 "error[L0102]: '$dir/text' does not start" "$launch" -n 2 "$dir/text"
 expect 1 "error[L0105]: --restarts wants --checkpoint" "$launch" -n 2 --restarts 1 sh -c true
 expect 1 "error[L0104]" sh -c 'ulimit -n 16; exec "$0" -n 20 sleep 100' "$launch"
-expect 2 "unknown option --ranksz" "$launch" --ranksz 3 sh
+expect 2 "unknown option '--ranksz'; did you mean '--ranks'" "$launch" --ranksz 3 sh
 expect 2 "no program" "$launch" -n 3
 expect 2 "" "$launch" -n 0 sh
 

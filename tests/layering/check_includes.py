@@ -16,11 +16,13 @@ BASE, PLAN, VERIFY, CHECKPOINT = "schemas/base", "schemas/plan", "schemas/verify
 FORMS = "schemas/forms"
 DIGEST, TIMELINE, PERFETTO = "schemas/digest", "schemas/timeline", "schemas/perfetto"
 LAUNCH, LIVE = "schemas/launch", "schemas/live"
+COMMAND_LINE = "schemas/command_line"
 DIAG, IR = "compiler/diag", "compiler/ir"
 # Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
 FOLDERS = {
     BASE: [],
     FORMS: [BASE],
+    COMMAND_LINE: [BASE],
     PLAN: [BASE],
     VERIFY: [BASE, PLAN],
     CHECKPOINT: [BASE, PLAN],
@@ -46,7 +48,7 @@ FOLDERS = {
     "compiler/emit": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/driver": [BASE, PLAN, VERIFY, CHECKPOINT, TIMELINE, "compiler"],
     "compiler/tune": [BASE, PLAN, TIMELINE, "compiler"],
-    "compiler": [BASE, PLAN, "compiler"],
+    "compiler": [BASE, COMMAND_LINE, PLAN, "compiler"],
     "runtime/hal": [BASE, PLAN],
     "runtime/trace": [BASE, PLAN, DIGEST, PERFETTO, LIVE],
     "runtime/data": [BASE, PLAN, LIVE, "runtime/trace"],
@@ -54,13 +56,13 @@ FOLDERS = {
     "runtime/bootstrap": [BASE, PLAN, LAUNCH, "runtime/hal"],
     "runtime/checkpoint": [BASE, PLAN, CHECKPOINT, LIVE, "runtime/hal", "runtime/trace"],
     "runtime/exec": [BASE, PLAN, CHECKPOINT, DIGEST, LIVE, "runtime"],
-    "runtime/program": [BASE, PLAN, VERIFY, LAUNCH, LIVE, "runtime"],
+    "runtime/program": [BASE, COMMAND_LINE, PLAN, VERIFY, LAUNCH, LIVE, "runtime"],
     "runtime": ["runtime"],
-    "launcher": [BASE, PLAN, LAUNCH, LIVE, "launcher"],
-    "tools/mutate": [BASE, PLAN, VERIFY, "runtime/kernels", "runtime/program"],
-    "tools/piper_plan": [BASE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, PERFETTO, LIVE, DIAG, "compiler/machine"],
-    "tools/piper_torchscript": [BASE],
-    "tools/piper_opt": [BASE, PLAN, VERIFY, "compiler"],
+    "launcher": [BASE, COMMAND_LINE, PLAN, LAUNCH, LIVE, "launcher"],
+    "tools/mutate": [BASE, COMMAND_LINE, PLAN, VERIFY, "runtime/kernels", "runtime/program"],
+    "tools/piper_plan": [BASE, COMMAND_LINE, PLAN, VERIFY, TIMELINE, CHECKPOINT, DIGEST, PERFETTO, LIVE, DIAG, "compiler/machine", "compiler/strategy"],
+    "tools/piper_torchscript": [BASE, COMMAND_LINE],
+    "tools/piper_opt": [BASE, COMMAND_LINE, PLAN, VERIFY, "compiler"],
 }
 NAMELESS = ("compiler/ir", "compiler/analysis", "compiler/regions", "compiler/experts", "compiler/losses",
             "compiler/evaluation", "compiler/passes", "compiler/emit", "runtime")

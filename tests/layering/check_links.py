@@ -10,7 +10,7 @@ import sys
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-PLACES = ("README.md", "docs", "schemas", "strategies", "tests", "tools", "compiler", "runtime", "launcher")
+PLACES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "schemas", "strategies", "tests", "tools", "compiler", "runtime", "launcher")
 
 
 @functools.lru_cache(None)

@@ -91,6 +91,56 @@ TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {
   std::filesystem::remove(path);
 }
 
+plan::TensorToWrite two_floats(const std::string& name, float first, float second) {
+  return {name,
+          DType::kF32,
+          {2},
+          [=](const auto& write) {
+            const float values[] = {first, second};
+            return write(values, 8);
+          },
+          8};
+}
+
+TEST_CASE("a loaded file tells what is used, what is not and what is missing") {
+  const TempFolder folder;
+  plan::Manifest manifest;
+  manifest.tensors = {info("wte", 2, {"lm_head"}), info("bias", 2), info("scale", 2)};
+  const std::string path = folder / "w.safetensors";
+  REQUIRE(plan::write_safetensors(path, {two_floats("extra", 1, 2), two_floats("lm_head", 3, 4),
+                                         two_floats("bias", 5, 6), two_floats("rotary.inv_freq", 7, 8)})
+              .ok());
+  const auto source = WeightSource::open("/nowhere", path, manifest);
+  REQUIRE(source.ok());
+  const LoadReport report = source->load_report();
+  CHECK(report.used == std::vector<std::string>{"bias", "lm_head"});
+  CHECK(report.unused == std::vector<std::string>{"extra", "rotary.inv_freq"});
+  CHECK(report.missing == std::vector<std::string>{"scale"});
+  plan::Placement placement;
+  placement.name = "scale";
+  placement.shape = {2};
+  CHECK(source->find(placement).error().message == "'" + path + "' holds no tensor 'scale'");
+}
+
+TEST_CASE("two names of one parameter with different values are R0506") {
+  const TempFolder folder;
+  plan::Manifest manifest;
+  manifest.tensors = {info("wte", 2, {"lm_head", "decoder"})};
+  const auto opened = [&](const std::vector<plan::TensorToWrite>& tensors) {
+    REQUIRE(plan::write_safetensors(folder / "w.safetensors", tensors).ok());
+    return WeightSource::open("/nowhere", folder / "w.safetensors", manifest);
+  };
+  CHECK(opened({two_floats("wte", 1, 2), two_floats("lm_head", 1, 2), two_floats("decoder", 1, 2)}).ok());
+  CHECK(opened({two_floats("decoder", 1, 2)}).ok());
+  for (const auto& tensors : {std::vector{two_floats("wte", 1, 2), two_floats("lm_head", 1, 3)},
+                              std::vector{two_floats("lm_head", 1, 2), two_floats("decoder", 2, 2)}}) {
+    const auto source = opened(tensors);
+    REQUIRE_FALSE(source.ok());
+    CHECK(source.error().code == "R0506");
+    CHECK(source.error().message.find("'" + tensors[0].name + "' and '" + tensors[1].name + "'") != std::string::npos);
+  }
+}
+
 // What the plan was made of is the bundle's own, whatever is loaded or drawn; what steps read is the file's.
 TEST_CASE("another value of a fixed buffer is R0504") {
   const TempFolder folder;

@@ -269,12 +269,21 @@ TEST_CASE("the cut is deterministic and survives printing") {
   CHECK(ir::print(*again) == ir::print(a.graph));
 }
 
+TEST_CASE("one glob of several may match nothing") {
+  diag::Diagnostics diags;
+  Model model;
+  CHECK(regions::cut_chunks(std::move(model.graph), {modules("EP", {"*.head", "*.mpl"})}, diags).ok());
+  CHECK(diags.render_text(false).find("warning[P0210]: no module of the model matches '*.mpl'") != std::string::npos);
+}
+
 TEST_CASE("wrong annotations are named") {
   CHECK(
       error(Model(), {starts("PP", {"*.h.0", "*.h.9"})}).find("error[P0210]: no module of the model matches '*.h.9'") !=
       std::string::npos);
   CHECK(error(Model(), {starts("PP", {"*.layer.0"})}).find("the modules are") != std::string::npos);
-  CHECK(error(Model(), {modules("EP", {"*.head", "*.mpl"})}).find("error[P0210]") != std::string::npos);
+  CHECK(error(Model(), {modules("EP", {"*.haed", "*.mpl"})}).find("error[P0210]") != std::string::npos);
+  // What is advised matches: the end of a path alone is none.
+  CHECK(error(Model(), {modules("EP", {"attm"})}).find("did you mean '*.attn'?") != std::string::npos);
   CHECK(error(Model(), {starts("PP", {"*.h.2", "*.h.0"})}).find("error[P0211]") != std::string::npos);
   CHECK(error(Model(), {starts("PP", {"*.h.0", "h.0"})}).find("error[P0211]") != std::string::npos);
   CHECK(error(Model(), {starts("PP", {"*.h.0"}), stages("PP", 2)}).find("error[P0217]") != std::string::npos);

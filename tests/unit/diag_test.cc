@@ -74,7 +74,9 @@ TEST_CASE("diagnostics collected apart stand behind, repetitions once") {
   diags.append(std::move(apart));
   CHECK(diags.num_errors() == 2);
   CHECK(diags.render_text(false) ==
-        "error[P0202]: first\nhelp: (piperc --explain P0202)\nerror[P0202]: second\nhelp: (piperc --explain P0202)\n");
+        "error[P0202]: first\nhelp: Write a value of the type that the message names.   (piperc --explain "
+        "P0202)\nerror[P0202]: second\nhelp: Write a value of the type that the message names.   (piperc --explain "
+        "P0202)\n");
 }
 
 TEST_CASE("a long line is shown near the caret, tabs and UTF-8 keep the caret in place") {

@@ -213,7 +213,7 @@ TEST_CASE("what cannot be mixed is refused with its place in the strategy") {
   folder.write("deep/x/a.bin", stream(0, 100));
   CHECK(refused(folder / "deep").find("R0210 data of s.yaml:8:5: ") == 0);
   folder.write("two/a.bin", stream(0, 100));
-  folder.write("two/b.txt", stream(0, 100));
+  folder.write("two/b.txt", std::string(100, 'b'));
   CHECK(refused(folder / "two").find("R0210 data of s.yaml:8:5: ") == 0);
   DataOptions one;
   one.path = folder / "empty";

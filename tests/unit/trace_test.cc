@@ -107,6 +107,26 @@ TEST_CASE("a log goes on behind the step of a checkpoint") {
   CHECK(StepLog::resume("", 2).ok());
 }
 
+// Lines of two runs in one file are those of neither.
+TEST_CASE("a log that another run writes is refused, and left as it is") {
+  const std::string path = "trace_test_shared.jsonl";
+  {
+    auto first = StepLog::open(path);
+    REQUIRE(first.ok());
+    REQUIRE(first->write("one").ok());
+    for (const auto& second : {StepLog::open(path).status(), StepLog::resume(path, 1).status()}) {
+      CHECK(second.error().code == "R0601");
+      CHECK(second.error().message.find("another run writes it") != std::string::npos);
+    }
+    REQUIRE(first->write("two").ok());
+  }
+  std::ostringstream all;
+  all << std::ifstream(path).rdbuf();
+  CHECK(all.str() == "one\ntwo\n");
+  CHECK(StepLog::open(path).ok());
+  std::remove(path.c_str());
+}
+
 TEST_CASE("losses read back to the same value") {
   for (float value : {5.5397491f, 1e-30f, 0.1f, 123456.789f}) CHECK(std::stof(number_text(value)) == value);
 }

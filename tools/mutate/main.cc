@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "schemas/command_line/command_line.h"
 #include "tools/mutate/judge.h"
 
 namespace {
@@ -196,11 +197,12 @@ int main(int argc, char** argv) {
   app.add_option("--kind", flags.kind, "one kind of change, as the table calls it");
   app.add_flag("--evaluations", flags.evaluations, "changes the bundles' evaluations, not their trainings");
   app.add_flag("--verbose", flags.verbose, "a line for every mutant");
+  piper::command_line::add_version(app);
   try {
     app.parse(argc, argv);
     return run(flags);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return piper::command_line::end(app, error, 2);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bug in piper-mutate: %s\n", error.what());
     return 70;

@@ -13,6 +13,7 @@
 #include "compiler/driver/pipeline.h"
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/strategy/loader.h"
+#include "schemas/command_line/command_line.h"
 #include "tools/piper_opt/golden_file.h"
 #include "tools/piper_opt/run_passes.h"
 #include "tools/piper_opt/run_pipeline_passes.h"
@@ -58,6 +59,15 @@ Status run(const std::string& name, const std::string& text, const GoldenFile& g
   return {};
 }
 
+// Warnings and remarks, a line each.
+std::string told(const diag::Diagnostics& diags) {
+  std::string text;
+  for (const diag::Diagnostic& d : diags.all())
+    if (d.severity != diag::Severity::kError)
+      text += (d.severity == diag::Severity::kWarning ? "warning: " : "remark: ") + d.message + "\n";
+  return text;
+}
+
 // A strategy file with its model; errors are in `diags`.
 std::string compile(const std::string& path, const GoldenFile& golden, diag::Diagnostics& diags) {
   driver::CompileOptions options;
@@ -78,11 +88,7 @@ std::string compile(const std::string& path, const GoldenFile& golden, diag::Dia
   std::ostringstream out, err;
   const auto done = driver::compile(options, diags, out, err);
   if (!done.ok() && !done.error().reported) diags.error(done.error().code) << done.error().message;
-  for (const diag::Diagnostic& d : diags.all()) {
-    if (d.severity == diag::Severity::kError) continue;
-    out << (d.severity == diag::Severity::kWarning ? "warning: " : "remark: ") << d.message << "\n";
-  }
-  return out.str();
+  return out.str() + told(diags);
 }
 
 // "" where every expectation holds.
@@ -99,6 +105,7 @@ std::string test(const std::string& path, const std::string& text) {
                                    diags);  // its errors are in diags
   } else {
     report(run(name, text, *golden, diags, output), name, text, diags);
+    output += told(diags);
   }
   if (!golden->errors.empty()) output += diags.render_text(false);
   std::string broken = broken_errors(*golden, diags.all());
@@ -123,7 +130,7 @@ int main_of(int argc, char** argv) {
   bool testing = false;
   bool listing = false;
   std::string fail_in;
-  CLI::App app{"runs passes on model graphs and modules in text form (.pir)"};
+  CLI::App app{"Runs passes on model graphs and modules in text form (.pir).", "piper-opt"};
   app.add_option("FILE", files, "a .pir file; with --test also strategies (.yaml)");
   app.add_flag("--list-passes", listing,
                "the pipeline of piperc: every pass, what it needs and ensures, why it stands there");
@@ -137,10 +144,11 @@ int main_of(int argc, char** argv) {
   for (const std::string& name : pass_names()) footer += " " + name;
   footer += "\npasses on modules: piper-opt --list-passes";
   app.footer(footer);
+  command_line::add_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return command_line::end(app, e, 2);
   }
   if (listing) {
     list_passes(std::cout);

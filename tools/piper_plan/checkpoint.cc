@@ -8,6 +8,7 @@
 
 #include "schemas/checkpoint/find_checkpoint.h"
 #include "schemas/plan/convert_elements.h"
+#include "schemas/plan/json_writer.h"
 #include "schemas/plan/weight_files.h"
 #include "tools/piper_plan/commands.h"
 
@@ -95,13 +96,32 @@ std::string differing(const std::string& what, const std::string& a, const std::
 
 }  // namespace
 
-Result<std::string> list_checkpoints(const std::string& path) {
+Result<Difference> list_checkpoints(const std::string& path, bool json) {
   PIPER_ASSIGN(const std::vector<std::string> paths, checkpoints_of(path));
   std::string text;
+  bool damaged = false;
+  plan::JsonWriter list;
+  list.raw("[");
   for (const std::string& one : paths) {
     const std::string name = std::filesystem::path(one).filename().string();
     const auto opened = OpenCheckpoint::open(one);
+    list.raw(&one == paths.data() ? "{" : ",{");
+    list.key("name");
+    list.string(name);
+    list.key("damaged");
+    list.string(opened.ok() ? "" : opened.error().message);
+    if (opened.ok())
+      for (const auto& [key, value] : {std::pair{"step", opened->manifest().step},
+                                       {"samples", opened->manifest().samples},
+                                       {"tensors", static_cast<int64_t>(opened->manifest().tensors.size())},
+                                       {"ranks", int64_t{opened->manifest().world_size}},
+                                       {"bytes", bytes_of(opened->manifest())}}) {
+        list.key(key);
+        list.number(value);
+      }
+    list.raw("}");
     if (!opened.ok()) {
+      damaged = true;
       text += name + "  damaged: " + opened.error().message + "\n";
       continue;
     }
@@ -110,7 +130,8 @@ Result<std::string> list_checkpoints(const std::string& path) {
             std::to_string(m.files.size()) + " files of " + std::to_string(m.world_size) + " ranks, " +
             std::to_string(bytes_of(m)) + " bytes, " + m.optimizer + ", run " + m.run + "\n";
   }
-  return text;
+  list.raw("]\n");
+  return Difference{json ? list.str() : text, damaged};
 }
 
 Result<std::string> verify_checkpoints(const std::string& path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct ShowOptions {
   int64_t columns = 160;  // of the schedule's picture; 0 = all
   bool all = false;       // every row of the picture and every stream
   bool colour = false;    // of the picture, by the terminal's escape sequences
+  bool json = false;      // the bundle's figures, without a picture
   Costs costs;
 };
 Result<std::string> show(const std::string& directory, const ShowOptions& options);
@@ -27,16 +29,25 @@ Result<std::string> draw_svg(const std::string& directory, const Costs& costs);
 // With a profile, measured times are drawn below those that the plan would take with them.
 Result<std::string> draw_html(const std::string& directory, const StepTimes& times);
 
+struct Difference {
+  std::string text;
+  bool differs = false;
+};
+
 struct VerifyOptions {
   bool verbose = false;  // how long each part of the proof took, and how much it looked at
 };
+// JSON as schemas/piper_plan.schema.json says; so is that of the others.
+Result<Difference> verify_as_json(const std::string& directory);
 Result<std::string> verify_bundle(const std::string& directory, const VerifyOptions& options = {});
 
-Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs);
+Result<std::string> simulate_bundle(const std::string& directory, const Costs& costs, bool json = false);
 // With the times of a profile (piper-run --profile).
-Result<std::string> simulate_measured(const std::string& directory, const std::string& profile, const Link& link);
+Result<std::string> simulate_measured(const std::string& directory, const std::string& profile, const Link& link,
+                                      bool json = false);
 // As `piper-run --kernel-times --link-delay` runs it.
-Result<std::string> simulate_by_table(const std::string& directory, const std::string& kernel_times, const Link& link);
+Result<std::string> simulate_by_table(const std::string& directory, const std::string& kernel_times, const Link& link,
+                                      bool json = false);
 // The simulated step as the bytes of a Perfetto trace; with a profile, the run's own times beside it.
 Result<std::string> trace_bundle(const std::string& directory, const StepTimes& times);
 
@@ -79,15 +90,17 @@ Result<std::vector<std::string>> tune_command(const std::string& directory, cons
 // Becomes that program. Returns where it cannot be started.
 Status run_instead(const std::vector<std::string>& words);
 
-struct Difference {
-  std::string text;
-  bool differs = false;
-};
 // `lines`: shown per file at most; 0 = all.
 Result<Difference> diff(const std::string& a, const std::string& b, int64_t lines);
-// What the difference means: figures of the step with unit costs, instructions by line of the strategy. P0631 where the
-// messages of one do not match.
-Result<Difference> diff_steps(const std::string& a, const std::string& b, TableForm form, const Costs& costs);
+struct DiffOptions {
+  TableForm form = TableForm::kText;
+  std::optional<Costs> units;           // of passes; nothing: by the products that they do
+  std::string target, kernel_times;     // files of a machine and of `piper-run --calibrate`; "": none
+  std::vector<std::string> strategies;  // the two files; none: those that are found by the bundles' names
+};
+// What the difference means: what was changed in the strategy, figures of the step, instructions by line of the
+// strategy. P0631 where the messages of one do not match.
+Result<Difference> diff_steps(const std::string& a, const std::string& b, const DiffOptions& options);
 
 // Where two runs begin to differ, by their files of `piper-run --digest`, or folders of such files. `tolerance`: how
 // much of the largest magnitude two values may differ by, 0: digests are compared. R0812, R0813.
@@ -97,11 +110,13 @@ struct ExplainOptions {
   int32_t rank = -1;  // -1: all
   int64_t instruction = -1;
   std::string buffer;
+  bool json = false;
 };
 Result<std::string> explain(const std::string& directory, const ExplainOptions& options);
 
 // Of checkpoints: `path` is a folder of them, or the folder of one.
-Result<std::string> list_checkpoints(const std::string& path);
+// A line each; `differs` where one of them is damaged.
+Result<Difference> list_checkpoints(const std::string& path, bool json = false);
 // R0705: those that are damaged, a line each.
 Result<std::string> verify_checkpoints(const std::string& path);
 Result<Difference> diff_checkpoints(const std::string& a, const std::string& b);

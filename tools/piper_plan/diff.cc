@@ -8,6 +8,8 @@
 #include "schemas/plan/file_bytes.h"
 #include "tools/piper_plan/commands.h"
 #include "tools/piper_plan/diff_meaning.h"
+#include "tools/piper_plan/match_lines.h"
+#include "tools/piper_plan/strategy_words.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -164,10 +166,11 @@ class BundleDiff {
   Status rank_plans() {
     PIPER_ASSIGN(const auto a, plan::read_bundle(a_));
     PIPER_ASSIGN(const auto b, plan::read_bundle(b_));
+    const MatchedLines matched(a, b);
     for (size_t rank = 0; rank < std::min(a.ranks.size(), b.ranks.size()); ++rank)
       add(plan::rank_file(static_cast<int32_t>(rank)),
           compare_texts(plan::print_rank_plan(a.ranks[rank], a.provenance, a.programs),
-                        plan::print_rank_plan(b.ranks[rank], b.provenance, b.programs)));
+                        plan::print_rank_plan(b.ranks[rank], matched.b_as_a(), b.programs)));
     return {};
   }
   // Ranks that differ in the same way are told once.
@@ -220,14 +223,23 @@ Result<Difference> diff(const std::string& a, const std::string& b, int64_t line
   return BundleDiff(a, b, lines).run();
 }
 
-Result<Difference> diff_steps(const std::string& a, const std::string& b, TableForm form, const Costs& costs) {
+Result<Difference> diff_steps(const std::string& a, const std::string& b, const DiffOptions& options) {
   PIPER_ASSIGN(const auto opened_a, plan::open_bundle(a));
   PIPER_ASSIGN(const auto opened_b, plan::open_bundle(b));
   PIPER_ASSIGN(const auto bundle_a, plan::read_bundle(opened_a));
   PIPER_ASSIGN(const auto bundle_b, plan::read_bundle(opened_b));
-  PIPER_ASSIGN(const Meaning meaning, compare_steps(bundle_a, bundle_b, costs));
+  const StepCosts costs{options.units, options.target, options.kernel_times};
+  PIPER_ASSIGN(Meaning meaning, compare_steps(bundle_a, bundle_b, costs));
+  const auto strategy = [&](size_t side, const std::string& bundle, const plan::Manifest& manifest) {
+    if (!options.strategies.empty()) return options.strategies.at(side);
+    return find_strategy(bundle, manifest.strategy.name, manifest.strategy.sha256);
+  };
+  const std::string before = strategy(0, a, opened_a.manifest), after = strategy(1, b, opened_b.manifest);
+  if (!before.empty() && !after.empty()) {
+    PIPER_ASSIGN(meaning.strategy, changed_words(before, after));
+  }
   const bool differs = opened_a.digest != opened_b.digest;
-  switch (form) {
+  switch (options.form) {
     case TableForm::kMarkdown: return Difference{meaning_as_markdown(meaning), differs};
     case TableForm::kJson: return Difference{meaning_as_json(meaning, differs), differs};
     case TableForm::kText: break;

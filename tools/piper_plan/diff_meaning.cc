@@ -1,12 +1,17 @@
 #include "tools/piper_plan/diff_meaning.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "schemas/base/byte_text.h"
 #include "schemas/plan/json_writer.h"
+#include "schemas/timeline/kernel_work.h"
+#include "schemas/timeline/priced.h"
+#include "tools/piper_plan/match_lines.h"
 #include "tools/piper_plan/subject.h"
+#include "tools/piper_plan/target.h"
 #include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/text_table.h"
 
@@ -15,8 +20,43 @@ namespace {
 
 using namespace plan;
 
-Result<StepFigures> figures_of(const Bundle& bundle, const timeline::Costs& costs) {
-  PIPER_ASSIGN(const auto timeline, timeline::simulate(bundle, costs));
+// In hundredths of the time in which one rank would do the products of the model once. Of plans without any, what one
+// microbatch costs is that part of the step which it is.
+Result<timeline::Timeline> play_work(const Bundle& bundle) {
+  const timeline::RouterLoad load = timeline::balanced_load(bundle);
+  std::vector<double> flops;  // [program]
+  for (const Program& program : bundle.programs) {
+    flops.push_back(0);
+    for (const KernelCall& call : program.calls) flops.back() += timeline::kernel_work(call, load).flops;
+  }
+  const double whole = bundle.manifest.model_flops;
+  timeline::Measured measured;
+  double done = 0;
+  int64_t microbatches = 1;
+  for (const RankPlan& plan : bundle.ranks) {
+    auto& costs = measured.cost_us.emplace_back(plan.instructions.size());
+    std::map<int32_t, int64_t> runs;
+    for (size_t i = 0; i < costs.size(); ++i) {
+      const auto* const run = std::get_if<Run>(&plan.instructions[i].action);
+      if (run == nullptr) continue;
+      microbatches = std::max(microbatches, ++runs[run->program]);
+      done += costs[i] = whole > 0 ? 100 * flops[static_cast<size_t>(run->program)] / whole : 0;
+    }
+  }
+  if (done > 0) return timeline::simulate_times(bundle, measured);
+  const double part = 1 / static_cast<double>(microbatches);
+  return timeline::simulate(bundle, {part, 2 * part});
+}
+
+Result<timeline::Timeline> play_step(const Bundle& bundle, const StepCosts& costs) {
+  if (costs.units) return timeline::simulate(bundle, *costs.units);
+  if (costs.target.empty()) return play_work(bundle);
+  PIPER_ASSIGN(const TargetMachine target, read_target(costs.target, costs.kernel_times, bundle));
+  return timeline::simulate_on(bundle, timeline::Priced(bundle, target.machine, 1, target.kernel_times));
+}
+
+Result<StepFigures> figures_of(const Bundle& bundle, const StepCosts& costs) {
+  PIPER_ASSIGN(const auto timeline, play_step(bundle, costs));
   StepFigures figures;
   figures.step = timeline.step;
   for (size_t p = 0; p < bundle.ranks.size(); ++p) {
@@ -61,14 +101,9 @@ std::vector<bool> on_longest_ascent(const std::vector<size_t>& positions) {
   return lies;
 }
 
-std::string line_of(const Bundle& bundle, const Instruction& instruction) {
-  if (instruction.provenance < 0) return "no line";
-  return bundle.provenance[static_cast<size_t>(instruction.provenance)].text;
-}
-
 class StepDiff {
  public:
-  StepDiff(const Bundle& a, const Bundle& b) : a_(a), b_(b) {}
+  StepDiff(const Bundle& a, const Bundle& b) : a_(a), b_(b), lines_(a, b) {}
 
   void compare(Meaning& meaning) {
     for (size_t p = 0; p < std::max(a_.ranks.size(), b_.ranks.size()); ++p)
@@ -93,7 +128,7 @@ class StepDiff {
     for (size_t i = 0; i < new_names.size(); ++i) {
       const auto found = old_place.find(new_names[i]);
       if (found == old_place.end()) {
-        ++changes_[line_of(b_, b.instructions[i])].added;
+        ++changes_[lines_.of_b(b.instructions[i].provenance)].added;
         changed = true;
         continue;
       }
@@ -103,19 +138,20 @@ class StepDiff {
     }
     for (size_t i = 0; i < kept.size(); ++i) {
       if (kept[i]) continue;
-      ++changes_[line_of(a_, a.instructions[i])].removed;
+      ++changes_[lines_.of_a(a.instructions[i].provenance)].removed;
       changed = true;
     }
     const auto in_order = on_longest_ascent(positions);
     for (size_t k = 0; k < positions.size(); ++k) {
       if (in_order[k]) continue;
-      ++changes_[line_of(b_, b.instructions[indices[k]])].moved;
+      ++changes_[lines_.of_b(b.instructions[indices[k]].provenance)].moved;
       changed = true;
     }
     return changed;
   }
 
   const Bundle &a_, &b_;
+  MatchedLines lines_;
   std::map<std::string, LineChange> changes_;
 };
 
@@ -129,7 +165,7 @@ std::vector<std::vector<std::string>> figure_rows(const Meaning& m) {
   const StepFigures &a = m.a, &b = m.b;
   const auto idle = [](double share) { return number_text(100 * share, "%.1f %%"); };
   const auto count = [](int64_t value) { return static_cast<double>(value); };
-  return {{"step, units", number_text(a.step), number_text(b.step), change(a.step, b.step)},
+  return {{m.unit, number_text(a.step), number_text(b.step), change(a.step, b.step)},
           {"idle", idle(a.idle), idle(b.idle),
            std::abs(b.idle - a.idle) <= 1e-9 ? "" : number_text(100 * (b.idle - a.idle), "%+.1f points")},
           {"peak of a rank", human_bytes(a.peak_bytes), human_bytes(b.peak_bytes),
@@ -151,8 +187,17 @@ const std::vector<std::string> kLines = {"line of the strategy", "removed", "add
 
 }  // namespace
 
-Result<Meaning> compare_steps(const Bundle& a, const Bundle& b, const timeline::Costs& costs) {
+Result<Meaning> compare_steps(const Bundle& a, const Bundle& b, const StepCosts& costs) {
   Meaning meaning;
+  if (costs.units) {
+    meaning.kind = "units";
+    meaning.unit = "step, units of one microbatch's forward";
+  } else if (costs.target.empty()) {
+    meaning.unit = "step, % of the model's products on one rank";
+  } else {
+    meaning.kind = "us";
+    meaning.unit = "step, us on " + std::filesystem::path(costs.target).stem().string();
+  }
   PIPER_ASSIGN(meaning.a, figures_of(a, costs));
   PIPER_ASSIGN(meaning.b, figures_of(b, costs));
   StepDiff(a, b).compare(meaning);
@@ -160,14 +205,18 @@ Result<Meaning> compare_steps(const Bundle& a, const Bundle& b, const timeline::
 }
 
 std::string meaning_as_text(const Meaning& meaning) {
-  std::string text = format_table(kFigures, figure_rows(meaning));
+  std::string text;
+  for (const std::string& line : meaning.strategy) text += line + "\n";
+  text += (text.empty() ? "" : "\n") + format_table(kFigures, figure_rows(meaning));
   if (meaning.lines.empty()) return text + "  no instruction came, went or moved\n";
   return text + "\n" + format_table(kLines, line_rows(meaning)) + "  on " +
          (meaning.ranks.size() == 1 ? "rank " : "ranks ") + rank_list(meaning.ranks) + "\n";
 }
 
 std::string meaning_as_markdown(const Meaning& meaning) {
-  std::string text = markdown_table(kFigures, figure_rows(meaning));
+  std::string text;
+  for (const std::string& line : meaning.strategy) text += "- `" + line + "`\n";
+  text += (text.empty() ? "" : "\n") + markdown_table(kFigures, figure_rows(meaning));
   if (meaning.lines.empty()) return text + "\nNo instruction came, went or moved.\n";
   return text + "\n" + markdown_table(kLines, line_rows(meaning)) + "\nInstructions of " +
          (meaning.ranks.size() == 1 ? "rank " : "ranks ") + rank_list(meaning.ranks) + ".\n";
@@ -184,6 +233,15 @@ std::string meaning_as_json(const Meaning& meaning, bool differs) {
     else json.number(a), json.raw(","), json.number(b);
     json.raw("]");
   };
+  json.key("strategy");
+  json.raw("[");
+  for (size_t i = 0; i < meaning.strategy.size(); ++i) {
+    json.raw(i > 0 ? "," : "");
+    json.string(meaning.strategy[i]);
+  }
+  json.raw("]");
+  json.key("unit");
+  json.string(meaning.kind);
   pair("step", meaning.a.step, meaning.b.step);
   pair("idle", meaning.a.idle, meaning.b.idle);
   pair("peak_bytes", meaning.a.peak_bytes, meaning.b.peak_bytes);

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/json_writer.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/describe.h"
@@ -80,6 +81,34 @@ class Explainer {
                       origin < 0 ? "" : bundle_.provenance[i].text});
     }
     return "rank " + std::to_string(plan_.rank) + "\n" + format_table({"from", "instructions", ""}, rows) + arena();
+  }
+
+  // The same as {"rank","arena_bytes","live_bytes","from":[{"line","text","instructions"}]}.
+  void summary_as_json(JsonWriter& json) const {
+    std::map<int32_t, int64_t> counts;
+    for (const auto& instruction : plan_.instructions) ++counts[instruction.provenance];
+    json.raw("{");
+    for (const auto& [key, value] : {std::pair{"rank", int64_t{plan_.rank}},
+                                     {"arena_bytes", plan_.arena_bytes},
+                                     {"live_bytes", verify::live_at_peak(bundle_, plan_).bytes}}) {
+      json.key(key);
+      json.number(value);
+    }
+    json.key("from");
+    json.raw("[");
+    bool first = true;
+    for (const auto& [origin, count] : counts) {
+      json.raw(first ? "{" : ",{");
+      first = false;
+      json.key("line");
+      json.string(origin < 0 ? "" : bundle_.provenance[static_cast<size_t>(origin)].key);
+      json.key("text");
+      json.string(origin < 0 ? "" : bundle_.provenance[static_cast<size_t>(origin)].text);
+      json.key("instructions");
+      json.number(count);
+      json.raw("}");
+    }
+    json.raw("]}");
   }
 
  private:
@@ -172,6 +201,16 @@ Result<std::string> explain(const std::string& directory, const ExplainOptions& 
   if (options.rank >= 0) ranks = {options.rank};
   PIPER_ASSIGN(const auto bundle, read_bundle(directory, ranks));
   std::string text, similar;
+  if (options.json) {
+    JsonWriter json;
+    json.raw("[");
+    for (size_t p = 0; p < bundle.ranks.size(); ++p) {
+      json.raw(p > 0 ? "," : "");
+      Explainer(bundle, bundle.ranks[p]).summary_as_json(json);
+    }
+    json.raw("]\n");
+    return json.str();
+  }
   for (const auto& plan : bundle.ranks) {
     const Explainer explainer(bundle, plan);
     if (options.instruction >= 0) {

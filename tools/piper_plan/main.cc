@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 
+#include "schemas/command_line/command_line.h"
 #include "schemas/plan/durable_files.h"
 #include "schemas/plan/file_bytes.h"
 #include "tools/piper_plan/commands.h"
@@ -32,6 +33,9 @@ int print(const Result<std::string>& result) {
   if (error.reported) return kRefuted;
   const std::string code = error.code.empty() ? "" : "error[" + error.code + "]: ";
   std::fprintf(stderr, "piper-plan: %s%s\n", code.c_str(), error.message.c_str());
+  // P0604 to P0611: what a file of a bundle says cannot be.
+  if (error.code >= "P0604" && error.code <= "P0611")
+    std::fprintf(stderr, "help: compile it again: piperc MODEL --strategy FILE -o DIR\n");
   return kRefuted;
 }
 
@@ -42,6 +46,11 @@ int print_difference(const Result<Difference>& result, bool exit_code) {
   }
   std::fputs(result->text.c_str(), stdout);
   return exit_code && result->differs ? kRefuted : 0;
+}
+
+// What is listed, and whether all of it is as it should be.
+int print_list(const Result<Difference>& result) {
+  return result.ok() ? print_difference(result, true) : print(result.status());
 }
 
 // A picture or a trace, into a file of its own.
@@ -72,6 +81,7 @@ Subcommand add_verify(CLI::App& app) {
   struct Flags {
     std::string directory;
     VerifyOptions options;
+    bool json = false;
   };
   const auto flags = std::make_shared<Flags>();
   auto* const command = app.add_subcommand(
@@ -79,7 +89,11 @@ Subcommand add_verify(CLI::App& app) {
   add_bundle(command, flags->directory);
   command->add_flag("--verbose", flags->options.verbose,
                     "how long each part of the proof took, and how much it looked at");
-  return {command, [flags] { return print(verify_bundle(flags->directory, flags->options)); }};
+  command->add_flag("--json", flags->json, "as one JSON object, a refutation, too")->excludes("--verbose");
+  return {command, [flags] {
+            if (flags->json) return print_list(verify_as_json(flags->directory));
+            return print(verify_bundle(flags->directory, flags->options));
+          }};
 }
 
 Subcommand add_show(CLI::App& app) {
@@ -99,14 +113,23 @@ Subcommand add_show(CLI::App& app) {
                    "of the picture: always, never, auto (on a terminal, unless NO_COLOR is set)")
       ->check(CLI::IsMember({"always", "never", "auto"}))
       ->capture_default_str();
-  command->add_option("--svg", flags->svg, "write the picture to this file instead, as SVG");
-  auto* const page =
-      command->add_option("--html", flags->html,
-                          "write the step to this file instead, as a page: time line, messages, memory, dependences");
+  // Each of these is the whole answer, and the terminal's options are of its text alone.
+  const auto instead = [](CLI::Option* option) {
+    return option->excludes("--columns")->excludes("--all")->excludes("--color");
+  };
+  auto* const picture =
+      instead(command->add_option("--svg", flags->svg, "write the picture to this file instead, as SVG"));
+  auto* const page = instead(command->add_option("--html", flags->html,
+                                                 "write the step to this file instead, as a page: time line, messages, "
+                                                 "memory, dependences"))
+                         ->excludes(picture);
   auto* const profile = command
                             ->add_option("--profile", flags->times.profile,
                                          "times measured by piper-run --profile, drawn below the others")
                             ->needs(page);
+  instead(command->add_flag("--json", flags->options.json, "the figures alone, as one JSON object"))
+      ->excludes(picture)
+      ->excludes(page);
   add_costs(command, flags->options.costs);
   auto* const target =
       command->add_option("--target", flags->times.target, "times on a machine: strategies/targets/*.yaml")
@@ -132,6 +155,7 @@ Subcommand add_diff(CLI::App& app) {
     bool exit_code = false, json = false, markdown = false;
     int64_t lines = 20;
     Costs costs;
+    DiffOptions options;
   };
   const auto flags = std::make_shared<Flags>();
   auto* const command = app.add_subcommand("diff", "what differs between two bundles, by rank and line");
@@ -139,12 +163,31 @@ Subcommand add_diff(CLI::App& app) {
   command->add_option("OTHER", flags->other, "plan bundle to compare with")->required();
   command->add_flag("--exit-code", flags->exit_code, "exit 1 when they differ");
   auto* const json = command->add_flag("--json", flags->json, "what it means alone, as one JSON object");
-  command->add_flag("--markdown", flags->markdown, "what it means alone, as tables")->excludes(json);
+  auto* const markdown =
+      command->add_flag("--markdown", flags->markdown, "what it means alone, as tables")->excludes(json);
   add_costs(command, flags->costs);
-  command->add_option("--lines", flags->lines, "lines shown per file, 0 = all")->check(CLI::NonNegativeNumber);
-  return {command, [flags] {
+  command->add_option("--lines", flags->lines, "lines shown per file, 0 = all")
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(json)
+      ->excludes(markdown);
+  DiffOptions& options = flags->options;
+  auto* const target =
+      command->add_option("--target", options.target, "steps as long as on a machine: strategies/targets/*.yaml")
+          ->excludes("--forward")
+          ->excludes("--backward");
+  command->add_option("--kernel-times", options.kernel_times, "times measured by piper-run --calibrate")->needs(target);
+  command
+      ->add_option("--strategies", options.strategies,
+                   "the strategies' files, OLD NEW; default: those of the bundles' names here, beside them or in "
+                   "strategies/")
+      ->expected(2);
+  auto* const forward = command->get_option("--forward");
+  auto* const backward = command->get_option("--backward");
+  return {command, [flags, forward, backward] {
+            if (*forward || *backward) flags->options.units = flags->costs;
             const auto meaning = [&](TableForm form) {
-              return diff_steps(flags->directory, flags->other, form, flags->costs);
+              flags->options.form = form;
+              return diff_steps(flags->directory, flags->other, flags->options);
             };
             if (flags->json || flags->markdown)
               return print_difference(meaning(flags->json ? TableForm::kJson : TableForm::kMarkdown), flags->exit_code);
@@ -176,9 +219,10 @@ int run_simulate(const SimulateFlags& flags) {
   if (!flags.trace.empty())
     if (const int status = write_picture(flags.trace, trace_bundle(flags.directory, times)); status != 0) return status;
   if (!flags.priced.target.empty()) return print(price(flags.directory, flags.priced));
-  if (!table.empty()) return print(simulate_by_table(flags.directory, table, flags.link));
-  if (!flags.profile.empty()) return print(simulate_measured(flags.directory, flags.profile, flags.link));
-  return print(simulate_bundle(flags.directory, flags.costs));
+  if (!table.empty()) return print(simulate_by_table(flags.directory, table, flags.link, flags.priced.json));
+  if (!flags.profile.empty())
+    return print(simulate_measured(flags.directory, flags.profile, flags.link, flags.priced.json));
+  return print(simulate_bundle(flags.directory, flags.costs, flags.priced.json));
 }
 
 Subcommand add_simulate(CLI::App& app) {
@@ -207,7 +251,7 @@ Subcommand add_simulate(CLI::App& app) {
           "--kernel-times", priced.kernel_times,
           "times measured by piper-run --calibrate; without a machine, what piper-run --kernel-times waits for"))
       ->excludes(measured);
-  command->add_flag("--json", priced.json, "as JSON")->needs(target);
+  command->add_flag("--json", priced.json, "as one JSON object");
   command->add_option("--lines", priced.lines, "of the critical path, 0 = all")
       ->check(CLI::NonNegativeNumber)
       ->needs(target);
@@ -231,7 +275,10 @@ Subcommand add_explain(CLI::App& app) {
   auto* const instruction =
       command->add_option("--instruction", flags->options.instruction, "its position in the rank's list, from 0")
           ->check(CLI::NonNegativeNumber);
-  command->add_option("--buffer", flags->options.buffer, "a buffer's name")->excludes(instruction);
+  auto* const buffer = command->add_option("--buffer", flags->options.buffer, "a buffer's name")->excludes(instruction);
+  command->add_flag("--json", flags->options.json, "where instructions come from, as one JSON list")
+      ->excludes(instruction)
+      ->excludes(buffer);
   return {command, [flags] { return print(explain(flags->directory, flags->options)); }};
 }
 
@@ -333,6 +380,7 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
   struct Flags {
     std::string directory, other;
     ExportOptions options;
+    bool json = false;
   };
   const auto flags = std::make_shared<Flags>();
   auto* const command = app.add_subcommand("checkpoint", "checkpoints that piper-run has saved");
@@ -343,6 +391,7 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
   auto* const write = command->add_subcommand("export", "the weights under the model's own names, for --load");
   for (auto* const each : {list, check, compare, write})
     each->add_option("DIR", flags->directory, "folder of checkpoints, or of one")->required();
+  list->add_flag("--json", flags->json, "as one JSON list");
   compare->add_option("OTHER", flags->other, "that to compare with")->required();
   write->add_option("--step", flags->options.step, "its step; default: the newest valid one")
       ->check(CLI::NonNegativeNumber);
@@ -357,7 +406,7 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   write->add_option("--dtype", flags->options.dtype, "round floating-point tensors to this type; default: as stored")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  return {{list, [flags] { return print(list_checkpoints(flags->directory)); }},
+  return {{list, [flags] { return print_list(list_checkpoints(flags->directory, flags->json)); }},
           {check, [flags] { return print(verify_checkpoints(flags->directory)); }},
           {compare, [flags] { return print_difference(diff_checkpoints(flags->directory, flags->other), true); }},
           {write, [flags] { return print(export_checkpoint(flags->directory, flags->options)); }}};
@@ -371,10 +420,11 @@ int run(int argc, char** argv) {
     commands.push_back(add(app));
   for (Subcommand& each : add_checkpoint(app)) commands.push_back(std::move(each));
   for (const auto add : {add_whyhang, add_bisect}) commands.push_back(add(app));
+  command_line::add_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kCommandLine;
+    return command_line::end(app, error, kCommandLine);
   }
   for (const Subcommand& command : commands)
     if (*command.declared) return command.run();

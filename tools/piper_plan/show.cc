@@ -8,6 +8,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/checkpoint/state_parts.h"
 #include "schemas/plan/device_memory.h"
+#include "schemas/plan/json_writer.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/read_ahead.h"
 #include "schemas/verify/live_at_peak.h"
@@ -238,11 +239,55 @@ std::string flops_line(double flops) {
   return text;
 }
 
+std::string as_json(const Bundle& bundle, const Timeline& timeline) {
+  const Manifest& manifest = bundle.manifest;
+  JsonWriter json;
+  const auto text = [&](const char* key, const std::string& value) {
+    json.key(key);
+    json.string(value);
+  };
+  const auto number = [&](const char* key, int64_t value) {
+    json.key(key);
+    json.number(value);
+  };
+  json.raw("{");
+  text("model", manifest.model.name);
+  text("strategy", manifest.strategy.name);
+  text("device", manifest.target.device == DeviceKind::kCuda ? "cuda" : "cpu");
+  text("optimizer", manifest.evaluates ? "" : manifest.optimizer.kind);
+  number("batch", manifest.batch);
+  number("programs", static_cast<int64_t>(bundle.programs.size()));
+  json.key("model_flops");
+  json.real(manifest.model_flops);
+  json.key("step_units");
+  json.real(timeline.step);
+  json.key("ranks");
+  json.raw("[");
+  for (size_t p = 0; p < bundle.ranks.size(); ++p) {
+    const RankPlan& plan = bundle.ranks[p];
+    const RankSummary& summary = manifest.ranks[static_cast<size_t>(plan.rank)];
+    json.raw(p > 0 ? ",{" : "{");
+    number("rank", plan.rank);
+    number("instructions", static_cast<int64_t>(plan.instructions.size()));
+    number("streams", static_cast<int64_t>(plan.streams.size()));
+    number("arena_bytes", plan.arena_bytes);
+    number("peak_bytes", summary.peak_bytes);
+    number("sent_bytes", summary.sent_bytes);
+    number("checkpoint_bytes", checkpoint::snapshot_bytes(plan));
+    json.key("idle");
+    json.real(idle_share(timeline, p));
+    json.raw("}");
+  }
+  json.raw("]}\n");
+  return json.str();
+}
+
 }  // namespace
 
 Result<std::string> show(const std::string& directory, const ShowOptions& options) {
   PIPER_ASSIGN(const auto bundle, read_bundle(directory));
   PIPER_ASSIGN(const auto timeline, simulate(bundle, options.costs));
+  if (options.json) return as_json(bundle, timeline);
   const auto& manifest = bundle.manifest;
   std::string text = manifest.model.name + " with " + manifest.strategy.name + ": " +
                      std::to_string(manifest.world_size) + " ranks, batch " + std::to_string(manifest.batch) + ", " +

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/json_writer.h"
 #include "tools/piper_plan/commands.h"
 
 namespace piper::tools {
@@ -56,6 +57,43 @@ Result<std::string> verify_bundle(const std::string& directory, const VerifyOpti
          "its slots name, every copy of a parameter is updated once\n" +
          verify::describe(report.equality) + sums_as_other_types(bundle) + evaluations +
          (report.sum_order.empty() ? "" : "order of sums " + report.sum_order + "\n");
+}
+
+Result<Difference> verify_as_json(const std::string& directory) {
+  plan::JsonWriter json;
+  const auto refuted = [&](const Error& error) {
+    json.raw("{");
+    json.key("proved");
+    json.boolean(false);
+    json.key("code");
+    json.string(error.code);
+    json.key("message");
+    json.string(error.message);
+    json.raw("}\n");
+    return Difference{json.str(), true};
+  };
+  const auto opened = plan::open_bundle(directory);
+  if (!opened.ok()) return refuted(opened.error());
+  const auto bundle = plan::read_bundle(*opened);
+  if (!bundle.ok()) return refuted(bundle.error());
+  const auto report = verify::verify(*bundle);
+  if (!report.ok()) return refuted(report.error());
+  if (const Status weights = plan::check_weights(*opened); !weights.ok()) return refuted(weights.error());
+  json.raw("{");
+  json.key("proved");
+  json.boolean(true);
+  for (const auto& [key, value] : {std::pair{"ranks", static_cast<int64_t>(report->ranks)},
+                                   {"instructions", static_cast<int64_t>(report->instructions)},
+                                   {"messages", static_cast<int64_t>(report->messages)},
+                                   {"collectives", static_cast<int64_t>(report->collectives)},
+                                   {"accesses", static_cast<int64_t>(report->accesses)}}) {
+    json.key(key);
+    json.number(value);
+  }
+  json.key("order_of_sums");
+  json.string(report->sum_order);
+  json.raw("}\n");
+  return Difference{json.str(), false};
 }
 
 }  // namespace piper::tools

@@ -2,10 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "schemas/command_line/command_line.h"
 #include "tools/piper_torchscript/convert.h"
 
 int main(int argc, char** argv) {
-  CLI::App app{"Rewrites a model of torch.jit.trace as a .pt2 archive that piperc reads."};
+  CLI::App app{"Rewrites a model of torch.jit.trace as a .pt2 archive that piperc reads.", "piper-torchscript"};
   std::string from, to;
   std::vector<std::string> texts;
   app.add_option("model", from, "the file of torch.jit.save")->required();
@@ -14,7 +15,12 @@ int main(int argc, char** argv) {
                  "one for each argument of forward, in its order: NAME:DTYPE[EXTENT,...], e.g. input_ids:int64[B,16]; "
                  "the batch is a symbol")
       ->required();
-  CLI11_PARSE(app, argc, argv);
+  piper::command_line::add_version(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return piper::command_line::end(app, error, 2);
+  }
   const auto fail = [](const piper::Error& error) {
     std::cerr << "piper-torchscript: " << error.message << "\n";
     return 1;
