@@ -381,8 +381,8 @@ TEST_CASE("diff matches lines of two files by directive, and says the change in 
         if (const size_t at = word->find("s.yaml:3"); at != std::string::npos)
           word->replace(at, 8, std::string(name) + ":" + other);
     }
-    bundle.manifest.strategy_name = name;
-    bundle.manifest.strategy_sha256 = plan::sha256(text);
+    bundle.manifest.strategy.name = name;
+    bundle.manifest.strategy.sha256 = plan::sha256(text);
     dir.write(name, text);
     change(bundle);
     return write(dir, (std::string(name) + ".plans").c_str(), bundle);
