@@ -38,7 +38,7 @@ class HangWatch {
   Status report() const;
   // Where all threads are, for a user who asks.
   std::string positions() const;
-  // A line for every rank that has become slow against the others since the last call; seldom anything.
+  // A line for every rank that has become slow against the others since the last call; rarely anything.
   std::vector<std::string> stragglers(Clock::time_point now);
   // Ends the processes that the rings are of.
   void kill_ranks() const;

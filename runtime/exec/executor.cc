@@ -100,7 +100,7 @@ void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_poi
 
 void Executor::failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) {
   std::string text = failure.error().message;
-  // Who waits in vain is seldom who is to blame: say where this rank's other streams stand.
+  // Who waits in vain is rarely who is to blame: say where this rank's other streams stand.
   if (failure.error().code == "R0302" || instruction < 0)
     for (size_t other = 0; other < positions.size(); ++other) {
       if (static_cast<int32_t>(other) == queue) continue;

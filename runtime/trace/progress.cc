@@ -15,7 +15,7 @@ double seconds_between(steady_clock::time_point from, steady_clock::time_point t
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Often enough to look alive, seldom enough to cost nothing.
+// Often enough to look alive, rarely enough to cost nothing.
 constexpr double kTerminalInterval = 0.1;
 constexpr double kLineInterval = 5.0;
 
