@@ -51,6 +51,22 @@ ir::ValueId input_or_new(ir::Graph& graph, const std::string& name, const ir::Te
   return graph.add_input(name, type, true);
 }
 
+// The factor times the mean of log(sum(exp(logits)))^2 over the rows whose label counts.
+ir::ValueId z_loss(ir::GraphBuilder& b, ir::ValueId rows, ir::ValueId labels, const strategy::LossChoice& choice) {
+  const DType type = is_half(b.type(rows).dtype) ? DType::kF32 : b.type(rows).dtype;
+  const ir::ValueId logits = b.cast(rows, type);
+  const ir::ValueId likelihoods = b.add1(ir::OpKind::kLogSoftmax, {logits}, ir::DimAttrs{1});
+  // log_softmax takes the same number off every class of a row.
+  const ir::ValueId first = b.slice(logits, 1, 0, 1), less = b.slice(likelihoods, 1, 0, 1);
+  const ir::ValueId z = b.reshape(b.add1(ir::OpKind::kSub, {first, less}), b.type(labels).shape);
+  const ir::ValueId ignored =
+      b.add1(ir::OpKind::kEq, {labels, b.scalar(static_cast<double>(choice.ignore_index), DType::kI64)});
+  const ir::ValueId counted = b.add1(ir::OpKind::kWhere, {ignored, b.scalar(0, type), b.scalar(1, type)});
+  const ir::ValueId squares = b.add1(ir::OpKind::kMul, {b.add1(ir::OpKind::kMul, {z, z}), counted});
+  const ir::ValueId mean = b.add1(ir::OpKind::kDiv, {b.sum(squares, {0}, false), b.sum(counted, {0}, false)});
+  return b.add1(ir::OpKind::kMul, {mean, b.scalar(choice.z_loss, type)});
+}
+
 Status attach_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::Diagnostics& diags) {
   const ir::Graph::Output* output = find_output(graph, choice.logits);
   if (output == nullptr) return unknown_output(graph, choice.logits, choice.span, diags);
@@ -69,9 +85,14 @@ Status attach_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
     const ir::ValueId labels = input_or_new(graph, choice.labels, {DType::kI64, rows});
     ir::CrossEntropyLossAttrs attrs;
     attrs.ignore_index = choice.ignore_index;
+    attrs.label_smoothing = choice.label_smoothing;
     const int64_t classes = type.shape.back(), count = type.elements() / std::max<int64_t>(classes, 1);
-    graph.loss = b.add1(ir::OpKind::kCrossEntropyLoss,
-                        {b.reshape(prediction, {count, classes}), b.reshape(labels, {count})}, attrs);
+    const ir::ValueId row = b.reshape(prediction, {count, classes}), label = b.reshape(labels, {count});
+    graph.loss = b.add1(ir::OpKind::kCrossEntropyLoss, {row, label}, attrs);
+    if (choice.z_loss > 0) {
+      const ir::ValueId z = z_loss(b, row, label, choice);
+      graph.loss = b.add1(ir::OpKind::kAdd, {b.cast(graph.loss, b.type(z).dtype), z});
+    }
   }
   if (!b.status().ok()) return diags.error("P0237", choice.span) << b.status().error().message;
   return Status();

@@ -69,7 +69,12 @@ Json directive(const DirectiveSpec& spec) {
 Json model() {
   Json inputs = {{"type", "object"},
                  {"additionalProperties", choice({"tokens", "next_tokens", "positions", "documents"})}};
-  Json entropy = object({{"logits", text("string")}, {"labels", text("string")}, {"ignore_index", text("integer")}},
+  const Json below_one = {{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}};
+  Json entropy = object({{"logits", text("string")},
+                         {"labels", text("string")},
+                         {"ignore_index", text("integer")},
+                         {"label_smoothing", below_one},
+                         {"z_loss", number(0)}},
                         {"logits", "labels"});
   Json mse = object({{"prediction", text("string")}, {"target", text("string")}}, {"prediction", "target"});
   Json loss = {

@@ -41,6 +41,8 @@ void load_loss(ReadContext& context, const Value& value, LossChoice& loss) {
                                    std::numeric_limits<int64_t>::max())
                               .value_or(-100);
     }
+    read_bounded(context, inner.get("label_smoothing"), "'label_smoothing'", {0, 1}, loss.label_smoothing);
+    read_bounded(context, inner.get("z_loss"), "'z_loss'", {}, loss.z_loss);
     inner.finish();
   }
   if (const Value* mse = reader.get("mse")) {

@@ -77,7 +77,10 @@ struct LossChoice {
   enum class Kind : uint8_t { kDefault, kOutput, kCrossEntropy, kMse } kind = Kind::kDefault;
   std::string output;          // kOutput
   std::string logits, labels;  // kCrossEntropy; kMse: prediction, target
+  // Of kCrossEntropy. z_loss: the factor on the mean square of log(sum(exp(logits))) over the counted labels, which is
+  // added (Chowdhery et al., "PaLM" (2022), section 5).
   int64_t ignore_index = -100;
+  double label_smoothing = 0, z_loss = 0;
   Span span;
 };
 struct InputRole {

@@ -19,7 +19,13 @@ constexpr size_t kLookedAt = size_t{1} << 16;  // bytes that tell text from what
 constexpr std::string_view kIndexMark = "MMIDIDX\x00\x00"sv;
 
 // Ends of commands, with IN and OUT for the file and what it becomes.
-constexpr std::string_view kToTokens = "python tools/piper_tokens.py IN -o OUT.bin";
+constexpr std::string_view kToTokens = "python tools/piper_tokens.py IN -o OUT.bin --tokenizer FOLDER";
+constexpr std::string_view kParquetToLines =
+    "python -c \"import pandas; pandas.read_parquet('IN').to_json('OUT.jsonl', orient='records', lines=True)\"";
+constexpr std::string_view kArrowToLines =
+    "python -c \"import pandas; pandas.read_feather('IN').to_json('OUT.jsonl', orient='records', lines=True)\"";
+constexpr std::string_view kDatasetToLines =
+    "python -c \"import datasets; datasets.Dataset.from_file('IN').to_json('OUT.jsonl')\"";
 constexpr std::string_view kTorchToTensors =
     "python -c \"import torch; from safetensors.torch import save_file; save_file(torch.load('IN'), "
     "'OUT.safetensors')\"";
@@ -35,14 +41,14 @@ struct Mark {
 };
 // Files that begin with these are read by other programs.
 constexpr Mark kMarks[] = {
-    {"PAR1"sv, "a Parquet file", kToTokens},
-    {"ARROW1"sv, "an Arrow file", kToTokens},
-    {"Obj\x01"sv, "an Avro file", kToTokens},
+    {"PAR1"sv, "a Parquet file", kParquetToLines},
+    {"ARROW1"sv, "an Arrow file", kArrowToLines},
+    {"Obj\x01"sv, "an Avro file", ""},
     {"\x89HDF\r\n\x1a\n"sv, "an HDF5 file", kHdf5ToTensors},
     {"GGUF"sv, "a model's weights (GGUF)", ""},
-    {"TNTIDX\x00\x00"sv, "an index of fairseq's or of an old Megatron", kToTokens},
-    {"SQLite format 3\x00"sv, "a database", kToTokens},
-    {"%PDF-"sv, "a PDF document", kToTokens},
+    {"TNTIDX\x00\x00"sv, "an index of fairseq's or of an old Megatron", ""},
+    {"SQLite format 3\x00"sv, "a database", ""},
+    {"%PDF-"sv, "a PDF document", ""},
     {"\xfd"
      "7zXZ\x00"sv,
      "compressed", "xz -dk IN"},
@@ -56,7 +62,7 @@ constexpr Mark kShortMarks[] = {
     {"\x80\x03"sv, "a pickle", kTorchToTensors},
     {"\x80\x04"sv, "a pickle", kTorchToTensors},
     {"\x80\x05"sv, "a pickle", kTorchToTensors},
-    {"\xff\xff\xff\xff"sv, "an Arrow stream, as Hugging Face's datasets write it", kToTokens},
+    {"\xff\xff\xff\xff"sv, "an Arrow stream, as Hugging Face's datasets write it", kDatasetToLines},
     {"\xff\xfe"sv, "text in UTF-16", "iconv -f UTF-16 -t UTF-8 IN -o OUT.txt"},
     {"\xfe\xff"sv, "text in UTF-16", "iconv -f UTF-16 -t UTF-8 IN -o OUT.txt"},
 };

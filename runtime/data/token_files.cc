@@ -16,7 +16,7 @@ Result<Element> raw_element(const std::string& path, const std::string& dtype) {
   for (const Element element : {Element::kU8, Element::kU16, Element::kU32, Element::kI32})
     if (dtype == element_name(element)) return element;
   if (!dtype.empty()) return Status::failure("R0206", "--token-dtype " + dtype + ": it is u8, u16, u32 or i32");
-  return path.ends_with(".u32.bin") ? Element::kU32 : Element::kU16;
+  return path.ends_with(".u32.bin") ? Element::kU32 : path.ends_with(".u8.bin") ? Element::kU8 : Element::kU16;
 }
 
 // Where a file says of itself what it holds, --token-dtype can only agree.

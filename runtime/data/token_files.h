@@ -21,7 +21,7 @@ struct TokenFile {
   DataForm form = DataForm::kTokens;
 };
 // `dtype`: u8, u16, u32, i32, or "" to go by what the file says of itself (an index beside it, a .npy header) or by its
-// name (*.u32.bin: u32, *.bin: u16; text: u8). R0201, R0206, R0208, R0213.
+// name (*.u32.bin: u32, *.u8.bin: u8, *.bin: u16; text: u8). R0201, R0206, R0208, R0213.
 Result<TokenFile> open_token_file(const std::string& path, const std::string& dtype);
 
 // "raw tokens, 1000 tokens of u16".

@@ -72,7 +72,8 @@ void add_weights(const Flags& flags, const Inputs& inputs, std::vector<std::stri
 std::string sampled(const data::DataSource& data) {
   std::string text = counted(data.num_samples(), "sample");
   if (data.tokens_per_sample() > 0) text += " of " + counted(data.tokens_per_sample(), "token");
-  return text + (data.sampling() == data::Sampling::kShuffled ? ", shuffled" : ", in order");
+  if (data.sampling() == data::Sampling::kSequential) return text + ", in order";
+  return text + (data.numbers_samples() ? ", shuffled" : ", from random starts");
 }
 
 std::string steps_line(const Flags& flags, const Inputs& inputs, const exec::Session& session) {

@@ -348,7 +348,7 @@ def whatever_comes(bench):
             print("[SKIP] another user is sent away: only root can be one")
 
 
-SAMPLE = re.compile(r'^([a-z_]+)(?:\{((?:[a-z]+="[^"\\\\]*",?)+)\})? (\S+)$')
+SAMPLE = re.compile(r'^([a-z_]+)(?:\{((?:[a-z_]+="[^"\\\\]*",?)+)\})? (\S+)$')
 
 
 def samples_of(text):
@@ -362,7 +362,7 @@ def samples_of(text):
         name, labels, value = SAMPLE.match(line).groups()
         assert name in families and (families[name] == "counter") == name.endswith("_total"), line
         found = dict(pair.split("=", 1) for pair in (labels or "").rstrip(",").split(",") if pair)
-        assert set(found) <= {"job", "rank", "state"}, line
+        assert set(found) <= {"job_id", "name", "rank", "state"}, line
         samples[name, labels or ""] = float(value)
     return samples
 

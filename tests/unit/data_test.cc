@@ -266,12 +266,16 @@ TEST_CASE("token streams feed tokens and next tokens") {
   CHECK(read_i64(*source, 0, 3, 0, 1, 4) == std::vector<int64_t>{100, 101, 102, 103});
 }
 
-TEST_CASE("text is a stream of bytes, and .u32.bin one of 32-bit tokens") {
+TEST_CASE("text is a stream of bytes, as .u8.bin is, and .u32.bin one of 32-bit tokens") {
   TempFolder folder;
   DataOptions text = at(folder.write("t.txt", "abcdef"));
   text.sampling = Sampling::kSequential;
   CHECK(read_i64(*must_open(text, manifest_of(1, language_inputs(2))), 1, 2, 0, 1, 2) ==
         std::vector<int64_t>{'d', 'e'});
+  DataOptions narrow = at(folder.write("t.u8.bin", std::string("\1\377\0", 3)));
+  narrow.sampling = Sampling::kSequential;
+  CHECK(read_i64(*must_open(narrow, manifest_of(1, language_inputs(2))), 0, 1, 0, 1, 2) ==
+        std::vector<int64_t>{1, 255});
   DataOptions wide = at(folder.write("t.u32.bin", raw<uint32_t>({1, 70000, 3})));
   wide.sampling = Sampling::kSequential;
   CHECK(read_i64(*must_open(wide, manifest_of(1, language_inputs(2))), 0, 1, 0, 1, 2) ==

@@ -133,7 +133,7 @@ class Case:
 
     def tokens(self, own, steps):
         wide = self.vocabulary > 256
-        path = own.work / f"{self.name}.{'u32.bin' if wide else 'txt'}"
+        path = own.work / f"{self.name}.{'u32.bin' if wide else 'u8.bin'}"
         count = steps * self.batch * self.sequence + 1
         drawn = torch.randint(self.vocabulary, (count,), generator=torch.Generator().manual_seed(0))
         path.write_bytes(array.array("I" if wide else "B", drawn.tolist()).tobytes())

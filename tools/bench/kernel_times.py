@@ -41,7 +41,7 @@ def main():
     args = parser.parse_args()
     if args.table:
         return table(args.table, args.steps, args.rows, args.only)
-    tokens = [path for end in ("u32.bin", "txt") if (path := args.bench / f"{args.case}.{end}").exists()]
+    tokens = [path for end in ("u32.bin", "u8.bin") if (path := args.bench / f"{args.case}.{end}").exists()]
     if not tokens:
         raise SystemExit(f"against_torch.py has drawn no tokens for {args.case} in {args.bench}")
     subprocess.run([args.program, args.bench / "bundles" / args.case, "--data", tokens[0], "--sampling", "sequential", "--init", "normal:0.02",

@@ -27,7 +27,7 @@ class Programs:
     def __init__(self, bin_dir, work):
         self.bin, self.work = pathlib.Path(bin_dir).resolve(), pathlib.Path(work).resolve()
         self.work.mkdir(parents=True, exist_ok=True)
-        self.data = self.work / "bytes.txt"
+        self.data = self.work / "bytes.u8.bin"
         if not self.data.exists():
             self.data.write_bytes(os.urandom(1 << 20))
 
