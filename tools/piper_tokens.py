@@ -10,7 +10,7 @@ another folder, or a name of the hub.
 
 Inputs are read in the order in which they are named, a few documents at a time. A line of `.jsonl` is an object whose `--field` is a
 document; blank lines are passed over. Any other file is text: one document, or with `--documents lines` one a line, or with
-`--documents paragraphs` what blank lines part. `.gz` behind either is read, too. Documents without text are left out and counted.
+`--documents paragraphs` what blank lines part. `.gz` after either is read, too. Documents without text are left out and counted.
 
 The file's name says what its tokens are: uint16, or uint32 for `*.u32.bin`, little-endian. A vocabulary that needs more bits is
 refused. The same inputs and tokenizer give the same bytes. What is written is there as a whole or not at all.

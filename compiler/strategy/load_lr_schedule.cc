@@ -1,4 +1,4 @@
-// The section `lr_schedule`: one curve behind the warm-up, WSD, or a list of phases.
+// The section `lr_schedule`: one curve after the warm-up, WSD, or a list of phases.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -87,7 +87,7 @@ class ManifestWriter : public plan::FieldWriter<ManifestWriter> {
     json_.raw(kDigestKey);
     json_.raw(found_ + "\"");
   }
-  std::string found_;  // of the text in front of it
+  std::string found_;  // of the text before it
 };
 
 class ManifestReader : public plan::FieldReader<ManifestReader> {

@@ -39,7 +39,7 @@ struct Rule {
   std::span<const std::string_view> words = {};  // of a string: one of these
   std::string_view unique = {};  // of a name: what the list is of, in which no two are called alike, or "": "channels"
   std::string_view what = {};    // of a word: what it is, in "unknown buffer class"; its key where that says it
-  std::string_view hint = {};    // behind that message
+  std::string_view hint = {};    // after that message
   std::string_view says =
       {};  // the message for a number, "KEY is out of range" where it is ""; for a word that is to be left out
   std::string_view as = {};     // the schema's name for such a text

@@ -41,7 +41,7 @@ constexpr std::optional<LrCurve> lr_curve_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-// The factor behind `done` steps of a phase, up to all of them. A phase of 0 steps has no end.
+// The factor after `done` steps of a phase, up to all of them. A phase of 0 steps has no end.
 double lr_value(const LrPhase& phase, int64_t done);
 
 }  // namespace piper::plan

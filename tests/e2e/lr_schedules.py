@@ -4,7 +4,7 @@
   lr_schedules.py --bin BIN --work DIR
 
 Each rate of the log is that of the scheduler (LambdaLR, PolynomialLR, SequentialLR of LinearLR, ConstantLR, CosineAnnealingLR) to
-the digits of the log, each loss PyTorch's to 1e-5; a run that stops behind step 23 and goes on has the same losses to the bit. Step s of piper is
+the digits of the log, each loss PyTorch's to 1e-5; a run that stops after step 23 and goes on has the same losses to the bit. Step s of piper is
 epoch s of PyTorch, whose epoch 0 no step of piper has.
 """
 import argparse

@@ -25,7 +25,7 @@ std::string flow(const Value& value) {
   return is_list(value) ? "[" + text + "]" : "{" + text + "}";
 }
 
-// What an entry of a list is called, so that one in front of it changes nothing about it; "" where it has no name.
+// What an entry of a list is called, so that one before it changes nothing about it; "" where it has no name.
 std::string name_of(const Value& entry) {
   const Value* const op = entry.find("op");
   if (op == nullptr) {
