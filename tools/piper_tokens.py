@@ -264,7 +264,7 @@ def main():
     parser.add_argument("--field", default="text", help="that of the objects of .jsonl which is the document; default: text")
     parser.add_argument("--documents", choices=("file", "lines", "paragraphs"), default="file", help="what a document of a text file is")
     parser.add_argument("--document-end", metavar="TOKEN", help="spelling or number; default: the end of text that the tokenizer's folder names")
-    parser.add_argument("--document-begin", metavar="TOKEN", help="a token in front of each document; default: none")
+    parser.add_argument("--document-begin", metavar="TOKEN", help="a token before each document; default: none")
     parser.add_argument("--held-out", type=pathlib.Path, help="a second token file, for evaluation")
     parser.add_argument("--every", type=int, default=100, metavar="N", help="each N-th document is held out; default: 100")
     arguments = parser.parse_args()

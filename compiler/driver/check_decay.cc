@@ -47,7 +47,7 @@ Status check_update(const strategy::UpdateConfig& update, bool of_matrices, bool
   for (size_t i = 0; i < update.no_decay.size(); ++i)
     globs.push_back({update.no_decay[i], update.no_decay_spans[i],
                      std::any_of(graph.parameters().begin(), graph.parameters().end(), [&](const ir::Parameter& p) {
-                       return (updates(p) || !p.trainable) && covers_parameter(update.no_decay[i], p);
+                       return (updates(p) || !p.trainable) && glob_covers(update.no_decay[i], p.names);
                      })});
   return diag::tell_unmatched_globs(globs, "P0261", diags, [&](diag::InFlight& message, const std::string& glob) {
     message << "'no_decay': no parameter that '" << update.values.kind << "' updates matches '" << glob << "'";
@@ -66,7 +66,7 @@ void check_norms(const strategy::UpdateConfig& update, bool of_matrices, bool re
     const ir::Parameter& p = graph.parameters()[index];
     if (!p.trainable || (of_matrices && p.matrix == rest)) continue;
     const bool covered = std::any_of(update.no_decay.begin(), update.no_decay.end(),
-                                     [&](const std::string& glob) { return covers_parameter(glob, p); });
+                                     [&](const std::string& glob) { return glob_covers(glob, p.names); });
     if (covered) spared = true;
     else decays.push_back(p.names[0]);
   }
@@ -78,11 +78,6 @@ void check_norms(const strategy::UpdateConfig& update, bool of_matrices, bool re
 }
 
 }  // namespace
-
-bool covers_parameter(const std::string& glob, const ir::Parameter& parameter) {
-  return std::any_of(parameter.names.begin(), parameter.names.end(),
-                     [&](const std::string& name) { return glob_covers(glob, name); });
-}
 
 Status check_decay(const strategy::OptimizerConfig& optimizer, const ir::Graph& graph, diag::Diagnostics& diags) {
   const bool of_matrices = optimizer.rest.has_value();

@@ -7,9 +7,6 @@
 
 namespace piper::driver {
 
-// Whether a name of the parameter, or a module that holds it, matches.
-bool covers_parameter(const std::string& glob, const ir::Parameter& parameter);
-
 // After the parameters of an optimizer of matrices are marked. Errors and warnings: P0261 globs of `no_decay` that
 // match no parameter. Warning: P0262 a norm whose weight decays while that of another does not.
 Status check_decay(const strategy::OptimizerConfig& optimizer, const ir::Graph& graph, diag::Diagnostics& diags);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "compiler/diag/unmatched_globs.h"
 #include "schemas/base/glob.h"
 
 namespace piper::driver {
@@ -51,15 +52,17 @@ class Groups {
   }
 
   Status check(diag::Diagnostics& diags) const {
-    for (size_t i = 0; i < used_.size(); ++i)
-      for (size_t g = 0; g < used_[i].size(); ++g) {
-        if (used_[i][g]) continue;
-        auto error = diags.error("P0254", update_.groups[i].match_spans[g]);
-        error << "no trained parameter that is still without a group matches '" << update_.groups[i].match[g] << "'";
-        error.note("a parameter is of the first group that matches it, and of the optimizer that updates it");
-        error.help("correct the glob, or put the group before the one that takes its parameters");
-        return error;
-      }
+    for (size_t i = 0; i < used_.size(); ++i) {
+      const strategy::GroupConfig& group = update_.groups[i];
+      std::vector<diag::GlobUse> uses;
+      for (size_t g = 0; g < group.match.size(); ++g)
+        uses.push_back({group.match[g], group.match_spans[g], used_[i][g] != 0});
+      PIPER_RETURN_IF_ERROR(
+          diag::tell_unmatched_globs(uses, "P0254", diags, [](auto& message, const std::string& glob) {
+            message << "no trained parameter that is still without a group matches '" << glob << "'";
+            message.note("a parameter is of the first group that matches it, and of the optimizer that updates it");
+          }));
+    }
     return {};
   }
 

@@ -17,7 +17,8 @@ struct GroupedParameters {
 };
 // Of each optimizer: what the first of the strategy's `groups` that matches it has, in their order, after what none
 // has. Within each, what `no_decay` matches is a group of its own, but where a group of the strategy says a decay
-// itself. Error P0254: a glob of a group matches no parameter, or those of earlier groups alone.
+// itself. P0254: of a group's globs none, or as a warning one, matches a
+// parameter that no earlier group has.
 Result<GroupedParameters> group_parameters(const strategy::OptimizerConfig& optimizer, const ir::Graph& graph,
                                            diag::Diagnostics& diags);
 

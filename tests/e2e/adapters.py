@@ -7,10 +7,7 @@ Under each strategy losses and adapters are PyTorch's (1e-5), what was frozen is
 gradients are there for adapters alone, and `--trained-only` saves them alone. What a file may lack is said by name and must be
 asked for. A later run takes the base from its file and the adapters from theirs.
 """
-import argparse
 import json
-import pathlib
-import shutil
 import sys
 
 import torch
@@ -65,13 +62,8 @@ class Model(nn.Module):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True, type=pathlib.Path)
-    parser.add_argument("--work", required=True, type=pathlib.Path)
-    arguments = parser.parse_args()
-    work = arguments.work.resolve()
-    shutil.rmtree(work, ignore_errors=True)
-    bench = harness.Bench(arguments.bin, work)
+    bench = harness.bench_in_empty_folder(__doc__)
+    work = bench.work
     torch.manual_seed(1)
     data = {"x": torch.randn(BATCH * STEPS, WIDTH), "y": torch.randn(BATCH * STEPS, WIDTH)}
     save_file(data, work / "data.safetensors")

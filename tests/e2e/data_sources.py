@@ -5,12 +5,10 @@ another strategy or another batch reads the samples that follow; another mix is 
 
   data_sources.py --bin BIN --work DIR
 """
-import argparse
 import array
 import functools
 import json
 import math
-import pathlib
 import random
 import shutil
 import subprocess
@@ -171,13 +169,8 @@ def write_data(work):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True, type=pathlib.Path)
-    parser.add_argument("--work", required=True, type=pathlib.Path)
-    arguments = parser.parse_args()
-    work = arguments.work.resolve()
-    shutil.rmtree(work, ignore_errors=True)
-    bench = harness.Bench(arguments.bin, work)
+    bench = harness.bench_in_empty_folder(__doc__)
+    work = bench.work
     sources = write_data(work)
     example = sources.batch(0, BATCH)
     model = bench.export(Packed(), example, "packed.onnx")

@@ -5,11 +5,13 @@ piper-run as a user does and returns losses, gradients of the first step and fin
 """
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import logging
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -204,6 +206,16 @@ class Bench:
     def train(self, model, name, optimizer, launch="local", extra="", *flags) -> Result:
         plans = self.compile(model, strategy_text(model, name, optimizer, extra), f"{model}-{name}-{optimizer}", *flags)
         return self.run(plans, model, world_size(name), launch)
+
+
+def bench_in_empty_folder(description: str) -> Bench:
+    """Of a test that takes no other words than --bin BIN --work DIR; DIR begins empty."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True, type=pathlib.Path)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    arguments = parser.parse_args()
+    shutil.rmtree(arguments.work, ignore_errors=True)
+    return Bench(arguments.bin, arguments.work.resolve())
 
 
 def write_export(model: str, path: pathlib.Path):

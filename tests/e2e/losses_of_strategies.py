@@ -6,7 +6,6 @@
 Three steps of SGD, whole, cut into microbatches, on replicas and on stages: losses within 1e-5, relative, weights within 1e-5 of their
 norms. Labels that count are spread unevenly over microbatches and replicas, so that a mean of means is another number.
 """
-import argparse
 import json
 
 import torch
@@ -66,11 +65,7 @@ def reference(numbers):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--work", required=True)
-    args = parser.parse_args()
-    bench = harness.Bench(args.bin, args.work)
+    bench = harness.bench_in_empty_folder(__doc__)
     data = bench.work / "data.safetensors"
     save_file(draw(BATCH * STEPS), data)
     model = bench.work / "scores.pt2"
@@ -85,7 +80,6 @@ def main():
             strategy.write_text(f"piper: 1\nmodel: {{batch: {BATCH}, loss: {{cross_entropy: {entropy}}}}}\n{more}optimizer: {{sgd: {{lr: {RATE}}}}}\n")
             bench.call([bench.bin / "piperc", model, "--strategy", strategy, "-o", plans])
             bench.call([bench.bin / "piper-plan", "verify", plans])
-            log.unlink(missing_ok=True)
             bench.call([bench.bin / "piper-run", plans, "--data", data, "--steps", STEPS, "--threads", 1, "--log", log, "--save", saved])
             own = [row["loss"] for row in map(json.loads, log.read_text().splitlines()) if "loss" in row]
             wrong = harness.loss_faults(own, losses, 1e-5)

@@ -7,11 +7,8 @@ Each rate of the log is that of the scheduler (LambdaLR, PolynomialLR, Sequentia
 the digits of the log, each loss PyTorch's to 1e-5; a run that stops after step 23 and goes on has the same losses to the bit. Step s of piper is
 epoch s of PyTorch, whose epoch 0 no step of piper has.
 """
-import argparse
 import json
 import math
-import pathlib
-import shutil
 import sys
 
 import torch
@@ -96,13 +93,8 @@ def torch_training(data, scheduler):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True, type=pathlib.Path)
-    parser.add_argument("--work", required=True, type=pathlib.Path)
-    arguments = parser.parse_args()
-    work = arguments.work.resolve()
-    shutil.rmtree(work, ignore_errors=True)
-    bench = harness.Bench(arguments.bin, work)
+    bench = harness.bench_in_empty_folder(__doc__)
+    work = bench.work
     torch.manual_seed(1)
     torch.set_num_threads(1)
     data = {"x": torch.randn(BATCH * STEPS, 4), "y": torch.randn(BATCH * STEPS, 2)}

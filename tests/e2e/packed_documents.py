@@ -8,12 +8,9 @@ The models attend causally, within a window, and past padding that a vector of t
 that a document is the same wherever it begins. In the plans documents are a predicate on two vectors: memory grows with the tokens of
 a sample, not with their square. What cannot be kept apart is refused.
 """
-import argparse
 import array
 import json
-import pathlib
 import random
-import shutil
 import sys
 
 import torch
@@ -148,13 +145,8 @@ def strategy(more, documents="mask", inputs="tokens: tokens, labels: next_tokens
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True, type=pathlib.Path)
-    parser.add_argument("--work", required=True, type=pathlib.Path)
-    arguments = parser.parse_args()
-    work = arguments.work.resolve()
-    shutil.rmtree(work, ignore_errors=True)
-    bench = harness.Bench(arguments.bin, work)
+    bench = harness.bench_in_empty_folder(__doc__)
+    work = bench.work
     torch.set_num_threads(1)
     draw = random.Random(4)
     count = BATCH * STEPS

@@ -1,4 +1,4 @@
-// What files are taken for: by what stands in them, whatever they are called. What is no data is refused with the
+// What files are taken for: by their content, whatever they are called. What is no data is refused with the
 // command that makes data of it.
 #include <catch2/catch.hpp>
 
