@@ -14,7 +14,9 @@
 #include "compiler/driver/pipeline.h"
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/emit/connections.h"
+#include "compiler/emit/lower_programs.h"
 #include "compiler/ir/module_text.h"
+#include "compiler/passes/build_dag.h"
 #include "schemas/verify/verify.h"
 #include "tests/unit/temp_folder.h"
 
@@ -22,6 +24,16 @@ namespace piper {
 namespace {
 
 using Ranks = std::vector<int32_t>;
+
+ir::Module parsed(const std::string& text) {
+  Result<ir::Module> module = ir::parse_module(text, "m.pir");
+  INFO((module.ok() ? "" : module.error().message));
+  REQUIRE(module.ok());
+  const Status verified = ir::verify(*module);
+  INFO((verified.ok() ? "" : verified.error().message));
+  REQUIRE(verified.ok());
+  return std::move(module).value();
+}
 
 // Two chunks; the first sends a value, a gradient of a parameter that both use, or a number of the step to the second.
 ir::Module two_groups(const std::string& from, const std::string& to, int world) {
@@ -66,13 +78,7 @@ dag {
   order [0..3]
 }
 )";
-  Result<ir::Module> module = ir::parse_module(text, "m.pir");
-  INFO((module.ok() ? "" : module.error().message));
-  REQUIRE(module.ok());
-  const Status verified = ir::verify(*module);
-  INFO((verified.ok() ? "" : verified.error().message));
-  REQUIRE(verified.ok());
-  return std::move(module).value();
+  return parsed(text);
 }
 
 // "0>4 1>5": what is sent for a node of the DAG, in the order of the receivers' replicas; "/1" names a part.
@@ -204,6 +210,54 @@ TEST_CASE("stages send place by place, replica by replica") {
   CHECK(value("[0..3] places 2", "[4..11] places 4") == "0>4 1>5 0>6 1>7 2>8 3>9 2>10 3>11");
   // What all ranks have equal copies of.
   CHECK(sent(two_groups("[0..3] places 2", "[4..7] places 2", 8), 3) == "0>4 1>5 2>6 3>7");
+}
+
+// The number of dropped rows reaches rank 0 as it joins their ranks, the loss by a message.
+TEST_CASE("numbers of the step are summed over the ranks of a place, which a rank without samples may join") {
+  ir::Module module = parsed(R"(module {
+  step batch 8 microbatches 2 split cut
+  training clip 0.0
+}
+variant 2 {
+  chunk 0 "PP0" region 0
+  chunk 1 "PP1" region 1
+  graph {
+    %x = input "x" : f32[2, 3]
+    %y = relu(%x) chunk 0
+    %loss = sum(%y) {dims=[0, 1]} chunk 1
+    %n = cast(%loss) {to=i64} chunk 1
+    dropped %n
+    loss %loss
+  }
+}
+distribution {
+  world 8
+  stream 0 "compute"
+  stream 1 "pp"
+  group 0 [0..3] places 2
+  group 1 [4..7] places 2
+  chunk 0 {
+    groups [0 x2]
+    messages 1
+  }
+  chunk 1 {
+    groups [1 x2]
+    messages 1
+  }
+}
+)");
+  emit::lower_programs(module);
+  passes::build_dag(module);
+  const Status verified = ir::verify(module);
+  INFO((verified.ok() ? "" : verified.error().message));
+  CHECK(verified.ok());
+  std::vector<std::pair<Ranks, ir::Teams>> sums;  // who takes part, and in which teams
+  for (const ir::Node& node : module.dag.nodes)
+    if (const auto* sum = std::get_if<ir::CollectiveNode>(&node.payload))
+      sums.emplace_back(module.distribution.ranks(node.group), module.distribution.teams[sum->teams.index]);
+  REQUIRE(sums.size() == 2);
+  CHECK(sums[0] == std::pair<Ranks, ir::Teams>{{4, 5, 6, 7}, {{4, 6}, {5, 7}}});
+  CHECK(sums[1] == std::pair<Ranks, ir::Teams>{{0, 4, 5, 6, 7}, {{0, 4, 6}, {5, 7}}});
 }
 
 TEST_CASE("ranks of one replica have the same samples, and sum with those of their place") {
