@@ -300,9 +300,13 @@ TEST_CASE("stages of shared samples: as many replicas, fewer, other places") {
     std::string first, second;
     Ranks places;
   };
-  const std::vector<Case> cases = {{"[0, 1, 2, 3]", "[4, 5, 6, 7]", {2, 2}}, {"[0, 1, 2, 3]", "[4, 5]", {2, 2}},
-                                   {"[0, 1]", "[2, 3, 4, 5]", {2, 2}},       {"[0, 1]", "[2, 3]", {2, 2}},
-                                   {"[0, 1, 2, 3]", "[4, 5]", {2, 1}},       {"[0]", "[1, 2]", {1, 2}}};
+  const std::vector<Case> cases = {{"[0, 1, 2, 3]", "[4, 5, 6, 7]", {2, 2}},
+                                   {"[0, 1, 2, 3]", "[4, 5]", {2, 2}},
+                                   {"[0, 1]", "[2, 3, 4, 5]", {2, 2}},
+                                   {"[0, 1]", "[2, 3]", {2, 2}},
+                                   {"[0, 1, 2, 3]", "[4, 5]", {2, 1}},
+                                   {"[0, 1, 2, 3]", "[4, 5, 6, 7]", {2, 1}},
+                                   {"[0]", "[1, 2]", {1, 2}}};
   for (const Case& one : cases)
     for (const char* level : {"", ", shard_optimizer: true, shard_grads: true, shard_params: true"}) {
       INFO(one.first << " " << one.second << level);
