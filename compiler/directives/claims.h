@@ -18,6 +18,9 @@ struct Claim {
   diag::Span claimed_by;          // the directive
   std::string stream;             // of the messages that the region sends; "" where no place claims it
   diag::Span replicated_by = {};  // the replicate over exactly these ranks, line 0 where none
+  int32_t places = 1;             // ranks that share samples, of the list one after the other
+
+  int64_t replicas() const { return static_cast<int64_t>(ranks.size()) / places; }
 };
 
 class Claims {
@@ -33,6 +36,7 @@ class Claims {
   // The same devices, replicated alike, as for the microbatch before: what a check said of that one holds for this one.
   bool as_before(ir::ChunkId region, int32_t m) const {
     return m > 0 && at(region, m).ranks == at(region, m - 1).ranks &&
+           at(region, m).places == at(region, m - 1).places &&
            (at(region, m).replicated_by.line == 0) == (at(region, m - 1).replicated_by.line == 0);
   }
   bool is_open(ir::ChunkId region) const {  // no microbatch of it is claimed

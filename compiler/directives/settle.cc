@@ -29,8 +29,8 @@ std::pair<size_t, const Claim*> nearest_claim(const Resolution& draft, size_t ch
   return {};
 }
 
-// Device groups of one size cut a microbatch into the same pieces. A device of two such groups must have the same
-// position in both, since it holds one piece.
+// Device groups of equally many replicas cut a microbatch into the same pieces. A device of two such groups must be the
+// same replica in both, since it holds one piece.
 Status check_positions(const Resolution& draft, diag::Diagnostics& diags) {
   for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
     size_t alike = 0;
@@ -42,18 +42,20 @@ Status check_positions(const Resolution& draft, diag::Diagnostics& diags) {
       const auto claims_same = [&](size_t other) {
         return draft.claims.at(ir::ChunkId(other), m).ranks == claim.ranks;
       };
-      if (claim.ranks.size() > 1 && std::none_of(distinct.begin(), distinct.end(), claims_same)) distinct.push_back(c);
+      if (claim.replicas() > 1 && std::none_of(distinct.begin(), distinct.end(), claims_same)) distinct.push_back(c);
     }
-    std::map<std::pair<size_t, int32_t>, std::pair<size_t, size_t>> pieces;  // (size, device) -> (position, chunk)
+    // (number of replicas, device) -> (which replica it is, chunk)
+    std::map<std::pair<int64_t, int32_t>, std::pair<int64_t, size_t>> pieces;
     for (size_t c : distinct) {
       const Claim& claim = draft.claims.at(ir::ChunkId(c), m);
       for (size_t position = 0; position < claim.ranks.size(); ++position) {
+        const int64_t replica = static_cast<int64_t>(position) / claim.places;
         const auto [known, fresh] =
-            pieces.emplace(std::make_pair(claim.ranks.size(), claim.ranks[position]), std::make_pair(position, c));
-        if (fresh || known->second.first == position) continue;
+            pieces.emplace(std::make_pair(claim.replicas(), claim.ranks[position]), std::make_pair(replica, c));
+        if (fresh || known->second.first == replica) continue;
         const size_t other = known->second.second;
         auto error = diags.error("P0215", claim.span);
-        error << "device " << claim.ranks[position] << " is replica " << position << " of " << draft.regions[c].name
+        error << "device " << claim.ranks[position] << " is replica " << replica << " of " << draft.regions[c].name
               << ", but replica " << known->second.first << " of " << draft.regions[other].name
               << ": it would have two parts of a microbatch";
         error.note("the other group is here", draft.claims.at(ir::ChunkId(other), m).span);
@@ -84,7 +86,7 @@ Status check_devices(const Resolution& draft, bool any, int32_t& world_size, dia
         error.help("extend a `place` to it");
         return error;
       }
-      if (claim.ranks.size() > 1 && claim.replicated_by.line == 0 && draft.claims.sharded[c].claimed_by.line == 0) {
+      if (claim.replicas() > 1 && claim.replicated_by.line == 0 && draft.claims.sharded[c].claimed_by.line == 0) {
         auto error = diags.error("P0214", claim.span);
         error << draft.regions[c].name << " is placed on " << claim.ranks.size()
               << " devices without a replicate or shard over " << strategy::to_string(claim.ranks);
@@ -132,9 +134,10 @@ void write_placement(Resolution& draft, bool any, const diag::Diagnostics& diags
     row.devices.resize(draft.step.num_microbatches);
     for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
       const Claim& claim = draft.claims.at(region, m);
-      row.groups[m] = draft.claims.as_before(region, m)
-                          ? row.groups[m - 1]
-                          : distribution.intern_group(any ? claim.ranks : std::vector<int32_t>{0});
+      row.groups[m] =
+          draft.claims.as_before(region, m)
+              ? row.groups[m - 1]
+              : distribution.intern_group(any ? ir::DeviceGroup{claim.ranks, claim.places} : ir::DeviceGroup{{0}});
       row.devices[m] = claim.span;
     }
     const Claim& first = draft.claims.at(region, 0);

@@ -454,8 +454,7 @@ Status bind_variants(Compilation& c, diag::Diagnostics& diags) {
   ir::Module& module = c.module;
   std::set<int64_t, std::greater<>> locals;
   for (const ir::ChunkProperties& row : module.distribution.chunks)
-    for (ir::GroupId group : row.groups)
-      locals.insert(module.step.local_batch(module.distribution.ranks(group).size()));
+    for (ir::GroupId group : row.groups) locals.insert(module.step.local_batch(module.distribution.replicas(group)));
   ir::ModelVariant first = std::move(module.variants[0]);
   module.variants.clear();
   for (int64_t local : locals) {

@@ -22,14 +22,14 @@ std::vector<bool> of_samples(const ir::Graph& graph) {
 }
 
 struct Boundary {
-  const std::vector<int32_t>& from;
-  const std::vector<int32_t>& to;
+  const ir::DeviceGroup& from;
+  const ir::DeviceGroup& to;
   diag::Span from_at, to_at;
 };
 
 Boundary boundary_of(const ir::Module& module, const ir::Crossing& crossing, int32_t m) {
   const ir::Distribution& d = module.distribution;
-  return {d.ranks(d.group(crossing.from, m)), d.ranks(d.group(crossing.to, m)),
+  return {d.groups[d.group(crossing.from, m).index], d.groups[d.group(crossing.to, m).index],
           d.chunks[crossing.from.index].devices[m], d.chunks[crossing.to.index].devices[m]};
 }
 
@@ -58,10 +58,12 @@ Status groups_nest(const ir::Module& module, diag::Diagnostics& diags) {
   for (const ir::Crossing& crossing : module.crossings())
     for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
       const Boundary b = boundary_of(module, crossing, m);
-      if (std::max(b.from.size(), b.to.size()) % std::min(b.from.size(), b.to.size()) == 0) continue;
+      const auto [fewer, more] = std::minmax({b.from.replicas(), b.to.replicas()});
+      if (more % fewer == 0) continue;
       auto error = diags.error("P0216", b.to_at);
-      error << module.chunks()[crossing.from.index].name << " on " << b.from.size() << " devices feeds "
-            << module.chunks()[crossing.to.index].name << " on " << b.to.size() << ": the groups do not nest";
+      error << module.chunks()[crossing.from.index].name << " on " << b.from.size_text() << " feeds "
+            << module.chunks()[crossing.to.index].name << " on "
+            << (b.to.places == 1 ? std::to_string(b.to.replicas()) : b.to.size_text()) << ": the groups do not nest";
       error.note("the other group is here", b.from_at);
       error.help("choose sizes of which one divides the other");
       return error;
@@ -72,21 +74,22 @@ Status groups_nest(const ir::Module& module, diag::Diagnostics& diags) {
 Status values_are_per_sample(const ir::Module& module, diag::Diagnostics& diags) {
   if (module.variants.size() < 2) return Status();
   const std::vector<bool> sampled = of_samples(module.graph());
-  const auto shape = [&](ir::ValueId value, size_t devices) -> const std::vector<int64_t>& {
-    const ir::ModelVariant* variant = module.variant_for(devices);
-    PIPER_CHECK(variant != nullptr, "no variant of the model for a group of ", devices, " devices");
+  const auto shape = [&](ir::ValueId value, const ir::DeviceGroup& group) -> const std::vector<int64_t>& {
+    const ir::ModelVariant* variant = module.variant_for(group.replicas());
+    PIPER_CHECK(variant != nullptr, "no variant of the model for a group of ", group.size_text());
     return variant->chunked.graph.type(value).shape;
   };
   for (const ir::Crossing& crossing : module.crossings())
     for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
       const Boundary b = boundary_of(module, crossing, m);
-      if (b.from.size() == b.to.size()) continue;
-      if (shape(crossing.value, b.from.size()) != shape(crossing.value, b.to.size())) continue;
+      if (b.from.replicas() == b.to.replicas()) continue;
+      if (shape(crossing.value, b.from) != shape(crossing.value, b.to)) continue;
       if (crossing.phase == ir::Phase::kForward && !sampled[crossing.value.index]) continue;
       auto error = diags.error("P0511", b.to_at);
       error << "'" << module.graph().value(crossing.value).name << "' goes from "
-            << module.chunks()[crossing.from.index].name << " on " << b.from.size() << " devices to "
-            << module.chunks()[crossing.to.index].name << " on " << b.to.size()
+            << module.chunks()[crossing.from.index].name << " on " << b.from.size_text() << " to "
+            << module.chunks()[crossing.to.index].name << " on "
+            << (b.to.places == 1 ? std::to_string(b.to.replicas()) : b.to.size_text())
             << ", and it is not per sample: a statistic of a piece, or a gradient of one";
       error.note("the other group is here", b.from_at);
       error.help("use groups of one size for these two regions, or cut the model elsewhere");

@@ -16,9 +16,10 @@ void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags)
   ir::ChunkId first;
   for (const ir::LoweredProgram& program : reference.lowered.programs) {
     std::set<int32_t> here;
-    for (ir::GroupId group : module.distribution.chunks[program.chunk.index].groups)
-      here.insert(module.distribution.groups[group.index].ranks.begin(),
-                  module.distribution.groups[group.index].ranks.end());
+    for (ir::GroupId group : module.distribution.chunks[program.chunk.index].groups) {
+      const ir::Teams columns = module.distribution.columns(group);  // their ranks have other samples each
+      here.insert(columns[0].begin(), columns[0].end());
+    }
     if (here.size() < 2) continue;
     for (size_t slot = 0; slot < program.holds.size(); ++slot) {
       if (program.holds[slot].kind != ir::SlotHolds::Kind::kBuffer || !program.program.slots[slot].writes) continue;

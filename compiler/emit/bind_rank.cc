@@ -48,9 +48,9 @@ class RankBinder {
 
   int64_t first_sample(const SampleOrigin& origin) const {
     const int64_t per_microbatch = module_.step.batch / module_.step.num_microbatches;
-    const auto members = static_cast<int64_t>(module_.distribution.ranks(origin.group).size());
-    return origin.microbatch * per_microbatch +
-           connections_.position(origin.group, binding_.rank) * (per_microbatch / members);
+    const ir::Distribution& d = module_.distribution;
+    const int64_t replica = d.replica_of(origin.group, connections_.position(origin.group, binding_.rank));
+    return origin.microbatch * per_microbatch + replica * (per_microbatch / d.replicas(origin.group));
   }
 
   // The place in its expert group of what the rank has of a parameter.

@@ -51,14 +51,17 @@ Connections::Connections(const ir::Module& module)
 }
 
 std::vector<Message> Connections::messages(const ir::Node& node, const ir::TransferNode& n, int32_t rank) const {
-  const std::vector<int32_t>& from = module_.distribution.ranks(node.group);
-  const std::vector<int32_t>& to = module_.distribution.ranks(n.to);
-  const int64_t p = position(node.group, rank), q = position(n.to, rank);
-  const auto senders = static_cast<int64_t>(from.size()), receivers = static_cast<int64_t>(to.size());
+  const ir::Distribution& d = module_.distribution;
   std::vector<Message> out;
   if (std::holds_alternative<ir::ValueOperand>(n.what)) {
+    const auto replica = [&](ir::GroupId group) {
+      const int64_t at = position(group, rank);
+      return at < 0 ? at : d.replica_of(group, at);
+    };
+    const int64_t p = replica(node.group), q = replica(n.to);
+    const int64_t senders = d.replicas(node.group), receivers = d.replicas(n.to);
     const int64_t large = std::max(senders, receivers), ratio = large / std::min(senders, receivers);
-    // Positions of the larger group that involve position `own` of a group of `size`.
+    // Replicas of the larger group that involve replica `own` of a group of `size`.
     const auto first = [&](int64_t own, int64_t size) { return size == large ? own : own * ratio; };
     const auto end = [&](int64_t own, int64_t size) {
       return own < 0 ? 0 : first(own, size) + (size == large ? 1 : ratio);
@@ -66,16 +69,20 @@ std::vector<Message> Connections::messages(const ir::Node& node, const ir::Trans
     int64_t j = large;
     if (p >= 0) j = std::min(j, first(p, senders));
     if (q >= 0) j = std::min(j, first(q, receivers));
-    for (; j < std::max(end(p, senders), end(q, receivers)); ++j) {
-      const Message message{from[senders == large ? j : j / ratio], to[receivers == large ? j : j / ratio], j % ratio};
-      if (message.from == rank || message.to == rank) out.push_back(message);
-    }
+    for (; j < std::max(end(p, senders), end(q, receivers)); ++j)
+      for (int64_t place = 0; place < d.places(n.to); ++place) {
+        const Message message{d.rank_at(node.group, senders == large ? j : j / ratio, place % d.places(node.group)),
+                              d.rank_at(n.to, receivers == large ? j : j / ratio, place), j % ratio};
+        if (message.from == rank || message.to == rank) out.push_back(message);
+      }
     return out;
   }
   // Of anything else the senders have equal copies, and who has one already needs none.
-  for (int64_t j = 0; j < receivers; ++j)
-    if ((to[j] == rank || from[j % senders] == rank) && position(node.group, to[j]) < 0)
-      out.push_back({from[j % senders], to[j], 0});
+  const std::vector<int32_t>&from = d.ranks(node.group), &to = d.ranks(n.to);
+  for (size_t j = 0; j < to.size(); ++j)
+    if (const int32_t sender = from[j % from.size()];
+        (to[j] == rank || sender == rank) && position(node.group, to[j]) < 0)
+      out.push_back({sender, to[j], 0});
   return out;
 }
 
@@ -84,7 +91,8 @@ void Connections::name_channels(const ir::Node& node, const ir::TransferNode& n)
   const std::vector<int32_t>& to = module_.distribution.ranks(n.to);
   const std::string& stream = module_.distribution.streams[node.stream];
   const std::string groups = stream + ":" + rank_list(from) + ">" + rank_list(to);
-  const bool position_by_position = from.size() == to.size();
+  const bool position_by_position =
+      from.size() == to.size() && module_.distribution.places(node.group) == module_.distribution.places(n.to);
   for (int32_t rank : from)
     for (const Message& message : messages(node, n, rank)) {
       if (message.from != rank || message.to == rank) continue;

@@ -21,18 +21,18 @@ namespace piper::emit {
 // One message of a transfer. `from` = `to`: the two groups share this device.
 struct Message {
   int32_t from = -1, to = -1;
-  int64_t part = 0;  // which of the smaller group's parts: 0 .. larger size / smaller size - 1
+  int64_t part = 0;  // which part of what the group of fewer replicas has: 0 .. more replicas / fewer replicas - 1
 };
 
 class Connections {
  public:
   explicit Connections(const ir::Module& module);  // which must outlive it
 
-  // The rank's place in a group, -1 where it is no member.
+  // The rank's position in a group, -1 where it is no member.
   int32_t position(ir::GroupId group, int32_t rank) const { return position_[rank][group.index]; }
-  // What a transfer sends from or to the rank, in the order in which all ranks see it. Of a value: position j of the
-  // larger group exchanges with position floor(j small/large) of the smaller one, which holds the samples of
-  // large/small members one after the other.
+  // What a transfer sends from or to the rank, in the order in which all ranks see it. Of a value: replica j of the
+  // group of more replicas exchanges with replica floor(j fewer/more) of the other one, which holds the samples of
+  // more/fewer replicas one after the other; each place with the same place, modulo the sender's places.
   std::vector<Message> messages(const ir::Node& node, const ir::TransferNode& n, int32_t rank) const;
   // Its team, -1 where it is in none, and its position there.
   struct Place {

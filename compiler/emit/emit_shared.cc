@@ -23,7 +23,7 @@ std::string content_key(const ir::TensorType& type, const ir::WeightSource& sour
 constexpr size_t kNoVariant = static_cast<size_t>(-1);
 
 size_t variant_for(const ir::Module& module, const ir::DeviceGroup& group) {
-  const ir::ModelVariant* variant = module.variant_for(group.ranks.size());
+  const ir::ModelVariant* variant = module.variant_for(group.replicas());
   return variant == nullptr ? kNoVariant : static_cast<size_t>(variant - module.variants.data());
 }
 
@@ -153,8 +153,8 @@ ir::ScalarId EmitShared::scalar_read_by(ir::ScalarReader reader) const {
 }
 
 size_t EmitShared::variant_of_group(ir::GroupId group) const {
-  PIPER_CHECK(variant_of_[group.index] != kNoVariant, "no variant for a group of ",
-              module.distribution.ranks(group).size());
+  PIPER_CHECK(variant_of_[group.index] != kNoVariant, "no variant for a group of ", module.distribution.replicas(group),
+              " replicas");
   return variant_of_[group.index];
 }
 

@@ -36,8 +36,7 @@ void RoleEmitter::pass(const Visit& at, const RoleMessage& message, BufferRange 
 }
 
 Status RoleEmitter::transfer_value(const Visit& at, const ir::TransferNode& n, const ir::ValueOperand& operand) {
-  const size_t senders = module_.distribution.ranks(at.node.group).size(),
-               receivers = module_.distribution.ranks(n.to).size();
+  const int64_t senders = module_.distribution.replicas(at.node.group), receivers = module_.distribution.replicas(n.to);
   const size_t from_variant = s_.variant_of_group(at.node.group), to_variant = s_.variant_of_group(n.to);
   const ir::ValueId root = operand.value;
   const ir::TensorType &from_type = graph(from_variant).type(root), &to_type = graph(to_variant).type(root);
@@ -45,7 +44,7 @@ Status RoleEmitter::transfer_value(const Visit& at, const ir::TransferNode& n, c
   if (senders != receivers && !per_sample && operand.at.phase == ir::Phase::kBackward)
     return Status::failure("P0511", "the gradient '" + graph().value(root).name +
                                         "' is not per sample and would have to be summed between groups of " +
-                                        std::to_string(senders) + " and " + std::to_string(receivers) + " devices");
+                                        std::to_string(senders) + " and " + std::to_string(receivers) + " replicas");
   if (per_sample) {
     // Parts must be contiguous: the axis that differs is the outermost in memory.
     const auto& strides = module_.variants[from_variant].lowered.layouts[root.index].strides;
@@ -55,7 +54,7 @@ Status RoleEmitter::transfer_value(const Visit& at, const ir::TransferNode& n, c
           if (other != axis && from_type.shape[other] > 1 && strides[other] > strides[axis])
             return Status::failure("P0510", "'" + graph().value(root).name + "' is exchanged between groups of " +
                                                 std::to_string(senders) + " and " + std::to_string(receivers) +
-                                                " devices, but its samples are not contiguous in memory");
+                                                " replicas, but its samples are not contiguous in memory");
   }
   const bool many_to_one = senders >= receivers, one_to_many = receivers >= senders;
   const ir::TensorType& type = from_type.elements() < to_type.elements() ? from_type : to_type;

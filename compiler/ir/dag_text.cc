@@ -56,11 +56,13 @@ void fields(auto&, Of<AdvanceOptimizer> auto&) {}
 void fields(auto& v, Of<CheckGradients> auto& w) { v("", w.overflow); }
 void fields(auto& v, Of<UnscaleGradients> auto& w) { v("", w.scale); }
 
-void fields(auto& v, Of<CollectiveNode> auto& n) {
+template <class V>
+void fields(V& v, Of<CollectiveNode> auto& n) {
   v("", n.kind);
   v.kind(kOperandWords, n.what);
   v("teams", n.teams);
   v("", n.types.data);
+  if constexpr (V::kReads) n.types = plan::SumTypes(n.types.data);
   v.optional("message", n.types.message, n.types.data);
   v.optional("sum", n.types.sum, n.types.data);
 }

@@ -16,6 +16,18 @@ int64_t RowBound::rows_of_expert(int64_t rows, int64_t experts) const {
   return std::clamp<int64_t>(static_cast<int64_t>(bound), 1, rows);
 }
 
+Teams DeviceGroup::columns() const {
+  Teams columns(static_cast<size_t>(places));
+  for (size_t position = 0; position < ranks.size(); ++position)
+    columns[position % columns.size()].push_back(ranks[position]);
+  return columns;
+}
+
+std::string DeviceGroup::size_text() const {
+  if (places == 1) return std::to_string(ranks.size()) + " devices";
+  return std::to_string(replicas()) + " replicas of " + std::to_string(places) + " devices";
+}
+
 bool ChunkProperties::recomputed_always() const {
   return !recomputed.empty() && std::find(recomputed.begin(), recomputed.end(), false) == recomputed.end();
 }
@@ -41,11 +53,30 @@ bool Distribution::has_several_compute_streams() const {
   return std::any_of(chunks.begin(), chunks.end(), [](const ChunkProperties& c) { return !c.compute_streams.empty(); });
 }
 
-GroupId Distribution::intern_group(const std::vector<int32_t>& ranks) {
+GroupId Distribution::intern_group(const DeviceGroup& group) {
   for (size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].ranks == ranks) return GroupId(g);
-  groups.push_back({ranks});
+    if (groups[g] == group) return GroupId(g);
+  groups.push_back(group);
   return GroupId(groups.size() - 1);
+}
+
+int64_t Distribution::place_of_rank(GroupId group, int32_t rank) const {
+  if (places(group) == 1) return 0;
+  const std::vector<int32_t>& members = ranks(group);
+  const auto at = std::find(members.begin(), members.end(), rank);
+  PIPER_CHECK(at != members.end(), "rank ", rank, " is not in group ", group.index);
+  return place_of(group, at - members.begin());
+}
+
+DeviceGroup Distribution::joined(const std::vector<GroupId>& of) const {
+  PIPER_CHECK(!of.empty(), "no group to join");
+  DeviceGroup all{{}, places(of[0])};
+  for (const GroupId group : of) {
+    PIPER_CHECK(places(group) == all.places, "groups of ", all.places, " and of ", places(group), " places are joined");
+    for (const int32_t rank : ranks(group))
+      if (std::find(all.ranks.begin(), all.ranks.end(), rank) == all.ranks.end()) all.ranks.push_back(rank);
+  }
+  return all;
 }
 
 TeamsId Distribution::intern_teams(const Teams& members) {

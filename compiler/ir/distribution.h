@@ -20,9 +20,16 @@ namespace piper::ir {
 using GroupId = Id<struct GroupTag>;  // Distribution::groups
 using TeamsId = Id<struct TeamsTag>;  // Distribution::teams
 
-// Ranks in replica order: the position in the list is the replica index.
+// The devices that run a chunk on a microbatch. A replica is `places` ranks that share its samples: each works on the
+// same piece, at its own place. The list stands replica by replica: position = replica * places + place.
 struct DeviceGroup {
   std::vector<int32_t> ranks;
+  int32_t places = 1;
+  int64_t replicas() const { return static_cast<int64_t>(ranks.size()) / places; }
+  // [place] the ranks of one place, in replica order: together they have every sample once.
+  std::vector<std::vector<int32_t>> columns() const;
+  // "4 devices", "2 replicas of 2 devices".
+  std::string size_text() const;
   friend bool operator==(const DeviceGroup&, const DeviceGroup&) = default;
 };
 
@@ -102,11 +109,25 @@ struct Distribution {
 
   GroupId group(ChunkId chunk, int32_t microbatch) const { return chunks[chunk.index].groups[microbatch]; }
   const std::vector<int32_t>& ranks(GroupId group) const { return groups[group.index].ranks; }
+  int32_t places(GroupId group) const { return groups[group.index].places; }
+  // How many pieces of samples the group cuts a microbatch into, and which of them the rank at a position has.
+  int64_t replicas(GroupId group) const { return groups[group.index].replicas(); }
+  int64_t replica_of(GroupId group, int64_t position) const { return position / places(group); }
+  int64_t place_of(GroupId group, int64_t position) const { return position % places(group); }
+  int32_t rank_at(GroupId group, int64_t replica, int64_t place) const {
+    return ranks(group)[static_cast<size_t>(replica * places(group) + place)];
+  }
+  // The place of a member.
+  int64_t place_of_rank(GroupId group, int32_t rank) const;
+  Teams columns(GroupId group) const { return groups[group.index].columns(); }
+  // The members of all groups, each once, in order of first use; the groups have equally many places.
+  DeviceGroup joined(const std::vector<GroupId>& of) const;
   bool backward_split(ChunkId chunk) const { return chunks[chunk.index].backward_split; }
   // The stream that a compute runs on: what a `stream` directive says, else 0.
   uint32_t compute_stream(ChunkId chunk, Phase phase, int32_t microbatch) const;
   bool has_several_compute_streams() const;
-  GroupId intern_group(const std::vector<int32_t>& ranks);
+  GroupId intern_group(const std::vector<int32_t>& ranks) { return intern_group(DeviceGroup{ranks}); }
+  GroupId intern_group(const DeviceGroup& group);
   TeamsId intern_teams(const Teams& members);
   uint32_t intern_stream(const std::string& name);
   // The device groups that a chunk runs on, each once, by id.

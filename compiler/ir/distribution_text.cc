@@ -12,7 +12,10 @@ inline Words words_of(Sharded) {
   return kWords;
 }
 
-void fields(auto& v, Of<DeviceGroup> auto& group) { v("", group.ranks, "a rank"); }
+void fields(auto& v, Of<DeviceGroup> auto& group) {
+  v("", group.ranks, "a rank");
+  v.optional("places", group.places, 1, "a number of ranks that share samples");
+}
 void fields(auto& v, Of<RowBound> auto& bound) {
   v("", bound.factor);
   v.flag("strict", bound.strict);

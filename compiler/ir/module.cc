@@ -28,8 +28,8 @@ AccumulatorId Module::find_accumulator(uint32_t parameter, ChunkId chunk) const 
   return state.find_accumulator(chunks(), parameter, chunk);
 }
 
-const ModelVariant* Module::variant_for(size_t devices) const {
-  const int64_t local = step.local_batch(devices);
+const ModelVariant* Module::variant_for(int64_t replicas) const {
+  const int64_t local = step.local_batch(replicas);
   for (const ModelVariant& variant : variants)
     if (variant.local_batch == local) return &variant;
   return nullptr;

@@ -27,7 +27,7 @@ struct Step {
   bool cut = false;                         // some device group works on a part of the batch at a time
   diag::Span cut_by;                        // what cuts the batch into pieces, for messages; line 0: nothing does
   std::vector<std::string> per_microbatch;  // globs of modules whose statistics are those of a piece
-  int64_t local_batch(size_t devices) const { return batch / num_microbatches / static_cast<int64_t>(devices); }
+  int64_t local_batch(int64_t replicas) const { return batch / num_microbatches / replicas; }
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -91,8 +91,8 @@ struct Module {
   const Graph& graph() const { return variants[0].chunked.graph; }
   const std::vector<Crossing>& crossings() const { return variants[0].lowered.crossings; }
   AccumulatorId find_accumulator(uint32_t parameter, ChunkId chunk) const;
-  // The variant that a group of so many devices runs, null where there is none.
-  const ModelVariant* variant_for(size_t devices) const;
+  // The variant that a group of so many replicas runs, null where there is none.
+  const ModelVariant* variant_for(int64_t replicas) const;
   // "F of PP0, microbatch 3": for messages.
   std::string describe(NodeId node) const;
 

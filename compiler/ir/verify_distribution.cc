@@ -1,5 +1,6 @@
 // Checks the rules D of verify_module.h.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "compiler/ir/verify_module.h"
@@ -48,13 +49,31 @@ class DistributionVerifier {
 
   Status groups() const {
     if (d_.world_size < 1) return broken(kRuleGroups, "there is no rank");
-    std::set<std::vector<int32_t>> known;
+    std::set<std::pair<std::vector<int32_t>, int32_t>> known;
     for (size_t g = 0; g < d_.groups.size(); ++g) {
       const std::string name = "group " + std::to_string(g);
       const std::vector<int32_t>& ranks = d_.groups[g].ranks;
       if (ranks.empty()) return broken(kRuleGroups, name + " is empty");
       PIPER_RETURN_IF_ERROR(distinct(ranks, kRuleGroups, name));
-      if (!known.insert(ranks).second) return broken(kRuleGroups, name + " is the same as one before");
+      const int32_t places = d_.groups[g].places;
+      if (places < 1 || ranks.size() % static_cast<size_t>(places) != 0)
+        return broken(kRuleGroups, name + " has " + std::to_string(places) + " places for " +
+                                       std::to_string(ranks.size()) + " ranks");
+      if (!known.emplace(ranks, places).second) return broken(kRuleGroups, name + " is the same as one before");
+    }
+    return {};
+  }
+
+  // A rank shares samples with the same ranks, at the same place, whatever it runs.
+  Status shared_alike(GroupId group) {
+    if (!sharing_checked_.insert(group).second) return {};
+    const DeviceGroup& of = d_.groups[group.index];
+    for (auto replica = of.ranks.begin(); replica != of.ranks.end(); replica += of.places) {
+      const std::vector<int32_t> together(replica, replica + of.places);
+      for (const int32_t rank : together)
+        if (sharing_.emplace(rank, together).first->second != together)
+          return broken(kRuleGroupOfRow, "rank " + std::to_string(rank) + " shares samples with other ranks in group " +
+                                             std::to_string(group.index) + " than in one before");
     }
     return {};
   }
@@ -94,6 +113,12 @@ class DistributionVerifier {
         return broken(kRuleGroupOfRow, group.valid() ? "runs on group " + std::to_string(group.index) + " of " +
                                                            std::to_string(d_.groups.size())
                                                      : "runs on no group");
+    for (const GroupId group : d_.groups_of(chunk)) {
+      if (d_.places(group) != d_.places(row.groups[0]))
+        return broken(kRuleGroupOfRow, "runs on groups of " + std::to_string(d_.places(row.groups[0])) + " and of " +
+                                           std::to_string(d_.places(group)) + " places");
+      PIPER_RETURN_IF_ERROR(shared_alike(group));
+    }
     PIPER_RETURN_IF_ERROR(verify_prov(module_, row.placed_by, "its place"));
     PIPER_RETURN_IF_ERROR(verify_prov(module_, row.replication.prov, "its replication"));
     PIPER_RETURN_IF_ERROR(row_streams(row));
@@ -120,7 +145,8 @@ class DistributionVerifier {
     return {};
   }
 
-  // Every group of the shard that has a rank of a group that runs the chunk lies in it whole, and together they are it.
+  // Every group of the shard that has a rank of a group that runs the chunk lies in it whole, at one place, and
+  // together they are it.
   Status partitioned(ChunkId chunk, int32_t shard) {
     if (shard < 0 || shard >= static_cast<int32_t>(d_.expert_groups.size()))
       return broken(kRuleExperts,
@@ -135,6 +161,11 @@ class DistributionVerifier {
             std::count_if(experts.begin(), experts.end(), [&](int32_t rank) { return members.count(rank) > 0; }));
         if (within != 0 && within != experts.size()) covered = members.size() + 1;
         covered += within;
+        if (within != experts.size()) continue;
+        for (const int32_t rank : experts)
+          if (d_.place_of_rank(group, rank) != d_.place_of_rank(group, experts[0]))
+            return broken(kRuleExperts,
+                          "a group of its shard has several places of group " + std::to_string(group.index));
       }
       if (covered != members.size())
         return broken(kRuleExperts, "the groups of its shard do not partition group " + std::to_string(group.index));
@@ -145,6 +176,8 @@ class DistributionVerifier {
   const Module& module_;
   const Distribution& d_;
   std::set<std::pair<int32_t, GroupId>> checked_;  // (shard, group that runs a chunk of it)
+  std::set<GroupId> sharing_checked_;
+  std::map<int32_t, std::vector<int32_t>> sharing_;  // rank -> all ranks of its replica, by place
 };
 
 }  // namespace

@@ -15,15 +15,6 @@ using ir::Phase;
 
 namespace {
 
-// Every group that holds `chunk` for some microbatch, as one list of ranks in order of first use.
-std::vector<int32_t> union_of_groups(const ir::Module& module, ChunkId chunk) {
-  std::vector<int32_t> ranks;
-  for (ir::GroupId group : module.distribution.chunks[chunk.index].groups)
-    for (int32_t rank : module.distribution.ranks(group))
-      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
-  return ranks;
-}
-
 // The chunks that make some of the values, ascending.
 std::vector<ChunkId> producers(const ir::Module& module, const std::vector<ir::ValueId>& values) {
   std::set<ChunkId> chunks;
@@ -45,11 +36,11 @@ std::vector<ir::ProvId> origins_of_computes(ir::Module& module) {
   return origins;
 }
 
-NodeId add_all_reduce(ir::Module& module, ir::ScalarId scalar, ir::GroupId group, const std::string& stream,
-                      ir::ProvId prov) {
+NodeId add_all_reduce(ir::Module& module, ir::ScalarId scalar, ir::GroupId group, const ir::Teams& teams,
+                      const std::string& stream, ir::ProvId prov) {
   ir::CollectiveNode sum;
   sum.what = ir::ScalarOperand{scalar};
-  sum.teams = module.distribution.intern_teams({module.distribution.ranks(group)});
+  sum.teams = module.distribution.intern_teams(teams);
   sum.types = module.dag.scalars[scalar.index].dtype;
   sum.reduction = module.dag.scalars[scalar.index].reduction;
   return module.dag.add_node(sum, group, module.distribution.intern_stream(stream), prov);
@@ -79,30 +70,37 @@ void report(ir::Module& module, ir::ScalarId scalar, NodeId last, const std::str
   module.dag.add_edge(last, module.dag.add_node(message, holders, module.distribution.intern_stream(stream), prov));
 }
 
-// What forwards add up for the log: a sum over microbatches and chunks on each rank, then over ranks.
+// What forwards add up for the log: a sum over microbatches and chunks on each rank, then over the ranks of each place,
+// which have every sample once.
 void add_step_sum(ir::Module& module, ir::ScalarId scalar, const ir::StepSum& sum) {
   if (producers(module, sum.addends).empty()) return;
   std::vector<ir::ValueId> made = sum.addends;
   made.insert(made.end(), sum.beside.begin(), sum.beside.end());
   const std::vector<ChunkId> chunks = producers(module, made);
   std::vector<ir::ProvId> parents;
-  std::vector<int32_t> ranks;
+  std::vector<ir::GroupId> groups;
   for (ChunkId c : chunks) {
-    parents.push_back(module.distribution.chunks[c.index].placed_by);
-    for (int32_t rank : union_of_groups(module, c))
-      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+    const ir::ChunkProperties& row = module.distribution.chunks[c.index];
+    parents.push_back(row.placed_by);
+    groups.insert(groups.end(), row.groups.begin(), row.groups.end());
   }
-  const bool at_reporter = std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
-  if (!at_reporter && sum.heard == ir::Heard::kByJoining) ranks.insert(ranks.begin(), 0);
+  ir::DeviceGroup members = module.distribution.joined(groups);
+  ir::Teams teams = members.columns();
+  const bool at_reporter = std::find(members.ranks.begin(), members.ranks.end(), 0) != members.ranks.end();
+  if (!at_reporter && sum.heard == ir::Heard::kByJoining) {
+    teams[0].insert(teams[0].begin(), 0);
+    members.ranks.insert(members.ranks.begin(), 0);
+    members.places = 1;  // of a rank that has no samples, and those of the sum
+  }
   const ir::ProvId prov = module.provenance.derived(sum.title, std::move(parents));
-  const ir::GroupId everyone = module.distribution.intern_group(ranks);
+  const ir::GroupId everyone = module.distribution.intern_group(members);
   NodeId last = module.dag.add_node(ir::StepNode{ir::TakeScalar{scalar}}, everyone, 0, prov);
   for (ChunkId c : chunks)
     for (NodeId forward : module.dag.compute[c.index][static_cast<size_t>(Phase::kForward)])
       module.dag.add_edge(forward, last);
   module.distribution.intern_stream(sum.stream);
-  if (ranks.size() > 1) {
-    const NodeId reduced = add_all_reduce(module, scalar, everyone, sum.stream, prov);
+  if (teams[0].size() > 1) {
+    const NodeId reduced = add_all_reduce(module, scalar, everyone, teams, sum.stream, prov);
     module.dag.add_edge(last, reduced);
     last = reduced;
   }
@@ -158,18 +156,20 @@ void add_computes(ir::Module& module) {
     for (Phase phase : {Phase::kBackward, Phase::kBackwardWeight}) add(c, phase);
 }
 
-// Counts: summed over microbatches on each rank, over ranks by an all_reduce, then inverted once.
+// Counts: summed over microbatches on each rank, over the ranks of each place by an all_reduce, then inverted once.
 void add_counts(ir::Module& module, ChunkId chunk) {
   if (!module.shapes[chunk.index].has_phase(Phase::kCount)) return;
   const int32_t m_count = module.step.num_microbatches;
   const auto node = [&](ChunkId c, Phase phase, int32_t m) { return module.dag.node_of(c, phase, m); };
-  const ir::GroupId everyone = module.distribution.intern_group(union_of_groups(module, chunk));
+  const ir::GroupId everyone =
+      module.distribution.intern_group(module.distribution.joined(module.distribution.chunks[chunk.index].groups));
   const ir::ProvId counted =
       module.provenance.derived("count of a mean loss", {module.distribution.chunks[chunk.index].placed_by});
   const std::vector<ir::ScalarId> counts = add_count_scalars(module, chunk);
   std::vector<NodeId> summed;
-  if (module.distribution.ranks(everyone).size() > 1)
-    for (ir::ScalarId count : counts) summed.push_back(add_all_reduce(module, count, everyone, "loss", counted));
+  if (module.distribution.replicas(everyone) > 1)
+    for (ir::ScalarId count : counts)
+      summed.push_back(add_all_reduce(module, count, everyone, module.distribution.columns(everyone), "loss", counted));
   const NodeId finish = module.dag.add_node(ir::StepNode{ir::FinishCounts{chunk}}, everyone, 0, counted);
   for (int32_t m = 0; m < m_count; ++m) {
     if (summed.empty()) module.dag.add_edge(node(chunk, Phase::kCount, m), finish);

@@ -14,9 +14,9 @@ using ir::ValueId;
 
 class WeightOps {
  public:
-  // `devices`: [region][microbatch], how many devices run it.
-  WeightOps(ir::Graph& graph, const std::vector<std::vector<int64_t>>& devices)
-      : graph_(graph), devices_(devices), roles_(analysis::op_roles(graph)), num_ops_(graph.num_ops()) {}
+  // `replicas`: [region][microbatch], how many run it.
+  WeightOps(ir::Graph& graph, const std::vector<std::vector<int64_t>>& replicas)
+      : graph_(graph), replicas_(replicas), roles_(analysis::op_roles(graph)), num_ops_(graph.num_ops()) {}
 
   void run() {
     for (size_t i = 0; i < num_ops_; ++i) {
@@ -25,7 +25,7 @@ class WeightOps {
         const ValueId v = graph_.op(OpId(i)).operands[k];
         if (!is_made_of_weights(v)) continue;
         const ChunkId there = graph_.op(graph_.value(v).producer).chunk;
-        if (there == here || devices_[there.index] == devices_[here.index]) continue;
+        if (there == here || replicas_[there.index] == replicas_[here.index]) continue;
         const ValueId copy = copied(v, here);  // moves the list of ops
         graph_.op(OpId(i)).operands[k] = copy;
       }
@@ -62,7 +62,7 @@ class WeightOps {
   }
 
   ir::Graph& graph_;
-  const std::vector<std::vector<int64_t>>& devices_;
+  const std::vector<std::vector<int64_t>>& replicas_;
   const std::vector<analysis::OpRole> roles_;
   const size_t num_ops_;
   std::map<std::pair<uint32_t, uint32_t>, ValueId> copies_;  // (value, region)
@@ -71,15 +71,14 @@ class WeightOps {
 }  // namespace
 
 void copy_weight_ops(ir::Module& module) {
-  std::vector<std::vector<int64_t>> devices;
+  std::vector<std::vector<int64_t>> replicas;
   for (const ir::ChunkProperties& row : module.distribution.chunks) {
-    devices.emplace_back();
-    for (ir::GroupId group : row.groups)
-      devices.back().push_back(static_cast<int64_t>(module.distribution.ranks(group).size()));
+    replicas.emplace_back();
+    for (ir::GroupId group : row.groups) replicas.back().push_back(module.distribution.replicas(group));
   }
   for (ir::ModelVariant& variant : module.variants) {
-    WeightOps(variant.chunked.graph, devices).run();
-    if (variant.like) WeightOps(*variant.like, devices).run();
+    WeightOps(variant.chunked.graph, replicas).run();
+    if (variant.like) WeightOps(*variant.like, replicas).run();
   }
 }
 

@@ -25,22 +25,14 @@ struct ParameterInfo {
   std::optional<DType> working;  // of the copies that programs read
   bool matrix = false;           // its update takes all of it
   int32_t shard = -1;            // which expert shard it belongs to
-  ir::Teams teams;               // who sums its gradient with whom; empty: all ranks of a use's group
 };
 
 std::vector<ParameterInfo> parameters_of(const ir::Module& module) {
   std::vector<ParameterInfo> parameters;
   for (const ir::Parameter& p : module.graph().parameters()) {
     const ir::TensorType &read = module.graph().type(p.value), trained = p.trained(read);
-    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype, {}, p.matrix, p.shard, {}};
+    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype, {}, p.matrix, p.shard};
     if (p.master) info.working = read.dtype;
-    if (p.shard >= 0) {
-      // Position by position across the expert groups.
-      const auto& groups = module.distribution.expert_groups[p.shard].groups;
-      info.teams.resize(groups[0].size());
-      for (const std::vector<int32_t>& group : groups)
-        for (size_t position = 0; position < group.size(); ++position) info.teams[position].push_back(group[position]);
-    }
     parameters.push_back(std::move(info));
   }
   return parameters;
@@ -87,6 +79,7 @@ class Buckets {
   void make_accumulators();
   void add_accumulator(uint32_t parameter, ChunkId chunk);
   void make_accumulators_of_readers();
+  ir::Teams teams_of(const ir::Accumulator& use) const;
   bool parts_add_up(uint32_t parameter) const;
   std::vector<size_t> places_of_parts(const ir::Accumulator& use) const;
   std::vector<bool> find_shardable() const;
@@ -106,13 +99,7 @@ class Buckets {
 // a sum does not depend on these.
 GroupId Buckets::home_of(ChunkId chunk) {
   const std::vector<GroupId> groups = module_.distribution.groups_of(chunk);
-  if (groups.size() == 1) return groups[0];
-  std::vector<int32_t> ranks;
-  for (GroupId group : groups) {
-    const std::vector<int32_t>& members = module_.distribution.ranks(group);
-    ranks.insert(ranks.end(), members.begin(), members.end());
-  }
-  return module_.distribution.intern_group(ranks);
+  return groups.size() == 1 ? groups[0] : module_.distribution.intern_group(module_.distribution.joined(groups));
 }
 
 void Buckets::make_accumulators() {
@@ -161,6 +148,23 @@ void Buckets::make_accumulators_of_readers() {
     }
 }
 
+// Who sums the gradient with whom: members at one place that have the same of the parameter. Of experts these stand at
+// one position in their expert groups.
+ir::Teams Buckets::teams_of(const ir::Accumulator& use) const {
+  const ir::Distribution& d = module_.distribution;
+  const int32_t shard = parameters_[use.parameter].shard;
+  if (shard < 0) return d.columns(use.group);
+  const auto& groups = d.expert_groups[shard].groups;
+  const auto places = static_cast<size_t>(d.places(use.group));
+  ir::Teams teams(groups[0].size() * places);
+  for (const std::vector<int32_t>& group : groups)
+    for (size_t position = 0; position < group.size(); ++position) {
+      const auto place = static_cast<size_t>(d.place_of_rank(use.group, group[position]));
+      teams[position * places + place].push_back(group[position]);
+    }
+  return teams;
+}
+
 // [position in the use's group] which part a member keeps where `parts_over` divides the group.
 std::vector<size_t> Buckets::places_of_parts(const ir::Accumulator& use) const {
   const ir::Teams& over = module_.distribution.chunks[use.chunk.index].replication.parts_over;
@@ -172,8 +176,8 @@ std::vector<size_t> Buckets::places_of_parts(const ir::Accumulator& use) const {
   return places;
 }
 
-// Whether the parts of all uses are the same elements, so that each member has its part of the sum: as many members
-// everywhere, and no device with a part of two groups.
+// Whether the parts of all uses are the same elements, so that each member has its part of the sum: as many replicas
+// and places everywhere, and no device with a part of two groups.
 bool Buckets::parts_add_up(uint32_t parameter) const {
   const std::vector<AccumulatorId>& uses = module_.state.parameter_uses[parameter];
   if (uses.size() > 1 && parameters_[parameter].shard >= 0) return false;
@@ -186,7 +190,9 @@ bool Buckets::parts_add_up(uint32_t parameter) const {
     for (size_t j = 0; j < i; ++j) {
       const GroupId before = module_.state.accumulators[uses[j].index].group;
       if (before == a.group) continue;
-      if (module_.distribution.ranks(before).size() != ranks.size()) return false;
+      if (module_.distribution.ranks(before).size() != ranks.size() ||
+          module_.distribution.places(before) != module_.distribution.places(a.group))
+        return false;
       if (places_of_parts(a) != places_of_parts(module_.state.accumulators[uses[j].index])) return false;
       if (std::any_of(ranks.begin(), ranks.end(),
                       [&](int32_t rank) { return module_.distribution.has_member(before, rank); }))
@@ -252,8 +258,7 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
   const ir::Replication& replication = module_.distribution.chunks[first.chunk.index].replication;
   ir::Bucket bucket;
   bucket.group = first.group;
-  ir::Teams teams = parameters_[first.parameter].teams;
-  if (teams.empty()) teams = {module_.distribution.ranks(first.group)};
+  ir::Teams teams = teams_of(first);
   std::optional<Divided> parts;
   if (sharded != ir::Sharded::kNothing) parts = divided(teams, replication.parts_over);
   if (parts) teams = std::move(parts->inside);

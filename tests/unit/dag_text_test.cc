@@ -125,6 +125,16 @@ TEST_CASE("a module with a DAG and state prints as it was read, and breaks no ru
   CHECK(status.ok());
 }
 
+// What a sum does not say of its types is as the elements are, whatever these are.
+TEST_CASE("types of a sum that are not said are those of its elements") {
+  const std::string text = replaced(replaced(kModule, "scalar 0 \"loss\" \"loss of the step\" \"the loss\" f32",
+                                             "scalar 0 \"loss\" \"loss of the step\" \"the loss\" i64"),
+                                    "scalar 0 teams 0 f32 on 0", "scalar 0 teams 0 i64 on 0");
+  const Module module = parsed(text);
+  CHECK(std::get<CollectiveNode>(module.dag.nodes[7].payload).types == plan::SumTypes(DType::kI64));
+  CHECK(print(module) == text);
+}
+
 TEST_CASE("a DAG's text that says what there is not is refused where it stands") {
   CHECK(broken("node 1 compute", "node 2 compute") == "P0402");
   CHECK(broken("node 1 compute F 0 1", "node 1 compute F 2 1") == "P0402");

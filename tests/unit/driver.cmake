@@ -10,3 +10,5 @@ piper_test(compile_ends_test LABELS unit SOURCES compile_ends_test.cc LINK piper
 target_compile_definitions(compile_ends_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 piper_test(summary_test LABELS unit SOURCES summary_test.cc LINK piper_driver)
 target_compile_definitions(summary_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
+piper_test(places_test LABELS unit SOURCES places_test.cc LINK piper_driver piper_verify)
+target_compile_definitions(places_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")

@@ -234,6 +234,14 @@ TEST_CASE("lists that are not of every microbatch, and ids of nothing, are print
   CHECK(again.distribution.chunks[1].recomputed.empty());
 }
 
+TEST_CASE("ranks that share samples are printed where there are some") {
+  const std::string text = replaced(kModule, "group 2 [2..3]\n", "group 2 [2..3]\n  group 3 [0..3] places 2\n");
+  const Module module = parsed(text);
+  CHECK(module.distribution.groups[2] == DeviceGroup{{2, 3}, 1});
+  CHECK(module.distribution.groups[3] == DeviceGroup{{0, 1, 2, 3}, 2});
+  CHECK(print(module) == text);
+}
+
 TEST_CASE("a lowered module says so") {
   Module module = parsed(kModule);
   module.shapes.resize(3);
@@ -386,11 +394,33 @@ TEST_CASE("rule D3: groups have distinct ranks of the world") {
   CHECK(broken("group 1 [1, 0]", "group 1 [1, 1]") == "P0432 distribution: group 1 has rank 1 twice");
   CHECK(broken("group 1 [1, 0]", "group 1 []") == "P0432 distribution: group 1 is empty");
   CHECK(broken("group 2 [2..3]", "group 2 [1, 0]") == "P0432 distribution: group 2 is the same as one before");
+  CHECK(broken("group 0 [0..3]", "group 0 [0..3] places 3") == "P0432 distribution: group 0 has 3 places for 4 ranks");
+  CHECK(broken("group 0 [0..3]", "group 0 [0..3] places 0") == "P0432 distribution: group 0 has 0 places for 4 ranks");
+  CHECK(refused("group 0 [0..3]", "group 0 [0..3] places -1") ==
+        "expected a number of ranks that share samples from 0 to 2147483647");
+  CHECK(broken("group 2 [2..3]\n", "group 2 [2..3]\n  group 3 [2..3] places 2\n").empty());
+  CHECK(broken("group 2 [2..3]\n", "group 2 [2..3]\n  group 3 [2..3] places 2\n  group 4 [2..3] places 2\n") ==
+        "P0432 distribution: group 4 is the same as one before");
 }
 
 TEST_CASE("rule D4: every microbatch runs on a group") {
   CHECK(broken("groups [1 x2, 2]", "groups [1 x2, 3]") == "P0433 distribution: chunk PP0: runs on group 3 of 3");
   CHECK(broken("groups [1 x2, 2]", "groups [1 x2, none]") == "P0433 distribution: chunk PP0: runs on no group");
+  CHECK(broken("group 2 [2..3]", "group 2 [2..3] places 2") ==
+        "P0433 distribution: chunk PP0: runs on groups of 1 and of 2 places");
+  const auto shared = [](const std::string& first, const std::string& second, const std::string& third) {
+    std::string text = replaced(kModule, "group 0 [0..3]", "group 0 " + first);
+    text = replaced(text, "expert_groups 0 [[0..1], [3, 2]]", "expert_groups 0 [[0], [1], [3], [2]]");
+    return failure(
+        replaced(replaced(text, "group 1 [1, 0]", "group 1 " + second), "group 2 [2..3]", "group 2 " + third));
+  };
+  CHECK(shared("[1, 0, 2..3] places 2", "[1, 0] places 2", "[2..3] places 2").empty());
+  CHECK(shared("[0..3] places 2", "[1, 0] places 2", "[2..3] places 2") ==
+        "P0433 distribution: chunk PP1: rank 0 shares samples with other ranks in group 0 than in one before");
+  CHECK(shared("[1, 0, 2..3] places 2", "[1, 0] places 2", "[3, 2] places 2") ==
+        "P0433 distribution: chunk PP1: rank 2 shares samples with other ranks in group 0 than in one before");
+  CHECK(shared("[1, 0, 2..3]", "[1, 0] places 2", "[2..3] places 2") ==
+        "P0433 distribution: chunk PP1: rank 1 shares samples with other ranks in group 0 than in one before");
 }
 
 TEST_CASE("rule D5: streams exist") {
@@ -419,6 +449,9 @@ TEST_CASE("rule D6: expert groups partition the groups that run their chunks") {
   CHECK(broken("groups [0 x3]\n    replicate bucket -1", "groups [1 x2, 2]\n    replicate bucket -1").empty());
   CHECK(broken("group 2 [2..3]", "group 2 [1..2]") ==
         "P0435 distribution: chunk PP0: the groups of its shard do not partition group 2");
+  CHECK(broken("group 0 [0..3]\n  group 1 [1, 0]\n  group 2 [2..3]\n",
+               "group 0 [1, 0, 2..3] places 2\n  group 1 [1, 0] places 2\n  group 2 [2..3] places 2\n") ==
+        "P0435 distribution: chunk PP0: a group of its shard has several places of group 1");
   CHECK(broken("    shard 0\n", "    shard 7\n") == "P0435 distribution: chunk PP0: is of shard 7 of 2");
   CHECK(broken("step prefetch 3\n    shard 0\n", "step prefetch 3\n    shard 1\n") ==
         "P0435 distribution: chunk PP1: is cut by shard 0, not by that of its row");

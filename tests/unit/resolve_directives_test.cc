@@ -30,7 +30,8 @@ struct Resolved {
   strategy::Strategy strategy;
   std::optional<Resolution> draft;
 
-  explicit Resolved(const std::string& directives) {
+  // `places`: of the claims of all regions, which no directive sets.
+  explicit Resolved(const std::string& directives, int32_t places = 1) {
     auto read = strategy::parse_strategy("s.yaml", "directives:\n" + directives, {}, all_specs(), diags);
     INFO(diags.render_text(true));
     REQUIRE(read.ok());
@@ -39,6 +40,8 @@ struct Resolved {
       if (directive.spec == &split_spec()) REQUIRE(resolve_split(directive, module.step, diags).ok());
     draft.emplace(module);
     resolve_stage(Stage::kPlace, strategy.directives, *draft, diags);
+    for (size_t c = 0; c < draft->regions.size(); ++c)
+      for (int32_t m = 0; m < module.step.num_microbatches; ++m) draft->claims.at(ir::ChunkId(c), m).places = places;
     if (!diags.failed()) (void)settle(*draft, diags);
     resolve_stage(Stage::kRun, strategy.directives, *draft, diags);
     if (split_backwards(*draft, diags).ok()) resolve_stage(Stage::kBehindOrders, strategy.directives, *draft, diags);
@@ -93,6 +96,30 @@ TEST_CASE("directives become properties of the regions that they match, with def
   CHECK(member.chunks == std::vector<ir::ChunkId>{ir::ChunkId(0), ir::ChunkId(1)});
   CHECK(member.phases == std::vector<ir::Phase>{ir::Phase::kBackward});
   CHECK(member.half);
+}
+
+TEST_CASE("claims of ranks that share samples become groups that say so, of as many replicas as there are pieces") {
+  const std::string one_replica = R"(
+  - {op: place, filter: {PP: 0}, devices: [0, 1]}
+  - {op: place, filter: {PP: 1}, devices: [2, 3]}
+)";
+  Resolved shared(one_replica, 2);
+  INFO(shared.diags.render_text(true));
+  REQUIRE(!shared.diags.failed());
+  CHECK(shared.draft->distribution.groups == std::vector<ir::DeviceGroup>{{{0, 1}, 2}, {{2, 3}, 2}});
+  const Resolved apart(one_replica);
+  REQUIRE(apart.diags.failed());
+  CHECK(apart.diags.all()[0].code == "P0214");
+  // Ranks 0 and 1 are the first replica of both lists, rank 2 is another one of each.
+  const auto listed = [](const std::string& second) {
+    return "  - {op: replicate, filter: {PP: 0}, devices: [0, 1, 2, 3]}\n"
+           "  - {op: replicate, filter: {PP: 1}, devices: " +
+           second + "}\n";
+  };
+  CHECK(!Resolved(listed("[1, 0, 3, 2]"), 2).diags.failed());
+  const Resolved other(listed("[0, 2, 1, 3]"), 2);
+  REQUIRE(other.diags.failed());
+  CHECK(other.diags.render_text(true).find("device 2 is replica 0 of PP1, but replica 1 of PP0") != std::string::npos);
 }
 
 TEST_CASE("every wrong directive is told, and adds nothing") {

@@ -1,0 +1,45 @@
+// Ranks that share samples have one piece together: it is replicas that nest, not ranks.
+// RUN-PASSES: check_boundaries
+// strategy: directives:
+// strategy:   - {op: replicate, filter: {PP: 0}, devices: [0, 1, 2, 3]}
+// expect-error@+1 P0216: {{PP0 on 2 replicas of 2 devices feeds PP1 on 3 replicas of 2 devices: the groups do not nest}}
+// strategy:   - {op: replicate, filter: {PP: 1}, devices: [4, 5, 6, 7, 8, 9]}
+module {
+  step batch 6 microbatches 1 cut
+  training clip 0.0
+  lowered
+}
+variant 3 {
+  chunk 0 "PP0"
+  chunk 1 "PP1"
+  graph {
+    %x = input "x" : f32[3, 2]
+    %y = relu(%x) chunk 0
+    %z = relu(%y) chunk 1
+    output "z" = %z
+  }
+}
+variant 2 {
+  chunk 0 "PP0"
+  chunk 1 "PP1"
+  graph {
+    %x = input "x" : f32[2, 2]
+    %y = relu(%x) chunk 0
+    %z = relu(%y) chunk 1
+    output "z" = %z
+  }
+}
+distribution {
+  world 10
+  stream 0 "compute"
+  group 0 [0..3] places 2
+  group 1 [4..9] places 2
+  chunk 0 {
+    groups [0]
+    devices [@1:4:47+12]
+  }
+  chunk 1 {
+    groups [1]
+    devices [@1:6:47+18]
+  }
+}
