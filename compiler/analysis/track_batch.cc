@@ -1,10 +1,12 @@
-// Factors of the operands -> factors of the results, one case for each axis rule of ops.def.
+// Factors of the operands -> factors of the results: as an operator's axis map says, and where the place of a sample is
+// more than an axis, by its rule.
 #include "compiler/analysis/track_batch.h"
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
+#include "compiler/ir/axis_map.h"
 #include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
@@ -161,58 +163,13 @@ class Tracker {
     for (ValueId operand : op.operands)
       if (is_count(operand) && !reads_counts(op.kind)) return mixed();
     switch (ir::axis_rule(op.kind)) {
-      case AxisRule::kElement:
-      case AxisRule::kBroadcast:
-      case AxisRule::kExpand: return broadcast(op, op.operands.size(), shape(y));
       case AxisRule::kReshape: return reshaped(x, shape(op.operands[0]), shape(y));
-      case AxisRule::kPermute: {
-        const Shape& dims = std::get<ir::PermuteAttrs>(op.attrs).dims;
-        x.axis = std::find(dims.begin(), dims.end(), x.axis) - dims.begin();
-        return x;
-      }
-      case AxisRule::kSlice: {
-        const auto& a = std::get<ir::SliceAttrs>(op.attrs);
-        if (a.dim != x.axis) return x;
-        return a.step == 1 && shape(y) == shape(op.operands[0]) ? x : mixed();
-      }
-      case AxisRule::kDropout: return x;
-      case AxisRule::kReduce: {
-        const auto& a = std::get<ir::ReduceAttrs>(op.attrs);
-        if (std::count(a.dims.begin(), a.dims.end(), x.axis)) return mixed();
-        if (!a.keepdim) x.axis -= std::count_if(a.dims.begin(), a.dims.end(), [&](int64_t d) { return d < x.axis; });
-        return x;
-      }
-      case AxisRule::kChoose: return x.axis == std::get<ir::TopkAttrs>(op.attrs).dim ? mixed() : x;
-      case AxisRule::kScan: return x.axis == std::get<ir::DimAttrs>(op.attrs).dim ? mixed() : x;
-      case AxisRule::kTable:
-        if (!is_same(op, 0)) return mixed();
-        return factor(op, 1);
       case AxisRule::kGather: return gathered(op);
       case AxisRule::kScatter: return scattered(op, shape(y));
       case AxisRule::kIndexSelect: return index_select(op);
-      case AxisRule::kIndexAdd: {
-        BatchFactor f = same(op, {0, 2});
-        bool moves = !is_same(op, 1) || f.axis == std::get<ir::DimAttrs>(op.attrs).dim;
-        return moves ? mixed() : f;
-      }
-      case AxisRule::kCat: {
-        const int64_t dim = std::get<ir::DimAttrs>(op.attrs).dim;
-        if (x.kind == BatchKind::kAxis && x.axis == dim) return side_by_side(op);
-        std::optional<BatchFactor> f;
-        for (size_t i = 0; i < op.operands.size(); ++i)
-          if (!merge(f, factor(op, i))) return mixed();
-        return f->axis == dim ? mixed() : *f;
-      }
-      case AxisRule::kPad: {
-        const auto& a = std::get<ir::PadAttrs>(op.attrs);
-        size_t axis = static_cast<size_t>(x.axis);
-        return a.low[axis] == 0 && a.high[axis] == 0 ? x : mixed();
-      }
-      case AxisRule::kMatmul: return matmul(op, shape(y));
-      case AxisRule::kLinear: {
-        bool weights = !is_same(op, 1) || !is_same(op, 2);
-        return weights || x.axis + 1 == static_cast<int64_t>(shape(y).size()) ? mixed() : x;
-      }
+      case AxisRule::kCat:
+        return x.kind == BatchKind::kAxis && x.axis == std::get<ir::DimAttrs>(op.attrs).dim ? side_by_side(op)
+                                                                                            : followed(op, r);
       case AxisRule::kExpertOrder:
         if (r > 1 || x.kind != BatchKind::kAxis) return mixed();
         return {BatchKind::kGrouped, 0, 1, shape(y)[0] / batch_};
@@ -222,39 +179,27 @@ class Tracker {
       case AxisRule::kGroupedExpand:
         if (!is_same(op, 0) || !is_count(op.operands[1])) return mixed();
         return {BatchKind::kGrouped, 0, 1, shape(y)[0] / batch_};
-      case AxisRule::kPerSample: return only_first(op) && x.axis == 0 ? x : mixed();
       case AxisRule::kBatchStatistics: return r == 0 && only_first(op) && x.axis == 0 ? x : mixed();
-      case AxisRule::kRowNorm: {
-        int64_t axes = std::get<ir::LayerNormAttrs>(op.attrs).axes;
-        const Shape& from = shape(op.operands[0]);
-        int64_t lead = static_cast<int64_t>(from.size()) - axes;
-        if (!only_first(op) || x.axis >= lead) return mixed();
-        return r == 0 ? x : reshaped(x, Shape(from.begin(), from.begin() + lead), shape(y));
-      }
-      case AxisRule::kRotary: {
-        BatchFactor f = broadcast(op, op.operands.size(), shape(y));
-        return f.axis + 1 == static_cast<int64_t>(shape(y).size()) ? mixed() : f;
-      }
-      case AxisRule::kAttention: {
-        BatchFactor f = op.operands.size() > 4 ? same(op, {0, 1, 2, 4}) : same(op, {0, 1, 2});
-        if (!has_axis(f) || f.axis != 0) return mixed();
-        if (is_same(op, 3)) return f;
-        BatchFactor mask = factor(op, 3);
-        bool fits = has_axis(mask) && mask.axis + 4 == static_cast<int64_t>(shape(op.operands[3]).size());
-        return fits ? f : mixed();
-      }
-      case AxisRule::kRowLoss: {
-        bool rows = std::get<ir::CrossEntropyLossAttrs>(op.attrs).reduction == "none";
-        return rows && has_axis(factor(op, 1)) ? factor(op, 1) : mixed();
-      }
-      case AxisRule::kElementLoss: {
-        bool elements = std::get<ir::ReductionAttrs>(op.attrs).reduction == "none";
-        return elements ? broadcast(op, 2, shape(y)) : mixed();
-      }
-      case AxisRule::kMixes:
-      case AxisRule::kBackward: return mixed();
+      default: return followed(op, r);
     }
-    return mixed();
+  }
+
+  // As the operator says of its axes.
+  BatchFactor followed(const ir::Op& op, size_t r) const {
+    const ir::AxisMap axes(graph_, op);
+    std::optional<BatchFactor> f;
+    for (uint32_t i = 0; i < op.operands.size(); ++i) {
+      BatchFactor x = factor(op, i);
+      if (!has_axis(x)) continue;
+      const ir::OpAxis* axis = axes.of_operand(i, x.axis);
+      const ir::AxisPlace* to = axis == nullptr ? nullptr : axis->in_result(static_cast<uint32_t>(r));
+      if (to == nullptr || axis->role != ir::AxisRole::kEach) return mixed();
+      // With one sample the batch axis, of extent 1, may itself be broadcast.
+      if (axis->extent != x.outer * batch_ * x.inner) x.outer = axis->extent;
+      x = {x.kind, to->axis, to->factor.outer * x.outer, x.inner * to->factor.inner};
+      if (!merge(f, x)) return mixed();
+    }
+    return f.value_or(mixed());
   }
 
   bool only_first(const ir::Op& op) const {
@@ -276,32 +221,6 @@ class Tracker {
     if (batch_ != 1) return false;
     if (next.axis < f->axis) f = next;
     return true;
-  }
-
-  // The factor that all these operands, of one shape but for other axes, share.
-  BatchFactor same(const ir::Op& op, std::initializer_list<size_t> operands) const {
-    std::optional<BatchFactor> f;
-    for (size_t i : operands)
-      if (!merge(f, factor(op, i))) return mixed();
-    return f.value_or(mixed());
-  }
-
-  // Operands 0..count-1 are broadcast to `to`, aligned at the last axis.
-  BatchFactor broadcast(const ir::Op& op, size_t count, const Shape& to) const {
-    std::optional<BatchFactor> f;
-    for (size_t i = 0; i < count; ++i) {
-      BatchFactor x = factor(op, i);
-      if (!has_axis(x)) continue;
-      x.axis += static_cast<int64_t>(to.size() - shape(op.operands[i]).size());
-      x.outer = widened(x, to);
-      if (!merge(f, x)) return mixed();
-    }
-    return f.value_or(mixed());
-  }
-  // With one sample the batch axis, of extent 1, may itself be broadcast.
-  int64_t widened(const BatchFactor& x, const Shape& to) const {
-    int64_t whole = x.outer * batch_ * x.inner;
-    return whole == 1 ? to[static_cast<size_t>(x.axis)] : x.outer;
   }
 
   // Row-major position of an element = (before * B + sample) * after + rest. The new axis that holds
@@ -391,22 +310,6 @@ class Tracker {
     return {BatchKind::kAxis, dim, static_cast<int64_t>(count / inner) / batch_, static_cast<int64_t>(inner)};
   }
 
-  BatchFactor matmul(const ir::Op& op, const Shape& to) const {
-    int64_t rank = static_cast<int64_t>(to.size());
-    std::optional<BatchFactor> f;
-    for (size_t i = 0; i < 2; ++i) {
-      BatchFactor x = factor(op, i);
-      if (!has_axis(x)) continue;
-      int64_t own_rank = static_cast<int64_t>(shape(op.operands[i]).size());
-      int64_t from_end = own_rank - x.axis;              // 1 = last axis
-      if (from_end == (i == 0 ? 1 : 2)) return mixed();  // the contracted axis
-      x.axis = rank - from_end;
-      if (from_end > 2) x.outer = widened(x, to);
-      if (!merge(f, x)) return mixed();
-    }
-    return f.value_or(mixed());
-  }
-
   const ir::Graph& graph_;
   int64_t batch_;
   BatchMap map_;
@@ -416,21 +319,19 @@ class Tracker {
 }  // namespace
 
 bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batch) {
-  if (op.kind == OpKind::kMatmul) {
-    const BatchFactor a = batch.of(op.operands[0]), b = batch.of(op.operands[1]);
-    const auto rank = [&](size_t i) { return static_cast<int64_t>(graph.type(op.operands[i]).shape.size()); };
-    const bool by_rows = a.kind == BatchKind::kAxis && a.axis == rank(0) - 1;
-    const bool by_columns = b.kind == BatchKind::kAxis && b.axis == rank(1) - 2;
-    if (by_rows && by_columns) return a.outer == b.outer && a.inner == b.inner;
-    // The other operand has as many rows for each sample, of constants.
-    return (by_rows && b.kind == BatchKind::kNone) || (by_columns && a.kind == BatchKind::kNone);
-  }
-  if (op.kind == OpKind::kSum || op.kind == OpKind::kMean) {
-    const BatchFactor x = batch.of(op.operands[0]);
-    const std::vector<int64_t>& dims = std::get<ir::ReduceAttrs>(op.attrs).dims;
-    return x.kind == BatchKind::kAxis && std::find(dims.begin(), dims.end(), x.axis) != dims.end();
-  }
-  return false;
+  if (op.kind != OpKind::kMatmul && op.kind != OpKind::kSum && op.kind != OpKind::kMean) return false;
+  const ir::AxisMap axes(graph, op);
+  return std::any_of(axes.axes().begin(), axes.axes().end(), [&](const ir::OpAxis& axis) {
+    std::optional<BatchFactor> samples;
+    for (const ir::AxisPlace& place : axis.operands) {
+      const BatchFactor f = batch.of(op.operands[place.index]);
+      if (f.kind == BatchKind::kNone) continue;  // constants: as many rows for each sample
+      if (f.kind != BatchKind::kAxis || f.axis != place.axis) return false;
+      if (samples && (samples->outer != f.outer || samples->inner != f.inner)) return false;
+      samples = f;
+    }
+    return axis.role == ir::AxisRole::kSummed && samples.has_value();
+  });
 }
 
 BatchMap track_batch(const ir::Graph& graph, int64_t local_batch) {

@@ -1,8 +1,9 @@
-// Marks of the operands -> marks of the results, one case for each axis rule of ops.def.
+// Marks of the operands -> marks of the results.
 #include "compiler/experts/expert_marks.h"
 
 #include <algorithm>
 
+#include "compiler/ir/axis_map.h"
 #include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/experts/expert_products.h"
@@ -23,51 +24,30 @@ class Transfer {
 
   ExpertTransfer run() {
     switch (ir::axis_rule(op_.kind)) {
-      case AxisRule::kElement: return follow(*marks_[0]);
       case AxisRule::kBroadcast: return elementwise();
-      case AxisRule::kReshape: return first(reshaped(*marks_[0], rules_.experts, shape(0), result()));
-      case AxisRule::kPermute: return permuted();
-      case AxisRule::kExpand: return expanded();
-      case AxisRule::kSlice: {
-        const auto& a = std::get<ir::SliceAttrs>(op_.attrs);
-        return keeps(a.dim) ? follow(*marks_[0]) : ExpertTransfer();
+      case AxisRule::kReshape: {
+        const auto mark = reshaped(*marks_[0], rules_.experts, shape(0), result());
+        return mark ? follow(*mark) : ExpertTransfer();
       }
-      case AxisRule::kScan: return keeps(std::get<ir::DimAttrs>(op_.attrs).dim) ? follow(*marks_[0]) : ExpertTransfer();
       case AxisRule::kReduce: return reduced();
       case AxisRule::kCat: return joined();
-      case AxisRule::kPad: return padded();
-      case AxisRule::kRowNorm: return normalised();
       case AxisRule::kMatmul: return transfer_matmul(rules_, op_, marks_);
       case AxisRule::kLinear: return transfer_linear(rules_, op_, marks_);
+      case AxisRule::kElement:
+      case AxisRule::kPermute:
+      case AxisRule::kExpand:
+      case AxisRule::kSlice:
+      case AxisRule::kScan:
+      case AxisRule::kPad:
+      case AxisRule::kRowNorm: return moved();
       // Not met between the products of experts: what they make is not followed, and P0333 names them.
-      case AxisRule::kChoose:
-      case AxisRule::kTable:
-      case AxisRule::kGather:
-      case AxisRule::kScatter:
-      case AxisRule::kIndexSelect:
-      case AxisRule::kIndexAdd:
-      case AxisRule::kPerSample:
-      case AxisRule::kBatchStatistics:
-      case AxisRule::kRotary:
-      case AxisRule::kAttention:
-      case AxisRule::kDropout:
-      case AxisRule::kExpertOrder:
-      case AxisRule::kTakeRows:
-      case AxisRule::kGroupedMatmul:
-      case AxisRule::kGroupedExpand:
-      case AxisRule::kRowLoss:
-      case AxisRule::kElementLoss:
-      case AxisRule::kMixes:
-      case AxisRule::kBackward: return {};
+      default: return {};
     }
-    return {};
   }
 
  private:
   const Shape& shape(size_t i) const { return rules_.graph.type(op_.operands[i]).shape; }
   const Shape& result(size_t r = 0) const { return rules_.graph.type(op_.results[r]).shape; }
-  bool keeps(int64_t axis) const { return axis != marks_[0]->expert.axis && axis != marks_[0]->token.axis; }
-
   ExpertTransfer follow(const ExpertMark& mark) const {
     ExpertTransfer t;
     t.kind = Kind::kFollows;
@@ -75,29 +55,30 @@ class Transfer {
     t.wishes.resize(op_.operands.size());
     return t;
   }
-  ExpertTransfer first(const std::optional<ExpertMark>& mark) const { return mark ? follow(*mark) : ExpertTransfer(); }
 
-  ExpertTransfer permuted() const {
-    const Shape& dims = std::get<ir::PermuteAttrs>(op_.attrs).dims;
-    const auto to = [&](int64_t axis) {
-      return axis < 0 ? axis : std::find(dims.begin(), dims.end(), axis) - dims.begin();
-    };
-    ExpertMark mark = *marks_[0];
-    mark.expert.axis = to(mark.expert.axis);
-    mark.token.axis = to(mark.token.axis);
-    return follow(mark);
-  }
-
-  ExpertTransfer expanded() const {
-    ExpertMark mark = *marks_[0];
-    const int64_t lead = static_cast<int64_t>(result().size() - shape(0).size());
-    for (int64_t* axis : {&mark.expert.axis, &mark.token.axis}) {
-      if (*axis < 0) continue;
-      const int64_t before = shape(0)[static_cast<size_t>(*axis)];
-      *axis += lead;
-      if (result()[static_cast<size_t>(*axis)] != before) return {};
+  // Operand 0 alone has marks, and each of its marked axes is one of the results; the others are the same for all.
+  ExpertTransfer moved() const {
+    if (marks_[0] == nullptr) return {};
+    for (size_t i = 1; i < marks_.size(); ++i)
+      if (marks_[i] != nullptr || (op_.operands[i].valid() && !rules_.same_for_all[op_.operands[i].index])) return {};
+    const ir::AxisMap axes(rules_.graph, op_);
+    ExpertTransfer t = follow(*marks_[0]);
+    for (uint32_t r = 0; r < t.results.size(); ++r) {
+      ExpertMark& mark = t.results[r];
+      if (!move(axes, r, mark.expert.axis, mark.expert.outer, mark.expert.inner)) return {};
+      if (!move(axes, r, mark.token.axis, mark.token.outer, mark.token.rest)) return {};
     }
-    return follow(mark);
+    return t;
+  }
+  static bool move(const ir::AxisMap& axes, uint32_t result, int64_t& at, int64_t& outer, int64_t& inner) {
+    if (at < 0) return true;
+    const ir::OpAxis* axis = axes.of_operand(0, at);
+    const ir::AxisPlace* place = axis == nullptr ? nullptr : axis->in_result(result);
+    if (place == nullptr || axis->role != ir::AxisRole::kEach || axis->operands[0].repeats) return false;
+    at = place->axis;
+    outer *= place->factor.outer;
+    inner *= place->factor.inner;
+    return true;
   }
 
   // Operands are aligned at the last axis of the result.
@@ -193,30 +174,6 @@ class Transfer {
       if (marks_[i] != nullptr) continue;
       if (!mark->token.present()) return {};
       t.wishes[i] = OperandWish{*mark, shape(i)};
-    }
-    return t;
-  }
-
-  ExpertTransfer padded() const {
-    const auto& a = std::get<ir::PadAttrs>(op_.attrs);
-    for (int64_t axis : {marks_[0]->expert.axis, marks_[0]->token.axis})
-      if (axis >= 0 && (a.low[static_cast<size_t>(axis)] != 0 || a.high[static_cast<size_t>(axis)] != 0)) return {};
-    return follow(*marks_[0]);
-  }
-
-  // Rows are normalised one by one; weight and bias are the same for every expert.
-  ExpertTransfer normalised() const {
-    if (marks_[0] == nullptr) return {};
-    for (size_t i = 1; i < marks_.size(); ++i)
-      if (marks_[i] != nullptr || (op_.operands[i].valid() && !rules_.same_for_all[op_.operands[i].index])) return {};
-    const int64_t lead = static_cast<int64_t>(shape(0).size()) - std::get<ir::LayerNormAttrs>(op_.attrs).axes;
-    if (marks_[0]->expert.axis >= lead || marks_[0]->token.axis >= lead) return {};
-    ExpertTransfer t = follow(*marks_[0]);
-    const Shape rows(shape(0).begin(), shape(0).begin() + lead);
-    for (size_t r = 1; r < op_.results.size(); ++r) {
-      const auto mark = reshaped(*marks_[0], rules_.experts, rows, result(r));
-      if (!mark) return {};
-      t.results[r] = *mark;
     }
     return t;
   }

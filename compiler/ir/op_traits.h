@@ -15,9 +15,9 @@
 
 namespace piper::ir {
 
-// How the axes of the results follow from those of the operands. Passes that follow an axis through the graph have a
-// case for each rule: the batch (analysis/track_batch), experts and their tokens (experts/expert_marks), rows that are
-// computed one by one (frontend/experts/row_wise).
+// How the axes of the results follow from those of the operands. axis_map.h has a case for each rule; passes that
+// follow an axis through the graph ask it: the batch (analysis/track_batch), experts and their tokens
+// (experts/expert_marks), rows that are computed one by one (frontend/experts/row_wise).
 enum class AxisRule : uint8_t {
   kElement,    // one operand; an element of the result comes from the element at the same place
   kBroadcast,  // operands are aligned at the last axis; an element comes from those at the same place

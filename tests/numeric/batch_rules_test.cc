@@ -338,7 +338,6 @@ const std::map<std::string, std::string> kMissed = {
     {"avg_pool2d", "samples on the axis of channels"},
     {"batch_norm", "samples on the axis of channels"},
     {"convolution", "samples on the axis of channels of both operands, or of the result"},
-    {"embedding", "a table with samples along its rows"},
     {"eq", "chance: few bits"},
     {"expand", "a repetition for each sample of what has samples"},
     {"gather", "chance: factors in two orders"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/ir/axis_map.h"
 #include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
@@ -31,6 +32,19 @@ size_t reshaped_prefix(const Shape& from, size_t prefix, const Shape& to) {
 
 bool all_behind(const Shape& dims, size_t prefix) {
   return std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return d >= static_cast<int64_t>(prefix); });
+}
+
+// Whether the leading axes of operand 0 are those of the result, each by itself.
+bool keeps_rows(const ir::Graph& graph, const ir::Op& op, size_t prefix) {
+  const ir::AxisMap axes(graph, op);
+  for (size_t d = 0; d < prefix; ++d) {
+    const ir::OpAxis* axis = axes.of_operand(0, static_cast<int64_t>(d));
+    const ir::AxisPlace* to = axis == nullptr ? nullptr : axis->in_result(0);
+    if (to == nullptr || axis->role != ir::AxisRole::kEach || axis->operands[0].repeats ||
+        to->axis != static_cast<int64_t>(d))
+      return false;
+  }
+  return true;
 }
 
 Shape without_prefix(const Shape& shape, size_t prefix, int64_t num_rows) {
@@ -91,46 +105,15 @@ std::optional<RowWise> row_wise(const ir::Graph& graph, const ir::Op& op, const 
       out.prefix = reshaped_prefix(x, prefix, y);
       fits = out.prefix != 0;
       break;
-    case AxisRule::kPermute: {
-      const Shape& dims = std::get<ir::PermuteAttrs>(op.attrs).dims;
-      fits = true;
-      for (size_t i = 0; i < prefix; ++i) fits = fits && dims[i] == static_cast<int64_t>(i);
-      break;
-    }
-    case AxisRule::kExpand: fits = x.size() == y.size() && same_prefix(x, y, prefix); break;
-    case AxisRule::kSlice: fits = all_behind({std::get<ir::SliceAttrs>(op.attrs).dim}, prefix); break;
-    case AxisRule::kReduce: fits = all_behind(std::get<ir::ReduceAttrs>(op.attrs).dims, prefix); break;
-    case AxisRule::kScan: fits = all_behind({std::get<ir::DimAttrs>(op.attrs).dim}, prefix); break;
-    case AxisRule::kLinear: fits = x.size() > prefix; break;
-    case AxisRule::kRowNorm:
-      fits = static_cast<int64_t>(x.size() - prefix) >= std::get<ir::LayerNormAttrs>(op.attrs).axes;
-      break;
-    // Handled above.
-    case AxisRule::kElement:
-    case AxisRule::kBroadcast:
-    case AxisRule::kCat:
+    case AxisRule::kPermute:
+    case AxisRule::kExpand:
+    case AxisRule::kSlice:
+    case AxisRule::kReduce:
+    case AxisRule::kScan:
+    case AxisRule::kLinear:
+    case AxisRule::kRowNorm: fits = keeps_rows(graph, op, prefix); break;
     // Not met between the products of experts: taken for operators that mix rows.
-    case AxisRule::kChoose:
-    case AxisRule::kTable:
-    case AxisRule::kGather:
-    case AxisRule::kScatter:
-    case AxisRule::kIndexSelect:
-    case AxisRule::kIndexAdd:
-    case AxisRule::kPad:
-    case AxisRule::kMatmul:
-    case AxisRule::kPerSample:
-    case AxisRule::kBatchStatistics:
-    case AxisRule::kRotary:
-    case AxisRule::kAttention:
-    case AxisRule::kDropout:
-    case AxisRule::kExpertOrder:
-    case AxisRule::kTakeRows:
-    case AxisRule::kGroupedMatmul:
-    case AxisRule::kGroupedExpand:
-    case AxisRule::kRowLoss:
-    case AxisRule::kElementLoss:
-    case AxisRule::kMixes:
-    case AxisRule::kBackward: break;
+    default: break;
   }
   return fits ? std::optional<RowWise>(std::move(out)) : std::nullopt;
 }
