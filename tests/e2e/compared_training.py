@@ -137,6 +137,9 @@ class Reference:
             self.unfit = f"PyTorch: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:150]}"
             return
         exact = self.exact
+        if any(other.gradients.keys() != exact.gradients.keys() for other in others):
+            self.unfit = "a parameter has a gradient in one run and none in another"
+            return
         if draws_random_numbers(subject):
             self.unfit = "it draws random numbers"
             return

@@ -33,7 +33,7 @@ std::vector<ValueId> div(const RuleContext& ctx) {
   const ValueId b = ctx.op.operands[1], y = ctx.op.results[0];
   std::vector<ValueId> result(2);
   ValueId quotient;
-  if (ctx.needs[0] || ctx.needs[1]) quotient = ctx.b.add1(OpKind::kDiv, {grad(ctx), b});
+  if (ctx.needs[0] || ctx.needs[1]) quotient = divide(ctx, grad(ctx), b);
   if (ctx.needs[0]) result[0] = to_operand(ctx, quotient, 0);
   if (ctx.needs[1]) result[1] = negate(ctx, to_operand(ctx, multiply(ctx, quotient, y), 1));
   return result;

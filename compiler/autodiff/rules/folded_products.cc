@@ -78,6 +78,19 @@ ValueId scale(const RuleContext& ctx, ValueId x, double factor) {
   return ctx.b.add1(OpKind::kMul, {x, scalar(ctx, factor, dtype)});
 }
 
+ValueId divide(const RuleContext& ctx, ValueId g, ValueId x) {
+  const ir::Graph& graph = ctx.b.graph();
+  const DType dtype = ctx.b.type(g).dtype;
+  const std::optional<double> g_constant = constant_value(graph, g), x_constant = constant_value(graph, x);
+  const auto rounded = [&](double v) { return dtype == DType::kF32 ? static_cast<double>(static_cast<float>(v)) : v; };
+  // As the mean of a whole step scales: by the reciprocal of its count.
+  if (!g_constant || !x_constant || rounded(*g_constant * rounded(1 / *x_constant)) != 1.0)
+    return ctx.b.add1(OpKind::kDiv, {g, x});
+  const std::optional<ir::Shape> shape = ir::broadcast_shape(ctx.b.type(g).shape, ctx.b.type(x).shape);
+  PIPER_CHECK(shape, to_string(ctx.b.type(g)), " by ", to_string(ctx.b.type(x)));
+  return ctx.b.expand(scalar(ctx, 1.0, dtype), *shape);
+}
+
 ValueId negate(const RuleContext& ctx, ValueId x) {
   if (constant_value(ctx.b.graph(), x)) return scale(ctx, x, -1.0);
   return ctx.b.add1(OpKind::kNeg, {x});

@@ -20,6 +20,9 @@ ValueId scalar(const RuleContext& ctx, double value, DType dtype);
 ValueId multiply(const RuleContext& ctx, ValueId g, ValueId x);
 // x * factor; x itself where factor is 1.
 ValueId scale(const RuleContext& ctx, ValueId x, double factor);
+// g / x; the constant one where both are constants and it is one, so that it is left out as a factor, whether a step
+// divides by its count or a mean scales by it.
+ValueId divide(const RuleContext& ctx, ValueId g, ValueId x);
 ValueId negate(const RuleContext& ctx, ValueId x);
 
 // A tensor of zeros that later ops may be written into.
