@@ -52,7 +52,7 @@ if [ ! -f "$out/gpt.onnx" ] || [ tools/demo/model.py -nt "$out/gpt.onnx" ] || [ 
   show "$python" tools/piper_export.py tools/demo/model.py:make_model -o "$out/gpt.onnx" 2>"$out/export.log" ||
     { cat "$out/export.log" >&2; exit 1; }
 else
-  echo "$out/gpt.onnx stands"
+  echo "$out/gpt.onnx is there already"
 fi
 "$python" tools/demo/prepare_text.py -o "$out/corpus.txt" ${text:+--text "$text"}
 

@@ -163,7 +163,7 @@ def check_complete(queues: list[list[Pass]]) -> None:
         for step in queue:
             seen = kinds.setdefault((step.stage, step.microbatch), {})
             if step.kind in seen:
-                raise AuthorError(f"{step.line}: {step} stands twice; the other is of {seen[step.kind].line}")
+                raise AuthorError(f"{step.line}: {step} appears twice; the other is of {seen[step.kind].line}")
             if owner.setdefault((step.stage, step.microbatch), rank) != rank:
                 raise AuthorError(f"{step.line}: {step} is on rank {rank}, other passes of this stage and microbatch are on "
                                   f"rank {owner[step.stage, step.microbatch]}")
@@ -310,7 +310,7 @@ def main(rows, description: str = "") -> None:
     parser = argparse.ArgumentParser(description=description or rows.__doc__)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--microbatches", type=int, default=8)
-    parser.add_argument("--base", type=pathlib.Path, help="a strategy file without directives, which stands in front of these")
+    parser.add_argument("--base", type=pathlib.Path, help="a strategy file without directives, which comes before these")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--table", action="store_true", help="print the table of passes, a row a rank")
     what.add_argument("--figures", action="store_true", help="print idle time and activations with unit times")

@@ -69,7 +69,7 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kCount,
                false,
                "1",
-               "how many computes ahead of its reader a bucket is gathered; 0 = right in front of it, with the least "
+               "how many computes ahead of its reader a bucket is gathered; 0 = right before it, with the least "
                "memory",
                {},
                0},

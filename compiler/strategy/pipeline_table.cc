@@ -102,8 +102,8 @@ Status check_complete(const ScheduleTable& table, int32_t num_stages, int32_t nu
                      ", another pass of that stage and microbatch on rank " + std::to_string(s.rank));
         }
         s.rank = rank;
-        if (action.pass != Pass::kF && s.f == 0) return bad(print_action(action) + " stands before its forward");
-        if (action.pass == Pass::kBW && s.i == 0) return bad(print_action(action) + " stands before its I");
+        if (action.pass != Pass::kF && s.f == 0) return bad(print_action(action) + " comes before its forward");
+        if (action.pass == Pass::kBW && s.i == 0) return bad(print_action(action) + " comes before its I");
         switch (action.pass) {
           case Pass::kF: ++s.f; break;
           case Pass::kB: ++s.b; break;

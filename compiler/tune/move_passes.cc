@@ -140,7 +140,7 @@ std::vector<Proposal> neighbours(const Trial& trial) {
       if (row[k].size() == 1 && row[k + 1].size() == 1)
         propose({r, k, Move::kJoin}, told(row[k]) + " and " + told(row[k + 1]) + " in one slot");
       if (!any_same_queue(row[k], row[k + 1]))
-        propose({r, k, Move::kSwap}, told(row[k + 1]) + " in front of " + told(row[k]));
+        propose({r, k, Move::kSwap}, told(row[k + 1]) + " before " + told(row[k]));
     }
   }
   return proposals;

@@ -224,7 +224,7 @@ Result<std::string> with_key(const std::string& text, size_t directive, std::str
   const size_t begin = parsed.offset(at->span), end = begin + at->span.length;
   std::string edited = parsed.text();
   if (edited.substr(begin, at->text.size() + (at->quoted ? 1 : 0)).find(at->text) == std::string::npos)
-    return no("a value does not stand where it was read");
+    return no("a value is not where it was read");
   if (old != nullptr) edited.replace(begin, end - begin, value);
   else if (parsed.is_flow(*item)) edited.insert(end, ", " + std::string(key) + ": " + value);
   else

@@ -130,7 +130,7 @@ std::string whole_job(const Json& answer, const Json& job) {
   std::vector<Row> rows = {{"command", joined(job.at("arguments"))}, {"in", job.at("folder").get<std::string>()}};
   rows.push_back({"submitted", duration(now - integer(job, "submitted_ms")) + " ago"});
   rows.push_back({"attempts", std::to_string(integer(job, "attempts")) + ", " +
-                                  std::to_string(integer(job, "restarts")) + " behind failures, of " +
+                                  std::to_string(integer(job, "restarts")) + " after failures, of " +
                                   std::to_string(integer(job, "most_restarts")) + " in " +
                                   duration(1000 * integer(job, "window_s"))});
   if (!job.at("exit_status").is_null()) rows.push_back({"last exit", exit_text(job.at("exit_status").get<int>())});

@@ -297,7 +297,7 @@ void Daemon::decide(Job& job, const AttemptEnd& end, bool interrupted) {
   job.restarted_ms = counted_restarts(job.restarted_ms, now_ms(), std::chrono::seconds(job.spec.window_s));
   if (job.restarted_ms.size() >= static_cast<size_t>(job.spec.restarts))
     return finish(job, JobState::kFailed,
-                  ended + ", behind " + std::to_string(job.restarted_ms.size()) + " restarts in " +
+                  ended + ", after " + std::to_string(job.restarted_ms.size()) + " restarts in " +
                       std::to_string(job.spec.window_s) + " s, as many as it may have");
   wait_for_restart(job, ended);
 }

@@ -128,7 +128,7 @@ Status StepValues::put_in_order() {
   for (size_t r = 0; r < ranks; ++r)
     if (next[r] < order_[r].size())
       return Status::failure(
-          "P0632", "rank " + std::to_string(r) + " waits for ever in front of instruction " + std::to_string(next[r]));
+          "P0632", "rank " + std::to_string(r) + " waits forever before instruction " + std::to_string(next[r]));
   return {};
 }
 

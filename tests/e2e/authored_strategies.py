@@ -143,7 +143,7 @@ class Check:
             (lambda: F(0, 0.5), "0.5 is no microbatch"),
             (lambda: piper_strategy.play([[F(0, 0)]]), "stage 0 needs F and B, or F, BI and BW, of microbatch 0; it has F"),
             (lambda: piper_strategy.play([[F(0, 0), BI(0, 0), B(0, 0)]]), "it has B, BI, F"),
-            (lambda: piper_strategy.play([[F(0, 0), F(0, 0), B(0, 0)]]), "0F0 stands twice"),
+            (lambda: piper_strategy.play([[F(0, 0), F(0, 0), B(0, 0)]]), "0F0 appears twice"),
             (lambda: piper_strategy.play([[F(0, 0)], [B(0, 0)]]), "0B0 is on rank 1"),
             (lambda: piper_strategy.play([[F(0, 0), BW(0, 0), BI(0, 0)]]), "rank 0 stops at 0W0, which needs 0I0"),
             (lambda: piper_strategy.play([[F(1, 0), F(0, 0), B(1, 0), B(0, 0)]]), "rank 0 stops at 1F0, which needs 0F0"),

@@ -394,7 +394,7 @@ def damage(runs):
                 named = named and "tensor '" in text
             check(f"{file} {how}: exact is refused", (code, named, "R0702" in text) == (83, True, True), f"{code} {text}")
             text = runs.run(name, folder, "--resume", "--steps", 3)
-            check(f"{file} {how}: the one before is taken", "R0705" in text and "behind step 1" in text, text)
+            check(f"{file} {how}: the one before is taken", "R0705" in text and "after step 1" in text, text)
     shutil.rmtree(folder)
     shutil.copytree(source, folder)
     for checkpoint in folder.glob("step-*"):

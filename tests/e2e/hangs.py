@@ -261,7 +261,7 @@ def starts_again(bench, plans, world):
     if check("--restarts: a checkpoint is there", world - 1 in rings, run.output.read_text()):
         os.kill(rings[world - 1].process, signal.SIGSTOP)
     code, text = run.end()
-    check("--restarts: a run that hung goes on to its end", code == 0 and "L0121" in text and "goes on behind step" in text, f"{code} {text}")
+    check("--restarts: a run that hung goes on to its end", code == 0 and "L0121" in text and "goes on after step" in text, f"{code} {text}")
 
 
 def leavings(bench, plans, world):

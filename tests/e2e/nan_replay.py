@@ -168,7 +168,7 @@ def others(bench):
     weights["second.down.weight"][1, 1] = float("inf")
     save_file(weights, bench.work / "broken.safetensors")
     code, text = bench.run_piper(plans, "--load", bench.work / "broken.safetensors")
-    check("so is one of the weights", code == NOT_FINITE and "such a number is in tensor 'second.down.weight' on rank 1 already in front of step 1" in text, f"{code} {text}")
+    check("so is one of the weights", code == NOT_FINITE and "such a number is in tensor 'second.down.weight' on rank 1 already before step 1" in text, f"{code} {text}")
     code, text = bench.run_piper(plans, "--no-stop-on-nan")
     check("--no-stop-on-nan trains on", code == 0 and "R0801" not in text, f"{code} {text}")
     log = bench.work / "log.jsonl"
@@ -228,7 +228,7 @@ def replicas(bench):
         done = run(differing)
         text = done.stdout + done.stderr
         check(f"{label} replicas: the one that differs is named, once",
-              done.returncode == NOT_FINITE and len(re.findall(r"R0811\]: behind step 2 " + wanted + "; this is the first check", text)) == 1 and text.count("R0811") == 1,
+              done.returncode == NOT_FINITE and len(re.findall(r"R0811\]: after step 2 " + wanted + "; this is the first check", text)) == 1 and text.count("R0811") == 1,
               f"{done.returncode} {text}")
 
 

@@ -243,7 +243,7 @@ smoke() {
   bench_case first_steps 150 "$first_case" --steps 8 --variants none
   # shellcheck disable=SC2086
   train first_plans 120 --only $first_plans --sanitizer ""
-  under="" kernels_test kernels 170 "~whole table*" "~the kernels behind*"
+  under="" kernels_test kernels 170 "~whole table*" "~the kernels of*"
 }
 
 bench() {

@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100));
   app.add_option("--turns", flags.judge.turns, "how often an accepted mutant trains: a race shows by chance")
       ->check(CLI::Range(1, 100));
-  app.add_option("--only", flags.only, "one mutant, by the number that its line tells; its bundle stays in --work/0");
+  app.add_option("--only", flags.only, "one mutant, by the number in its line; its bundle stays in --work/0");
   app.add_option("--kind", flags.kind, "one kind of change, as the table calls it");
   app.add_flag("--evaluations", flags.evaluations, "changes the bundles' evaluations, not their trainings");
   app.add_flag("--verbose", flags.verbose, "a line for every mutant");

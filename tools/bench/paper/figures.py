@@ -188,7 +188,7 @@ def contention(paper):
             got = paper.priced("1b", padded, strategy("1b", "dualpipev", 8, 4, zero, paper.args.microbatch, True))
             slower = {kind["kind"]: kind["us"] / kind["alone_us"] for kind in got["transfers"]}
             cells += [f"{slower['all_to_all']:.2f}", f"{slower['reduce_scatter']:.2f}"]
-        row("reduced once a step" if zero == "ZeRO-1" else "reduced behind every backward", "1.46", *cells)
+        row("reduced once a step" if zero == "ZeRO-1" else "reduced after every backward", "1.46", *cells)
 
 
 PARTS = {"7": figure_7, "8": figure_8, "9": figure_9, "zero1": zero_1, "contention": contention}
