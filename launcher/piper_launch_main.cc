@@ -67,7 +67,7 @@ int run(const LaunchOptions& options) {
     }
     write_report(plan->report, *outcome);
     if (outcome->exit_status == 0) return 0;
-    // Of a run that was asked to end its ranks have told what became of it.
+    // The ranks of a run that was asked to end have reported what became of it.
     if (!outcome->asked_to_stop && outcome->exit_status != kStoppedOnRequest && outcome->hang.ok())
       tell_failure(*plan, *outcome);
     // A rank that had no handler for the signal yet had nothing to save either.

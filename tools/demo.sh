@@ -5,7 +5,7 @@
 #   tools/demo.sh --text FILE         on a text of your own
 #   tools/demo.sh --steps N           a shorter or longer training (300 by default)
 #
-# Sets up and builds preset `release` the first time; everything it makes stands in build/. PIPER_BIN names a folder
+# Sets up and builds preset `release` the first time; everything it makes is in build/. PIPER_BIN names a folder
 # with piperc, piper-run and piper-plan to use instead of building them; PIPER_PYTHON a python with torch and onnx.
 set -euo pipefail
 here="$PWD"

@@ -14,7 +14,7 @@ A schedule is a list of rows, one a rank; a row is what the rank runs, pass afte
     print(program.text(), end="")
 
 What comes out is a strategy file as one written by hand (docs/strategy-language.md); nothing of this module runs with
-piperc or with a plan. The same calls give the same bytes. Behind each directive stands the line of Python that made it,
+piperc or with a plan. The same calls give the same bytes. A comment after each directive names its line of Python,
 so that piperc's messages show it; a schedule that cannot run is refused here, by AuthorError, with that line.
 `main(rows)` makes a program of a function of ranks and microbatches (strategies/authored has examples).
 """
@@ -228,7 +228,7 @@ def wrapped(items: list[str], indent: str, first: str) -> str:
 class Strategy:
     """A strategy file in the making. Keys of the file are given to the constructor, or come as the text of a file that has no
     `directives` and no `schedule` yet; directives are added by the methods, whose keywords are those of the language
-    (docs/directives.md; `piperc` checks them and shows the line of Python that it finds behind each)."""
+    (docs/directives.md; `piperc` checks them and shows the line of Python that it finds after each)."""
 
     def __init__(self, base: str = "", **keys):
         self._base, self._keys, self._annotations, self._directives = base, keys, [], []

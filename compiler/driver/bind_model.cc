@@ -318,7 +318,7 @@ Status check_no_f64(const ir::Graph& graph, diag::Diagnostics& diags) {
   return error;
 }
 
-// Of a file that does not say which of its numbers are trained: what they are taken for.
+// Warns where a file does not say which of its numbers are trained: what they are taken for.
 void tell_unsaid(const Compilation& c, const ir::Graph& graph, diag::Diagnostics& diags) {
   const std::vector<std::string> unsaid = c.model->unsaid_numbers();
   if (unsaid.empty()) return;

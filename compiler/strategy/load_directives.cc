@@ -200,7 +200,7 @@ bool names_tag(const Filter& filter, const std::string& tag) {
   return std::any_of(filter.terms.begin(), filter.terms.end(), [&](const FilterTerm& term) { return term.tag == tag; });
 }
 
-// Visits every device list with the directive that it stands in, nullptr for those of the schedule.
+// Visits every device list with the directive that it belongs to, nullptr for those of the schedule.
 template <class Visit>
 void for_all_devices(Strategy& strategy, Visit&& visit) {
   for (Directive& directive : strategy.directives) {

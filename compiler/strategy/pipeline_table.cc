@@ -1,6 +1,6 @@
 // PyTorch's pipeline table as CSV: one row a rank, a cell "0F1" = stage 0, forward, microbatch 1;
 // I, W and B are the input half, the weight half and the whole of a backward; members of an
-// overlapped slot stand in "(0F1;1B0)OVERLAP_F_B". Empty cells are idle time and carry no meaning.
+// overlapped slot are in "(0F1;1B0)OVERLAP_F_B". Empty cells are idle time and carry no meaning.
 #include <algorithm>
 #include <charconv>
 #include <map>

@@ -54,7 +54,7 @@ bool needs(const Slot& a, const Slot& b) {
   });
 }
 
-// Of the slot at this place of a row, and the one behind it.
+// The moves of the slot at this place of a row, and the one after it.
 struct Move {
   size_t row = 0, slot = 0;
   enum Kind : uint8_t { kPart, kJoin, kSwap } kind = kSwap;

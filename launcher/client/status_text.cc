@@ -71,7 +71,7 @@ std::string note_of(const Json& job, int64_t now) {
   return note;
 }
 
-// Columns as wide as their longest cell, but for the last.
+// Columns as wide as their longest cell, except the last.
 std::string table(const std::vector<Row>& rows) {
   std::vector<size_t> widths(rows[0].size());
   for (const Row& row : rows)

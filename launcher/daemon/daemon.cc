@@ -48,7 +48,7 @@ Status Daemon::open() {
   return {};
 }
 
-// Of a job that ran, processes may be left, or just about to end; on other nodes they live as long as they may without
+// Processes of a job that ran may be left, or just about to end; on other nodes they live as long as they may without
 // an answer.
 void Daemon::take_up(Job& job) {
   if (job.state == JobState::kWaiting) return wait_until_start(job);

@@ -1,4 +1,4 @@
-// Jobs of several nodes: the list of nodes, who is believed, where parts go, which node is left out, what is said about
+// Jobs of several nodes: the list of nodes, who is trusted, where parts go, which node is left out, what is said about
 // it.
 #include <catch2/catch.hpp>
 

@@ -17,8 +17,17 @@ from typing import Iterator, NamedTuple
 from check_house import tracked
 
 # Folders and files whose comments are plain. Everything below them is read.
-COMMENTS = ("strategies", "cmake", "compiler/losses", "compiler/machine", "schemas/base", "schemas/command_line", "schemas/perfetto", "tests/models",
-            "tests/planted", "tests/property")
+COMMENTS = (
+    "strategies", "cmake",
+    "compiler/autodiff", "compiler/diag", "compiler/directives", "compiler/driver", "compiler/evaluation", "compiler/losses", "compiler/machine",
+    "compiler/regions", "compiler/strategy", "compiler/tune", "launcher", "schemas/base", "schemas/checkpoint", "schemas/command_line",
+    "schemas/digest", "schemas/forms", "schemas/launch", "schemas/perfetto",
+    "tests/faults", "tests/fuzz", "tests/gpu", "tests/launcher", "tests/layering", "tests/models", "tests/numeric", "tests/planted", "tests/property",
+    "tests/suites",
+    "tools/check", "tools/check.sh", "tools/compare_bundles.py", "tools/demo", "tools/demo.sh", "tools/mutate", "tools/piper_export.py",
+    "tools/piper_export_one_sample.py", "tools/piper_export_onnx.py", "tools/piper_strategy.py", "tools/piper_tokens.py", "tools/setup.sh",
+    "tools/setup_cuda.sh",
+)
 OWN = {"tests/layering/check_words.py", "tests/layering/words_planted.py"}    # the patterns are spelt there
 PRODUCT = ("compiler", "schemas", "runtime", "launcher", "tools")
 C_LIKE = (".cc", ".h", ".def", ".cu", ".cuh", ".inc")

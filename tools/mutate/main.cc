@@ -1,4 +1,4 @@
-// piper-mutate: changes bundles in one of many ways, or several behind each other, and tells what becomes of each
+// piper-mutate: changes bundles in one of many ways, or several after each other, and says what becomes of each
 // mutant. A mutant that is accepted and trains to other numbers is a hole in the proof: exit status 1. Not installed:
 // it tests the proof.
 #include <CLI/CLI.hpp>
@@ -37,7 +37,7 @@ struct Bench {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Of one thread: a copy of every bundle.
+// For one thread: a copy of every bundle.
 Result<std::vector<Bench>> open_benches(const Flags& flags, unsigned job, const Trainer& trainer) {
   std::vector<Bench> benches;
   for (const std::string& bundle : flags.bundles) {
