@@ -101,7 +101,7 @@ class Check:
             self.expect(not any(played.idle_inside), f"{what} is idle inside of a rank's span: {played.idle_inside}")
 
     def same_bytes(self) -> None:
-        """Whatever order Python hashes in; and a base file stands in front."""
+        """Whatever order Python hashes in; and a base file comes first."""
         base = self.work / "base.yaml"
         base.write_text("piper: 1\nmodel: {batch: 8}\n")
         texts = {subprocess.run([sys.executable, AUTHORED / "v_half.py", "--ranks", "4", "--base", base], capture_output=True, text=True,
@@ -171,7 +171,7 @@ class Check:
         self.expect(overlap(F(0, 0), B(1, 0)) == (F(0, 0), B(1, 0)), "a slot is its members")
 
     def shown_by_piperc(self) -> None:
-        """What piperc refuses, it shows with the line of Python behind."""
+        """What piperc refuses, it shows with its line of Python."""
         made = Strategy(model={"batch": 4}, optimizer={"sgd": {"lr": 0.1}})
         made.place({"PP": 0}, [-1])
         line = sys._getframe().f_lineno - 1

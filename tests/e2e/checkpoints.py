@@ -251,7 +251,7 @@ def on_gpus(bench, model):
 
 
 def by_the_clock(runs):
-    """An interval that is always over: all ranks save behind each step."""
+    """An interval that is always over: all ranks save after each step."""
     name = "pp2_dp2" if "pp2_dp2" in runs.plans else next(iter(runs.plans))
     folder = runs.fresh(f"{name}-clock")
     runs.run(name, folder, "--steps", STEPS, "--every-minutes", 1e-7, "--keep", 0)
@@ -300,13 +300,13 @@ def losses_of_partial(log):
 
 
 def order_of_sums(runs, name):
-    """The digest by which `piper-plan verify` tells in which order a plan adds."""
+    """The digest by which `piper-plan verify` says in which order a plan adds."""
     text = runs.bench.call([runs.bench.bin / "piper-plan", "verify", runs.plans[name]])
     return next(line.split()[-1] for line in text.splitlines() if line.startswith("order of sums "))
 
 
 def goes_on(runs, name, folder):
-    """Losses of the two steps behind a checkpoint of two, and the weights behind them."""
+    """Losses of the two steps after a checkpoint of two, and the weights after them."""
     log, weights = folder.with_suffix(".jsonl"), folder.with_suffix(".safetensors")
     log.unlink(missing_ok=True)
     runs.run(name, folder, "--resume", "--steps", 4, "--log", log, "--save", weights)

@@ -123,7 +123,7 @@ class Bench(harness.Bench):
 
 def named(label, code, text, rank, samples, start):
     """What is said once, of the call that is known to have made it."""
-    # piper-launch repeats the last lines, behind two spaces.
+    # piper-launch repeats the last lines, after two spaces.
     wanted = (rf"^piper-run: error\[R0801\]: step {BAD}: the loss is NaN; in step {BAD} the first NaN is made by rank {rank} instruction \d+ \(run .*\), "
               rf"call \d+: kernel log of log\S* \(second\) at nan_replay\.py:{LINE}, samples {samples[0]} to {samples[1]} of the step "
               rf"\(replayed from step {start} on\)")
@@ -140,7 +140,7 @@ def origin(bench):
 
 
 def checkpoints(bench):
-    """The replay begins at the newest checkpoint, and changes nothing in the folder; no step behind the first lost one is in it."""
+    """The replay begins at the newest checkpoint, and changes nothing in the folder; no step after the first lost one is in it."""
     plans = bench.plans("pp2", 2, 1, 4)
     for way, launch, more in bench.launches(2):
         folder = bench.work / "checkpoints"

@@ -1,7 +1,7 @@
 """The commands of a page of docs/, as the page has them: they run, and they print what it shows.
 
 Of the page's fenced blocks, `python NAME` and `yaml NAME` are files, `sh` commands of one shell (`sh fails`: the last one
-ends with an error), and `text` after commands is what these print: each of its lines, but for `...`. A block `sh setup`
+ends with an error), and `text` after commands is what these print: each of its lines, except `...`. A block `sh setup`
 says where the project is; the test says it itself.
 """
 import argparse

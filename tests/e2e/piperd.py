@@ -142,7 +142,7 @@ def parent_of(pid):
 
 
 def under_way(one, bench, name, steps=STEPS):
-    """A job that is in the middle of its steps, behind some checkpoints: its number, the pids of its ranks and its launcher."""
+    """A job that is in the middle of its steps, after some checkpoints: its number, the pids of its ranks and its launcher."""
     job = one.submit("--", *bench.command(name, steps), *bench.saves(name))
     until(lambda: one.status(job)["checkpoint_step"] >= 3, "a checkpoint")
     pids = one.pids(job)

@@ -43,7 +43,7 @@ stop_all() {
   for file in "${started[@]}"; do
     [ -s "$file" ] && stop_one "$(cat "$file")"
   done
-  # Step daemons whose job was cut off still stand in the process table under this configuration's folder.
+  # Step daemons whose job was cut off are still in the process table under this configuration's folder.
   local environment
   for environment in /proc/[0-9]*/environ; do
     local pid=${environment#/proc/}

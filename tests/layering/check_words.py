@@ -22,9 +22,9 @@ COMMENTS = (
     "compiler/autodiff", "compiler/diag", "compiler/directives", "compiler/driver", "compiler/evaluation", "compiler/losses", "compiler/machine",
     "compiler/regions", "compiler/strategy", "compiler/tune", "launcher", "schemas/base", "schemas/checkpoint", "schemas/command_line",
     "schemas/digest", "schemas/forms", "schemas/launch", "schemas/perfetto",
-    "tests/faults", "tests/fuzz", "tests/gpu", "tests/launcher", "tests/layering", "tests/models", "tests/numeric", "tests/planted", "tests/property",
+    "tests/e2e", "tests/faults", "tests/fuzz", "tests/golden", "tests/gpu", "tests/launcher", "tests/layering", "tests/models", "tests/numeric", "tests/planted", "tests/property",
     "tests/suites",
-    "tools/check", "tools/check.sh", "tools/compare_bundles.py", "tools/demo", "tools/demo.sh", "tools/mutate", "tools/piper_export.py",
+    "tools/bench", "tools/check", "tools/check.sh", "tools/compare_bundles.py", "tools/demo", "tools/demo.sh", "tools/mutate", "tools/piper_export.py",
     "tools/piper_export_one_sample.py", "tools/piper_export_onnx.py", "tools/piper_strategy.py", "tools/piper_tokens.py", "tools/setup.sh",
     "tools/setup_cuda.sh",
 )
@@ -42,7 +42,7 @@ class Pattern(NamedTuple):
 
 
 PATTERNS = (
-    Pattern(r"\bbehind\b(?<!left behind)(?<!leaves behind)(?<!leave behind)(?<!falls behind)(?<!fall behind)(?<!lags behind)(?<!hide behind)(?<!hides behind)(?<!hidden behind)",
+    Pattern(r"\bbehind\b(?<!left behind)(?<!nothing behind)(?<!leaves behind)(?<!leave behind)(?<!falls behind)(?<!fall behind)(?<!lags behind)(?<!hide behind)(?<!hides behind)(?<!hidden behind)",
             "after (time), next to, of, underlying", "a reduction waits behind the last pass"),
     Pattern(r"\bin front of\b", "before", "the norm in front of clipping"),
     Pattern(r"\bseldom\b", "rarely", "it is seldom the culprit"),

@@ -14,7 +14,7 @@
 #         nccl    every call of NCCL on one GPU; several GPUs where there are some
 #
 # A stage ends within PIPER_STAGE_S seconds (530), each of its steps within its own limit: what hangs is ended, what there is no time
-# for is left out and said. A step that failed keeps none from running; the exit status tells.
+# for is left out and said. A step that failed keeps none from running; the exit status says so.
 #
 #   PIPER_BIN              piperc's folder, for `pack` (build/release/bin)
 #   PIPER_PYTHON           python with torch

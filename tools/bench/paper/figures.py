@@ -5,9 +5,9 @@
 
 Exports the models of tools/bench/paper/models.py without weights into DIR where they are not there, compiles each strategy of the
 paper, simulates it, and prints per claim: ours with rows as a balanced router sends them, ours with experts padded to all tokens
-as in the paper's programs, and a verdict by the rule that stands beside it. No constant is chosen after a figure that it serves.
+as in the paper's programs, and a verdict by the rule that is beside it. No constant is chosen after a figure that it serves.
 
-Stages of a pipeline stand inside of a node, as the paper's programs place them. Sequences are 512 tokens, masters and moments are f32,
+Stages of a pipeline are inside of a node, as the paper's programs place them. Sequences are 512 tokens, masters and moments are f32,
 products bf16; microbatches: two for each rank of a pipeline, of `--microbatch` sequences a rank; layers in equal numbers a stage.
 """
 import argparse
