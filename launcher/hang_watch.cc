@@ -61,7 +61,7 @@ milliseconds HangWatch::limit(const live::Ring& ring) const {
   const auto times_of = [&](Section section) { return ring.sections[static_cast<size_t>(section)]; };
   const bool first_done = times_of(Section::kFirstStep).count > 0;
   const Section section = live::section_of(at->kind, first_done);
-  // What a first one takes, and what a disk takes, nothing has told.
+  // How long a first one takes, and how long a disk takes, is not known.
   const bool predicted = section == Section::kFirstStep && options_.step.count() > 0;
   const bool unknown = (!first_done && !predicted) || section == Section::kCheckpoint || section == Section::kEnd ||
                        (section == Section::kEvaluation && times_of(section).count == 0);

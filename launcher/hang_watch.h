@@ -1,6 +1,6 @@
-// Looks at the rings of a node's ranks and says when the run hangs: no thread of any rank has told anything for longer
-// than what it does can take. Then it finds the culprit, and keeps the rings and what they say in a folder. Used by the
-// supervisor, a few times a second; ends nothing itself.
+// Looks at the rings of a node's ranks and says when the run hangs: no thread of any rank has reported anything for
+// longer than what it does can take. Then it finds the culprit, and keeps the rings and what they say in a folder. Used
+// by the supervisor, a few times a second; ends nothing itself.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace piper::launcher {
 
 struct HangOptions {
-  std::chrono::milliseconds after{30000};   // at least so long behind the first step; 0: nobody watches
+  std::chrono::milliseconds after{30000};   // at least so long after the first step; 0: nobody watches
   std::chrono::milliseconds first{300000};  // before, and of the first checkpoint and the first evaluation
   // Predicted of a step; where it is, the first one may take `after`, or `factor` times this. 0: not known.
   std::chrono::milliseconds step{0};
@@ -34,7 +34,8 @@ class HangWatch {
 
   // Whether the run hangs at `now`. Time in which nobody looked does not count: a machine that slept is no hang.
   bool hangs(Clock::time_point now);
-  // Of a run that hangs. L0121, whose message is for the user: the culprit, who waits, where the rings are kept.
+  // The report on a run that hangs: L0121, whose message is for the user: the culprit, who waits, where the rings are
+  // kept.
   Status report() const;
   // Where all threads are, for a user who asks.
   std::string positions() const;

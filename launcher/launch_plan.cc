@@ -64,7 +64,7 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
   plan.over_mpi = is_mpirun(options.arguments.at(0));
   if (plan.over_mpi) {
     if (options.ranks || options.nodes > 1)
-      return refused("-n and --nnodes are mpirun's own business: give them behind its name");
+      return refused("-n and --nnodes are mpirun's own business: give them after its name");
   } else if (options.ranks) {
     plan.ranks_here = *options.ranks;
   } else if (plan.bundle.empty()) {

@@ -1,4 +1,4 @@
-// What one piper-launch starts: which ranks of how many, what each is told, where they meet. Made from the command line
+// What one piper-launch starts: which ranks of how many, what each gets, where they meet. Made from the command line
 // and the bundle's manifest; it starts nothing.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace piper::launcher {
 
-// As they stand on the command line.
+// As they are on the command line.
 struct LaunchOptions {
   std::optional<int32_t> ranks;  // of this node
   int32_t nodes = 1, node = 0;
@@ -46,7 +46,7 @@ struct LaunchPlan {
   HangOptions hangs;
 };
 
-// The program and its arguments, from what of a command line is no option of piper-launch; "--" may stand in front.
+// The program and its arguments, from what of a command line is no option of piper-launch; "--" may come first.
 // `unexpected`: what is wrong with the first of them where it is an option. // False: there is none, which has been
 // said on standard error.
 bool take_program(std::vector<std::string> words, const std::string& unexpected, LaunchOptions& options);

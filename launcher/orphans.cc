@@ -16,12 +16,12 @@ namespace piper::launcher {
 
 namespace {
 
-// Of /proc/PID/stat: "PID (NAME) STATE PARENT ...", where NAME may hold anything; -1: the process has gone.
+// Reads /proc/PID/stat: "PID (NAME) STATE PARENT ...", where NAME may hold anything; -1: the process has gone.
 pid_t parent_of(const std::filesystem::path& process) {
   std::ifstream file(process / "stat");
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const size_t name_end = text.rfind(") ");
-  constexpr size_t kParent = 4;  // behind ") " come the state's letter and a space
+  constexpr size_t kParent = 4;  // after ") " come the state's letter and a space
   if (name_end == std::string::npos || name_end + kParent > text.size()) return -1;
   pid_t parent = -1;
   std::from_chars(text.data() + name_end + kParent, text.data() + text.size(), parent);

@@ -1,5 +1,5 @@
 // Processes of a run that outlive their parent: ranks of an mpirun that has ended, helpers of a rank in a session of
-// their own. They become children of this process, which ends them. Used by the supervisor, behind an attempt. What a
+// their own. They become children of this process, which ends them. Used by the supervisor, after an attempt. What a
 // piper-launch that was itself killed has left is found by piperd (daemon/left_processes).
 #pragma once
 

@@ -21,7 +21,7 @@ class Output {
   int source() const { return source_; }  // -1: it has ended
   // Passes on what there is to read, without waiting.
   void pass_on();
-  // Behind the last call of pass_on(): also a line that has no end.
+  // After the last call of pass_on(): also a line that has no end.
   void finish();
   const std::deque<std::string>& tail() const { return tail_; }
 

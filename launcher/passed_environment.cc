@@ -14,7 +14,7 @@ constexpr std::string_view kNames[] = {"HOME", "LANG", "LD_LIBRARY_PATH", "LOGNA
                                        "TZ",   "USER"};
 constexpr std::string_view kPrefixes[] = {"CUBLAS_", "CUDA_",   "GOMP_", "KMP_",   "LC_",    "MALLOC_", "MKL_",
                                           "NCCL_",   "NVIDIA_", "OMP_",  "PIPER_", "TORCH_", "UCX_"};
-// Of the process that submits, not of what it submits.
+// Variables of the process that submits, not of what it submits.
 constexpr std::string_view kOwn[] = {"PIPER_JOB", "PIPER_LAUNCH", "PIPER_STATUS_PAGES", "PIPER_STORE_SOCKET"};
 
 template <size_t N>

@@ -67,7 +67,7 @@ int run(const LaunchOptions& options) {
     }
     write_report(plan->report, *outcome);
     if (outcome->exit_status == 0) return 0;
-    // Of a run that was asked to end its ranks have told what became of it.
+    // The ranks of a run that was asked to end have reported what became of it.
     if (!outcome->asked_to_stop && outcome->exit_status != kStoppedOnRequest && outcome->hang.ok())
       tell_failure(*plan, *outcome);
     // A rank that had no handler for the signal yet had nothing to save either.
@@ -91,7 +91,7 @@ struct Seconds {
 void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
   app.prefix_command();
   app.footer(
-      "PROGRAM [ARGUMENTS]... stand behind the options, or behind --.\n"
+      "PROGRAM [ARGUMENTS]... come after the options, or after --.\n"
       "Jobs of piperd: piper-launch submit, status, logs, cancel, drain; each has a --help.");
   app.add_option("-n,--ranks", options.ranks,
                  "ranks of this node; default: as many as the plan bundle has, divided by --nnodes")
@@ -128,7 +128,7 @@ void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
       ->check(CLI::Range(1.0, 1e6));
   app.add_option("--incidents", options.hangs.incidents,
                  "the folder in which the rings of a hang are kept; default piper-incidents");
-  app.add_option("--attempt", options.attempt, "the number of the first attempt, as ranks are told; default 0")
+  app.add_option("--attempt", options.attempt, "the number of the first attempt, as ranks see it; default 0")
       ->check(CLI::Range(0, 1'000'000'000))
       ->group("");
   app.add_option("--report", options.report, "write a JSON file on how the ranks of this node ended");

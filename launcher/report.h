@@ -8,7 +8,7 @@
 
 namespace piper::launcher {
 
-// No file where `path` is empty. One that cannot be written is told on standard error and is no failure.
+// No file where `path` is empty. One that cannot be written is reported on standard error and is no failure.
 void write_report(const std::string& path, const Outcome& outcome);
 
 // Nothing where there is none: its piper-launch was killed.

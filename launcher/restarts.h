@@ -8,7 +8,7 @@
 
 namespace piper::launcher {
 
-// Of a rank that was asked to stop, and has saved what it did: the others are about to do the same.
+// The status of a rank that was asked to stop, and has saved what it did: the others are about to do the same.
 inline constexpr int kStoppedOnRequest = 75;
 
 // Whether another attempt may fare better: a storage that failed (74), a peer that is gone (76), a hang (81), a process
@@ -22,7 +22,7 @@ bool has_flag(const std::vector<std::string>& arguments, const std::string& name
 std::vector<std::string> resuming(const std::vector<std::string>& arguments);
 
 // Times (milliseconds) of `earlier` restarts that count against a budget: those of the last `window`, and what a clock
-// that was set back puts behind `now`.
+// that was set back puts after `now`.
 std::vector<int64_t> counted_restarts(const std::vector<int64_t>& earlier, int64_t now,
                                       std::chrono::milliseconds window);
 

@@ -17,7 +17,7 @@ class RingFolder {
   ~RingFolder();
 
   const std::string& path() const { return path_; }
-  // Of an attempt that has ended.
+  // Removes the rings of an attempt that has ended.
   void clear() const;
 
  private:

@@ -45,7 +45,7 @@ Result<StoreSocket> StoreSocket::open(Reach reach) {
   if (descriptor < 0 || getsockname(descriptor, reinterpret_cast<sockaddr*>(&bound), &size) != 0)
     return Status::failure("L0104", std::string(reach == Reach::kLoopback ? "no port of 127.0.0.1: " : "no port: ") +
                                         std::strerror(errno));
-  // The port stands at the same place in the addresses of both families.
+  // The port is at the same place in the addresses of both families.
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
   std::memcpy(&address, &bound, sizeof address);
   made.port_ = ntohs(address.sin_port);

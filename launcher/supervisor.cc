@@ -178,7 +178,7 @@ void Supervisor::take_end(size_t local) {
   signal_all(SIGTERM);
 }
 
-// mpirun ends ranks itself, up to a second behind the grace (variables_of), and removes behind them what it has made.
+// mpirun ends ranks itself, up to a second after the grace (variables_of), and removes after them what it has made.
 std::chrono::milliseconds Supervisor::grace() const {
   return plan_.grace + (plan_.over_mpi ? std::chrono::seconds(10) : std::chrono::seconds(0));
 }

@@ -12,7 +12,7 @@ Compared are the exit status, every file of the bundle with its weights, what --
 the diagnostics of --verbose. Exit status: 1 where a bundle or an exit status differs, with --strict also where a printed text or a
 diagnostic does; else 0. --keep keeps both sides of what differs. The tests' models are exported once, below --work
 (build/compare_bundles), by PIPER_PYTHON or the python that tools/find_python.sh finds. --ignore leaves members of these names out of
-the bundles' texts, and with them the texts' digests: whether two formats say the same but for new fields.
+the bundles' texts, and with them the texts' digests: whether two formats say the same except for new fields.
 """
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 #   tools/demo.sh --text FILE         on a text of your own
 #   tools/demo.sh --steps N           a shorter or longer training (300 by default)
 #
-# Sets up and builds preset `release` the first time; everything it makes stands in build/. PIPER_BIN names a folder
+# Sets up and builds preset `release` the first time; everything it makes is in build/. PIPER_BIN names a folder
 # with piperc, piper-run and piper-plan to use instead of building them; PIPER_PYTHON a python with torch and onnx.
 set -euo pipefail
 here="$PWD"
@@ -52,7 +52,7 @@ if [ ! -f "$out/gpt.onnx" ] || [ tools/demo/model.py -nt "$out/gpt.onnx" ] || [ 
   show "$python" tools/piper_export.py tools/demo/model.py:make_model -o "$out/gpt.onnx" 2>"$out/export.log" ||
     { cat "$out/export.log" >&2; exit 1; }
 else
-  echo "$out/gpt.onnx stands"
+  echo "$out/gpt.onnx is there already"
 fi
 "$python" tools/demo/prepare_text.py -o "$out/corpus.txt" ${text:+--text "$text"}
 

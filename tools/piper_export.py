@@ -64,7 +64,7 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     loss: function(outputs, inputs as a dict) -> scalar, where forward does not return the loss itself.
     static_inputs: names of inputs whose axis 0 is not the batch.
     dynamic: {input: {axis: name}}: further symbolic axes, e.g. {"input_ids": {1: "S"}}.
-    opset, external_data: of an .onnx file; weights stand in a second file by default where they exceed 1 GiB.
+    opset, external_data: of an .onnx file; weights are in a second file by default where they exceed 1 GiB.
     allow_custom_functions: export torch.autograd.Function by its forward; its backward is lost.
     allow_hooks: export a model with hooks on gradients, for hooks that only look; they are lost.
     weights: False writes parameters as shapes, into a .pt2 alone: for `piperc --weights none`. The model may be made under

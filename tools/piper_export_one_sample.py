@@ -68,7 +68,7 @@ def _same_constant(several, one):
 
 
 def _number(value, extents):
-    """Of an extent, or of what is computed of extents; None where it depends on values of tensors, or is no number."""
+    """The value of an extent, or of what is computed of extents; None where it depends on values of tensors, or is no number."""
     if isinstance(value, (int, float)):
         return value
     if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -125,7 +125,7 @@ class _Calls:
 
 
 class _Comparison:
-    """Of two programs, call by call. `extents`: of the symbols of the first, their numbers in the second."""
+    """Compares two programs, call by call. `extents`: of the symbols of the first, their numbers in the second."""
 
     def __init__(self, several, one, extents, no_grad):
         self.several, self.one, self.no_grad = several, one, no_grad

@@ -149,7 +149,7 @@ def _notes(model, onnx_program, mark) -> dict[str, str]:
 
 
 def _names_in_state(model):
-    """Of each tensor of the state dict, its names; what counts batches is no part of a plan."""
+    """The names of each tensor of the state dict; what counts batches is no part of a plan."""
     groups: dict[int, list[str]] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         if isinstance(tensor, torch.Tensor) and name.rpartition(".")[2] != "num_batches_tracked":

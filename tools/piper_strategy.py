@@ -14,7 +14,7 @@ A schedule is a list of rows, one a rank; a row is what the rank runs, pass afte
     print(program.text(), end="")
 
 What comes out is a strategy file as one written by hand (docs/strategy-language.md); nothing of this module runs with
-piperc or with a plan. The same calls give the same bytes. Behind each directive stands the line of Python that made it,
+piperc or with a plan. The same calls give the same bytes. A comment after each directive names its line of Python,
 so that piperc's messages show it; a schedule that cannot run is refused here, by AuthorError, with that line.
 `main(rows)` makes a program of a function of ranks and microbatches (strategies/authored has examples).
 """
@@ -163,7 +163,7 @@ def check_complete(queues: list[list[Pass]]) -> None:
         for step in queue:
             seen = kinds.setdefault((step.stage, step.microbatch), {})
             if step.kind in seen:
-                raise AuthorError(f"{step.line}: {step} stands twice; the other is of {seen[step.kind].line}")
+                raise AuthorError(f"{step.line}: {step} appears twice; the other is of {seen[step.kind].line}")
             if owner.setdefault((step.stage, step.microbatch), rank) != rank:
                 raise AuthorError(f"{step.line}: {step} is on rank {rank}, other passes of this stage and microbatch are on "
                                   f"rank {owner[step.stage, step.microbatch]}")
@@ -228,7 +228,7 @@ def wrapped(items: list[str], indent: str, first: str) -> str:
 class Strategy:
     """A strategy file in the making. Keys of the file are given to the constructor, or come as the text of a file that has no
     `directives` and no `schedule` yet; directives are added by the methods, whose keywords are those of the language
-    (docs/directives.md; `piperc` checks them and shows the line of Python that it finds behind each)."""
+    (docs/directives.md; `piperc` checks them and shows the line of Python that it finds after each)."""
 
     def __init__(self, base: str = "", **keys):
         self._base, self._keys, self._annotations, self._directives = base, keys, [], []
@@ -310,7 +310,7 @@ def main(rows, description: str = "") -> None:
     parser = argparse.ArgumentParser(description=description or rows.__doc__)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--microbatches", type=int, default=8)
-    parser.add_argument("--base", type=pathlib.Path, help="a strategy file without directives, which stands in front of these")
+    parser.add_argument("--base", type=pathlib.Path, help="a strategy file without directives, which comes before these")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--table", action="store_true", help="print the table of passes, a row a rank")
     what.add_argument("--figures", action="store_true", help="print idle time and activations with unit times")

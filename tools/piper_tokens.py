@@ -152,7 +152,7 @@ def end_of_text(config):
 
 
 def token_id(tokenizer, text, flag):
-    """Of a token's spelling, or a number in its place."""
+    """The number of a token's spelling, or a number in its place."""
     found = tokenizer.token_to_id(text)
     if found is None and text.isdecimal() and tokenizer.id_to_token(int(text)) is not None:
         found = int(text)

@@ -27,7 +27,7 @@ Result<std::vector<ir::ValueId>> differentiate(ir::Graph& graph, diag::Diagnosti
 struct RuleContext {
   ir::GraphBuilder& b;  // phase kBackward, the op's scope and chunk, derived provenance
   const ir::Op& op;
-  // Gradient of each result; invalid = zero, but for that of a floating result 0. Read by rules/operand_gradients.h.
+  // Gradient of each result; invalid = zero, except that of a floating result 0. Read by rules/operand_gradients.h.
   const std::vector<ir::ValueId>& grad_results;
   const std::vector<bool>& needs;  // [operand] its gradient is wanted
   std::vector<bool>& read;         // [result] a rule has asked for its gradient; one that none asks for would be lost

@@ -105,7 +105,7 @@ void Diagnostics::remark(std::string text, Span span) {
 
 void Diagnostics::take(Diagnostic diagnostic) {
   const bool is_error = diagnostic.severity == Severity::kError;
-  // The same mistake can be met on several ways through a program; it is told once.
+  // The same mistake can be met on several ways through a program; it is reported once.
   const bool known =
       std::any_of(list_.begin(), list_.end(), [&](const Diagnostic& other) { return same(other, diagnostic); });
   if (known && (!is_error || num_errors_ > 0)) return;

@@ -1,6 +1,6 @@
 // Diagnostics: what a user reads when something is wrong. `diags.error("P0203", span) << ...`
 // reports and converts to a failed Status or Result in one expression. Rendering (caret, notes,
-// help, or JSON) is here too. Codes stand in codes.def, each with a page in docs/errors/.
+// help, or JSON) is here too. Codes are in codes.def, each with a page in docs/errors/.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +75,7 @@ class Diagnostics {
   // A remark of `--verbose`; kept apart from errors.
   void remark(std::string text, Span span = {});
 
-  // Adds those of another, which speak of no file, behind these.
+  // Adds those of another, which speak of no file, after these.
   void append(Diagnostics&& other);
 
   size_t num_errors() const { return num_errors_; }

@@ -1,6 +1,6 @@
 // Who runs which region, while directives claim it: one device list per (region, microbatch). Directives that place
 // check their claims against those before them, the schedule's expansion takes its ranks from claims, and `settle`
-// checks all claims as a whole and makes the distribution of them. Nothing reads claims behind that.
+// checks all claims as a whole and makes the distribution of them. Nothing reads claims after that.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ const strategy::DirectiveSpec* find_spec(std::string_view name);
 // When a directive is resolved: who runs what; how it runs; and what asks which backwards the orders split.
 enum class Stage : uint8_t { kPlace, kRun, kBehindOrders };
 // Resolves the directives of the stage, in the table's order, and of one kind in the order of `directives`. Goes on
-// behind an error: each is in `diags`, and a directive that has one has added nothing to the draft.
+// after an error: each is in `diags`, and a directive that has one has added nothing to the draft.
 void resolve_stage(Stage stage, const std::vector<strategy::Directive>& directives, Resolution& draft,
                    diag::Diagnostics& diags);
 // Text of `piperc --help-directive NAME`; "" where there is no such directive.

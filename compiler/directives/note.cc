@@ -11,8 +11,8 @@ const strategy::DirectiveSpec& note_spec() {
       .name = "note",
       .summary = "puts a comment into the provenance of what it matches",
       .doc =
-          "The text stands in the plan beside the origin of every compute of the matched chunks, with the line of the "
-          "note: `piper-plan explain` shows it. It changes nothing else. Several notes on one chunk all stand there.",
+          "The text is in the plan next to the origin of every compute of the matched chunks, with the line of the "
+          "note: `piper-plan explain` shows it. It changes nothing else. Several notes on one chunk are all kept.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the chunks, on all microbatches and passes", {}},

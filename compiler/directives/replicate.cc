@@ -69,7 +69,7 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kCount,
                false,
                "1",
-               "how many computes ahead of its reader a bucket is gathered; 0 = right in front of it, with the least "
+               "how many computes ahead of its reader a bucket is gathered; 0 = right before it, with the least "
                "memory",
                {},
                0},
@@ -144,7 +144,7 @@ Result<ir::Teams> read_parts(const strategy::Directive& directive, const strateg
   return groups;
 }
 
-// Of several groups of replicas, each has parts in groups of its own.
+// Each of several groups of replicas has parts in groups of its own.
 bool same_settings(ir::Replication a, const ir::Replication& b) {
   a.prov = b.prov;
   if (a.parts_over.empty() == b.parts_over.empty()) a.parts_over = b.parts_over;

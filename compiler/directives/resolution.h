@@ -1,6 +1,6 @@
 // The draft into which all directives of a strategy are resolved, one by one: properties of the model's regions. A
 // directive first checks its arguments against the regions and against the draft. One with an error adds nothing, and
-// the others are resolved all the same, so that the user sees all errors at once. The module takes the draft over where
+// the others are resolved anyway, so that the user sees all errors at once. The module takes the draft over where
 // no directive had an error. No directive is read a second time: passes read the properties of regions, which are
 // carried along where regions are cut or joined (ir/module.h).
 #pragma once
@@ -30,7 +30,7 @@ struct Resolution {
   const ir::Step& step;
   const Selector selector;
 
-  // Of the directives that say who runs what (stage kPlace).
+  // Claims of the directives that say who runs what (stage kPlace).
   Claims claims;
   std::vector<int64_t> replicas;  // [region] number of devices of all the replicates that name it
   // Rows of properties and groups of experts, as directives are resolved. Groups, devices and world size only once the
@@ -40,7 +40,7 @@ struct Resolution {
   ir::Provenance provenance;
   diag::Span cut_by;  // of the user's first directive that spreads a region's samples over devices; line 0: none
 
-  // Of orders.
+  // Slots of orders.
   ir::Schedule schedule;
   std::vector<HalfNames> halves;  // [region * num_microbatches + microbatch]
 

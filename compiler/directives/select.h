@@ -37,7 +37,7 @@ class Selector {
   };
   const Column* find(const std::string& tag) const;
   std::string list_tags() const;
-  // Of a filter that matches something, a warning where one of its indices is above `last`.
+  // Warns where an index of a filter that matches something is above `last`.
   void tell_beyond(const strategy::FilterTerm& term, int64_t last, diag::Diagnostics& diags) const;
 
   std::vector<ir::ChunkId> all_;

@@ -14,7 +14,7 @@
 namespace piper::directives {
 namespace {
 
-// A claim on the same region, else on the region before it that has one, else on the first behind it.
+// A claim on the same region, else on the region before it that has one, else on the first after it.
 std::pair<size_t, const Claim*> nearest_claim(const Resolution& draft, size_t chunk) {
   const auto claim_on = [&](size_t c) -> const Claim* {
     for (int32_t m = 0; m < draft.step.num_microbatches; ++m)
@@ -71,7 +71,7 @@ Status check_positions(const Resolution& draft, diag::Diagnostics& diags) {
 Status check_devices(const Resolution& draft, bool any, int32_t& world_size, diag::Diagnostics& diags) {
   const size_t num_chunks = draft.regions.size();
   std::set<int32_t> used;
-  diag::Span largest_rank;  // where the largest rank so far stands
+  diag::Span largest_rank;  // where the largest rank so far is
   for (size_t c = 0; c < num_chunks; ++c) {
     for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
       if (draft.claims.as_before(ir::ChunkId(c), m)) continue;

@@ -308,7 +308,7 @@ Status check_no_f64(const ir::Graph& graph, diag::Diagnostics& diags) {
     if (!parameter.trainable || graph.type(parameter.value).dtype != DType::kF64) continue;
     auto error = diags.error("P0341", {});
     error << "parameter '" << parameter.names[0] << "' is f64, which piper does not train";
-    error.help("export the model behind model.float()");
+    error.help("call model.float() before exporting the model");
     return error;
   }
   if (graph.type(graph.loss).dtype != DType::kF64) return Status();
@@ -318,7 +318,7 @@ Status check_no_f64(const ir::Graph& graph, diag::Diagnostics& diags) {
   return error;
 }
 
-// Of a file that does not say which of its numbers are trained: what they are taken for.
+// Warns where a file does not say which of its numbers are trained: what they are taken for.
 void tell_unsaid(const Compilation& c, const ir::Graph& graph, diag::Diagnostics& diags) {
   const std::vector<std::string> unsaid = c.model->unsaid_numbers();
   if (unsaid.empty()) return;

@@ -13,7 +13,7 @@
 namespace piper::driver {
 namespace {
 
-// Of the matrices that there are, some names.
+// Some names of the model's matrices.
 std::string some_of(const ir::Graph& graph, const std::vector<bool>& matrices) {
   constexpr size_t kShown = 12;
   std::string text;

@@ -33,7 +33,7 @@ struct Compilation {
   ExpandedSchedule schedule;     // the directives that the schedule was turned into; --expand prints them
   plan::Target target;
   ir::Module module;
-  std::optional<ir::Module> evaluation;  // where the strategy has `eval`; behind derive_evaluation
+  std::optional<ir::Module> evaluation;  // where the strategy has `eval`; after derive_evaluation
   emit::Emitted emitted;
 };
 

@@ -48,11 +48,11 @@ struct CompileOptions {
   std::string fail_in;                               // a pass that fails as if it had a bug (FrameOptions)
   std::string reproducer = "piperc-reproducer.pir";  // written where a pass fails by a bug
 };
-// What --stop-after takes: phases and passes in order, `load` in front of them, `verify` and `write` behind.
+// What --stop-after takes: phases and passes in order, `load` before them, `verify` and `write` after them.
 const std::vector<std::string>& stops();
 
-// The phase `load`, in front of the passes: reads the strategy and the model, side by side. Where both are wrong, the
-// errors of the strategy are told.
+// The phase `load`, before the passes: reads the strategy and the model, side by side. Where both are wrong, the
+// errors of the strategy are reported.
 Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& diags);
 
 enum class Outcome : uint8_t {

@@ -12,7 +12,7 @@ namespace piper::driver {
 // Fills Compilation::emitted. Errors: P0510, P0511 (emit/emit_bundle.h).
 Status emit_plans(Compilation& c, diag::Diagnostics& diags);
 
-// The texts of all ranks, one after the other; behind them those of the evaluation.
+// The texts of all ranks, one after the other; after them those of the evaluation.
 std::string print_plans(const plan::Bundle& bundle);
 
 // Adds to the predicted peaks of CPU ranks the copy of its state that a rank keeps where a run saves checkpoints.

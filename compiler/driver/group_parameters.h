@@ -15,8 +15,8 @@ struct GroupedParameters {
   plan::Optimizer optimizer;          // with its groups
   std::vector<int32_t> of_parameter;  // [parameter] index into optimizer.groups
 };
-// Of each optimizer: what the first of the strategy's `groups` that matches it has, in their order, after what none
-// has. Within each, what `no_decay` matches is a group of its own, but where a group of the strategy says a decay
+// For each optimizer: what the first of the strategy's `groups` that matches it has, in their order, after what none
+// has. Within each, what `no_decay` matches is a group of its own, except where a group of the strategy says a decay
 // itself. P0254: of a group's globs none, or as a warning one, matches a
 // parameter that no earlier group has.
 Result<GroupedParameters> group_parameters(const strategy::OptimizerConfig& optimizer, const ir::Graph& graph,

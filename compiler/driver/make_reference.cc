@@ -37,7 +37,7 @@ Compilation one_device(const Compilation& c, const Bound& step) {
   return one;
 }
 
-// The model through the passes in front of leave_exchanges.
+// The model through the passes before leave_exchanges.
 struct Differentiated {
   ir::Graph graph;
   std::optional<ir::Graph> uncast;  // where the strategy has a precision: without insert_casts

@@ -13,8 +13,8 @@ struct Pass {
   std::string_view name;
   std::string_view phase;    // the group of passes that it is of; --stop-after and --print-ir-after take it too
   std::string_view needs;    // what must hold before it
-  std::string_view ensures;  // what holds behind it, for every later pass
-  std::string_view why;      // why it stands here and not elsewhere
+  std::string_view ensures;  // what holds after it, for every later pass
+  std::string_view why;      // why it is here and not elsewhere
   Status (*run)(Compilation& c, diag::Diagnostics& diags);
 };
 

@@ -18,7 +18,7 @@ void note_sums(const ir::Module& module, diag::Diagnostics& diags);
 // Remarks on masks of attention that stay in the plan, as bytes or computed: what knows no shorter form of them keeps
 // an element for each query and key.
 void note_masks(const ir::Module& module, diag::Diagnostics& diags);
-// Remarks on parameters that a `replicate` shards and that are kept whole all the same.
+// Remarks on parameters that a `replicate` shards and that are kept whole nevertheless.
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags);
 // A remark where buckets of whole matrices are padded by more than half of what they hold, so that their parts are
 // equal.

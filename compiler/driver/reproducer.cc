@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kStrategyLine = "// strategy: ", kSetLine = "// set: ", kModelLine = "// model: ";
 
-// The module in front of the pass.
+// The module before the pass.
 Result<std::string> text_before(const CompileOptions& options, const std::string& pass) {
   diag::Diagnostics diags;
   Compilation c;

@@ -1,4 +1,4 @@
-// A bug of a pass as a file: the module in front of the pass as text, behind comments that hold the strategy and name
+// A bug of a pass as a file: the module before the pass as text, after comments that hold the strategy and name
 // the model, so that `piper-opt FILE --passes PASS` repeats the bug without anything else of the compilation.
 #pragma once
 
@@ -16,7 +16,7 @@ std::string write_reproducer(const CompileOptions& options, const std::string& p
 
 // What a reproducer holds beside the module, for piper-opt; comments of other kinds mean nothing.
 struct ReproducerHeader {
-  std::string strategy;                // its lines where they stand in the file; "" where there is none
+  std::string strategy;                // its lines where they are in the file; "" where there is none
   std::vector<std::string> overrides;  // KEY=VALUE on it
   std::string model;                   // path of the model; "" where there is none
 };

@@ -30,7 +30,7 @@ Status resolve_directives(Compilation& c, diag::Diagnostics& diags) {
     directives::resolve_stage(Stage::kPlace, c.schedule.placement, draft, diags);
     directives::resolve_stage(Stage::kPlace, c.schedule.replication, draft, diags);
   }
-  // Of claims that are wrong one by one there is nothing to say as a whole.
+  // Skips the checks across claims if a single claim is already wrong.
   if (diags.num_errors() == errors_before) (void)directives::settle(draft, diags);  // its error is in diags
   directives::resolve_stage(Stage::kRun, own, draft, diags);
   directives::resolve_stage(Stage::kRun, c.schedule.orders, draft, diags);

@@ -42,7 +42,7 @@ Status run_pipeline(Compilation& c, const FrameOptions& options, diag::Diagnosti
 // Whether a pass or a phase has a name that FrameOptions::print_ir_after `glob` matches.
 bool names_a_pass(const std::string& glob);
 
-// Names of passes, and in front of the first pass of each phase the phase's, in order.
+// Names of passes, and before the first pass of each phase the phase's, in order.
 std::vector<std::string> stop_names();
 
 }  // namespace piper::driver

@@ -1,4 +1,4 @@
-// What piperc says of the bundle that it wrote, in one line. Used by compile.cc; tells of plans, decides nothing.
+// What piperc says of the bundle that it wrote, in one line. Used by compile.cc; describes plans, decides nothing.
 #pragma once
 
 #include <cstdint>

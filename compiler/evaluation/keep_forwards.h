@@ -1,6 +1,6 @@
 // Turns the module of a training step into one that evaluates: every variant's graph keeps its forwards alone, in which
 // nothing is dropped out and batch norms read their running statistics; the loss becomes what is reported of it
-// (take_means.h). Devices, chunks and where the state of training stands are left as they are; programs, schedule and
+// (take_means.h). Devices, chunks and where the state of training lies are left as they are; programs, schedule and
 // DAG are gone, and are made anew by the passes that make them for a step.
 //
 // Input: an ordered module; of a graph alone, one after autodiff. Statistics of a batch norm that keeps none are those

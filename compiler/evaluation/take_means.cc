@@ -155,7 +155,7 @@ class TakeMeans {
     return v;
   }
 
-  // As f32 [], behind what was around it, outermost first. Where that reads a constant alone it is done where the term
+  // As f32 [], after what was around it, outermost first. Where that reads a constant alone it is done where the term
   // is made, else where it was.
   ValueId addend(ValueId v, const std::vector<Around>& around) {
     const ir::Op last = graph_.op(graph_.value(graph_.loss).producer);

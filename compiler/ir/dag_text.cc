@@ -164,7 +164,7 @@ class DagParser {
   }
 
   Status fill_compute() {
-    if (module_.variants.empty()) return in_.fail("a DAG is of a model, whose variant must stand before");
+    if (module_.variants.empty()) return in_.fail("a DAG belongs to a model, whose variant must come before it");
     const auto microbatches = static_cast<size_t>(module_.step.num_microbatches);
     const size_t num_chunks = module_.chunks().size();
     PIPER_RETURN_IF_ERROR(in_.expand(in_.token(), microbatches * num_chunks * kNumPhases));

@@ -71,7 +71,7 @@ struct Computes {
       PIPER_ASSIGN(const uint32_t stream, in.uint32("a stream"));
       for (size_t i = 0; i < times; ++i)
         if (!streams.emplace(std::pair(phase, first + static_cast<int32_t>(i)), stream).second)
-          return in.fail(at, "the compute stands twice");
+          return in.fail(at, "the compute appears twice");
       return {};
     });
   }

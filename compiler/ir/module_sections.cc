@@ -58,7 +58,7 @@ Result<size_t> ModuleReader::one_of(Words words) {
 Result<ValueId> ModuleReader::value(const Module& module) {
   PIPER_ASSIGN(const bool none, takes("none"));
   if (none) return ValueId();
-  if (module.variants.empty()) return fail("a value of the model, whose variant must stand before");
+  if (module.variants.empty()) return fail("a value of the model, whose variant must come before it");
   if (values_.empty()) values_ = values_by_name(module.graph());
   return value_of(values_);
 }

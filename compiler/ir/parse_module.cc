@@ -32,7 +32,7 @@ class ModuleParser {
     if (name.kind != TokenKind::kWord)
       return in_.fail("expected provenance, variant, distribution, schedule, dag or state");
     if (name.text != "variant" && !seen_.insert(name.text).second)
-      return in_.fail("section " + name.text + " stands twice");
+      return in_.fail("section " + name.text + " appears twice");
     PIPER_RETURN_IF_ERROR(in_.advance());
     Module& module = read_.module;
     if (name.text == "provenance")
@@ -88,8 +88,7 @@ class ModuleParser {
     const Token start = in_.token();
     PIPER_ASSIGN(variant.repeating, parse_graph(in_));
     if (!variant.repeating->number_values_like(variant.chunked.graph))
-      return in_.fail(start,
-                      "the graph that repeats forwards lacks a value of the variant's graph, which stands first");
+      return in_.fail(start, "the graph that repeats forwards lacks a value of the variant's graph, which comes first");
     return {};
   }
 

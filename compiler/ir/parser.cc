@@ -41,7 +41,7 @@ class GraphParser {
     if (none) return ValueId();
     if (in_.token().kind != TokenKind::kValue) return in_.fail("expected a value");
     auto found = values_.find(in_.token().text);
-    if (found == values_.end()) return in_.fail("no value '" + in_.token().text + "' stands before this line");
+    if (found == values_.end()) return in_.fail("no value '" + in_.token().text + "' is defined before this line");
     PIPER_RETURN_IF_ERROR(in_.advance());
     return found->second;
   }
@@ -121,7 +121,7 @@ class GraphParser {
       ValueId v = kind == "seed_step"       ? graph_.seed_step()
                   : kind == "sample_offset" ? graph_.sample_offset()
                                             : graph_.loss_scale();
-      if (graph_.num_values() == before) return in_.fail(at, kind + " stands twice");
+      if (graph_.num_values() == before) return in_.fail(at, kind + " appears twice");
       return v;
     }
     if (kind == "input") {

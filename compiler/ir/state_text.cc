@@ -75,7 +75,7 @@ class StateParser {
   StateParser(ModuleReader& in, Module& module) : in_(in), module_(module), state_(module.state) {}
 
   Status run() {
-    if (module_.variants.empty()) return in_.fail("state is of a model, whose variant must stand before");
+    if (module_.variants.empty()) return in_.fail("state belongs to a model, whose variant must come before it");
     state_.parameter_uses.resize(module_.graph().parameters().size());
     return in_.block([&] { return entry(); });
   }

@@ -167,7 +167,7 @@ Status TextReader::provenance_entry(Provenance& provenance) {
     PIPER_ASSIGN(const std::vector<int64_t> indices, integers());
     std::vector<ProvId> parents;
     for (const int64_t parent : indices) {
-      if (parent < -1 || parent >= static_cast<int64_t>(index)) return fail(at, "a parent must stand before");
+      if (parent < -1 || parent >= static_cast<int64_t>(index)) return fail(at, "a parent must come before its entry");
       parents.push_back(parent < 0 ? ProvId() : ProvId(static_cast<size_t>(parent)));
     }
     provenance.derived(std::move(pass), std::move(parents));
@@ -177,7 +177,7 @@ Status TextReader::provenance_entry(Provenance& provenance) {
   } else {
     return fail(kind, "expected model, directive, derived or unknown");
   }
-  return provenance.size() == index + 1 ? Status() : fail(at, "the entry stands twice");
+  return provenance.size() == index + 1 ? Status() : fail(at, "the entry appears twice");
 }
 
 }  // namespace piper::ir

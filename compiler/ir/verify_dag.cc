@@ -106,7 +106,7 @@ class DagVerifier {
   Status stands_once(const Node& n, const ComputeNode& pass) {
     const std::string name = chunk_text(module_, pass.chunk) + ", microbatch " + std::to_string(pass.microbatch);
     if (!passes_.emplace(pass.chunk, pass.phase, pass.microbatch).second)
-      return broken(kRulePasses, "a pass of " + name + " stands twice");
+      return broken(kRulePasses, "a pass of " + name + " appears twice");
     if (module_.distribution.group(pass.chunk, pass.microbatch) != n.group)
       return broken(kRulePasses, name + " runs on another group");
     return {};
@@ -154,7 +154,7 @@ class DagVerifier {
       if (place[n] == SIZE_MAX) return broken(kRuleExtension, "node " + std::to_string(n) + " is not in the order");
     for (const Edge& edge : dag_.edges)
       if (place[edge.from.index] > place[edge.to.index])
-        return broken(kRuleExtension, "node " + std::to_string(edge.to.index) + " stands before " +
+        return broken(kRuleExtension, "node " + std::to_string(edge.to.index) + " comes before " +
                                           std::to_string(edge.from.index) + ", which has an edge to it");
     return {};
   }

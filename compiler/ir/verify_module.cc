@@ -52,7 +52,7 @@ Status verify_chunks(const ChunkedGraph& chunked, const Distribution& distributi
         return broken(kRuleChunks, "tags of chunk " + chunk.name + " are not in order of their names");
     if (chunk.shard < -1 || chunk.shard >= static_cast<int64_t>(distribution.expert_groups.size()))
       return broken(kRuleChunks,
-                    "chunk " + chunk.name + " is of shard " + std::to_string(chunk.shard) + ", which there is not");
+                    "chunk " + chunk.name + " is of shard " + std::to_string(chunk.shard) + ", which does not exist");
   }
   return {};
 }
@@ -66,7 +66,7 @@ Status verify_ops(const ChunkedGraph& chunked, const Graph& graph) {
     const Op& op = graph.op(OpId(i));
     if (op.chunk.valid() && op.chunk.index >= chunked.chunks.size())
       return broken(kRuleChunkOfOp,
-                    name(op) + " is in chunk " + std::to_string(op.chunk.index) + ", which there is not");
+                    name(op) + " is in chunk " + std::to_string(op.chunk.index) + ", which does not exist");
     if (op.phase != Phase::kForward) continue;
     if (!op.chunk.valid()) return broken(kRuleChunkOfOp, name(op) + " is in no chunk");
     for (const ValueId operand : op.operands) {
@@ -75,7 +75,7 @@ Status verify_ops(const ChunkedGraph& chunked, const Graph& graph) {
       if (producer.phase == Phase::kForward && op.chunk < producer.chunk)
         return broken(kRuleChunkOrder, name(op) + " in chunk " + chunked.chunks[op.chunk.index].name + " reads '" +
                                            graph.value(operand).name + "' of chunk " +
-                                           chunked.chunks[producer.chunk.index].name + ", which stands behind it");
+                                           chunked.chunks[producer.chunk.index].name + ", which comes after it");
     }
   }
   return {};
@@ -134,7 +134,7 @@ Status verify_variants(const Module& module) {
     const ModelVariant& variant = module.variants[v];
     const std::string context = "variant " + std::to_string(variant.local_batch);
     if (variant.local_batch < 1 || (v > 0 && variant.local_batch >= module.variants[v - 1].local_batch))
-      return broken(kRuleVariants, context + " does not stand in its place, the largest first");
+      return broken(kRuleVariants, context + " is not in its place, the largest first");
     PIPER_RETURN_IF_ERROR(verify_variant(module, variant).with_context(context));
     if (!same_chunks(variant.chunked, module.variants[0].chunked))
       return broken(kRuleSameChunks,

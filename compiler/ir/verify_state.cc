@@ -39,14 +39,15 @@ class StateVerifier {
       if (id.index >= state_.accumulators.size()) return broken(kRuleAccumulators, "there is no such accumulator");
       const Accumulator& a = state_.accumulators[id.index];
       if (a.offset < end || a.bytes < 0 || a.bytes > b.bytes - a.offset)
-        return broken(kRuleOffsets, "accumulator " + std::to_string(id.index) + " stands on others or outside");
+        return broken(kRuleOffsets,
+                      "accumulator " + std::to_string(id.index) + " overlaps others or leaves its bucket");
       end = a.offset + a.bytes;
     }
     PIPER_RETURN_IF_ERROR(types(b));
     PIPER_RETURN_IF_ERROR(teams(b));
     const bool in_order = (b.gradients == Kept::kWhole || b.moments == Kept::kPart) &&
                           (b.parameters == Kept::kWhole || b.gradients == Kept::kPart);
-    if (!in_order) return broken(kRuleParts, "something is kept in parts, and what stands before it whole");
+    if (!in_order) return broken(kRuleParts, "something is kept in parts, and what comes before it whole");
     if (b.moments == Kept::kPart && (b.team_size < 2 || b.bytes % (b.team_size * dtype_bytes(b.dtype)) != 0))
       return broken(kRuleParts,
                     std::to_string(b.bytes) + " bytes in " + std::to_string(b.team_size) + " parts of whole elements");
@@ -110,7 +111,7 @@ class StateVerifier {
     const auto& nodes = module_.dag.nodes;
     const std::string name = "node " + std::to_string(node.index);
     if (bucket.index >= state_.buckets.size() || reader.index >= nodes.size() || node.index >= nodes.size())
-      return broken(kRuleGathers, name + " gathers for what there is not");
+      return broken(kRuleGathers, name + " gathers for something that does not exist");
     const auto* collective = std::get_if<CollectiveNode>(&nodes[node.index].payload);
     const auto* what = collective != nullptr ? std::get_if<ParameterOperand>(&collective->what) : nullptr;
     if (what == nullptr || collective->kind != CollectiveKind::kAllGather || what->bucket != bucket ||

@@ -108,7 +108,7 @@ class Partitioner {
     auto error = diags_.error("P0242", bound.span);
     error << "'capacity' bounds the rows of experts in the grouped form, and the experts of "
           << state_.chunked.chunks[chunk.index].name << " are not";
-    error.note("how many tokens each of them takes stands in the model: every token, or a capacity of its own");
+    error.note("the model says how many tokens each of them takes: every token, or a capacity of its own");
     error.help("leave 'capacity' out");
     return error;
   }
@@ -131,8 +131,7 @@ class Partitioner {
     error << name << " has no weights that are indexed by expert";
     error.note(parameters.empty() ? "it reads no parameters"
                                   : "its parameters: " + parameters + (seen.size() > 8 ? ", ..." : ""));
-    error.help(
-        "experts stand in one parameter [experts, ..] of at least three axes, which products use expert by expert");
+    error.help("experts are one parameter [experts, ..] of at least three axes, which products use expert by expert");
     return error;
   }
 

@@ -145,8 +145,8 @@ Status number_modules(const ir::Graph& graph, const std::vector<analysis::OpRole
     matched[i] = true;
     module_of[i] = scope.substr(0, length);
   }
-  // Work numbers the modules: weight views may stand far ahead of the module that reads them. A module without weights
-  // stands where its first op does.
+  // Work numbers the modules: weight views may lie far ahead of the module that reads them. A module without weights
+  // has the place of its first op.
   std::map<std::string, size_t> begins;
   for (const bool work_only : {true, false})
     for (size_t i = 0; i < graph.num_ops(); ++i)
@@ -165,7 +165,7 @@ Status number_modules(const ir::Graph& graph, const std::vector<analysis::OpRole
   });
 }
 
-// A region that no weight has a part in is one all the same (a stage that reshapes, pools or scales its input): what it
+// A region that no weight has a part in is one nevertheless (a stage that reshapes, pools or scales its input): what it
 // makes of inputs is its work.
 void give_work(const ir::Graph& graph, const TagColumn& column, std::vector<analysis::OpRole>& roles) {
   std::vector<bool> works(static_cast<size_t>(column.count)), reads_input(graph.num_values());

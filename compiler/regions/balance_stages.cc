@@ -52,10 +52,10 @@ double least_limit(std::span<const Block> blocks, int32_t num_stages) {
 
 // Block index at which each stage begins. Filled from the back: what is left over makes the first stages the lightest
 // (they keep the most activations), and a small block such as a norm goes with the block that follows it. Each stage
-// has the limit of those that are left to fill: the first ones share what is left, and none of them is empty but for
+// has the limit of those that are left to fill: the first ones share what is left, and none of them is empty except for
 // it.
 std::vector<size_t> cut(std::span<const Block> blocks, int32_t num_stages) {
-  // Two percent of room let small blocks stand where fewer values cross.
+  // Two percent of room let small blocks go where fewer values cross.
   constexpr double kRoom = 1.02;
   std::vector<size_t> begins;
   size_t end = blocks.size();

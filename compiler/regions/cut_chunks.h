@@ -2,7 +2,7 @@
 //
 // Input level: folded graph. Output level: the same graph with `chunk` set on every op; ops that
 // depend on no parameter and carry no tag (masks, positions, label shifts) are copied into every region
-// that reads them; where a region between two starts has no other, those that read inputs are its work. It stands
+// that reads them; where a region between two starts has no other, those that read inputs are its work. It is
 // before normalise_losses and autodiff: the order of gradient sums depends on chunks. Views and casts of weights that
 // several regions read are copied too, so that each region reads the parameter itself. Untagged ops that depend on a
 // parameter join the first region that reads them, else the last one that they read from; `--verbose` remarks say where

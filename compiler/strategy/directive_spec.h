@@ -1,6 +1,6 @@
 // The declaration of a directive: its name, arguments and documentation, from which the loader, the
 // JSON Schema, the reference page and `piperc --help-directive` are made. One constant of this type
-// per directive stands in compiler/directives/<name>.cc; the table is directive_table.def.
+// per directive is in compiler/directives/<name>.cc; the table is directive_table.def.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Schedule families: pure functions (ranks, stages, microbatches) -> rows of slots. They know no
 // graph and no device; the driver turns the rows into `order` directives. Formulas and their sources
-// stand in each family's file.
+// are in each family's file.
 #pragma once
 
 #include <cstdint>

@@ -200,7 +200,7 @@ bool names_tag(const Filter& filter, const std::string& tag) {
   return std::any_of(filter.terms.begin(), filter.terms.end(), [&](const FilterTerm& term) { return term.tag == tag; });
 }
 
-// Visits every device list with the directive that it stands in, nullptr for those of the schedule.
+// Visits every device list with the directive that it belongs to, nullptr for those of the schedule.
 template <class Visit>
 void for_all_devices(Strategy& strategy, Visit&& visit) {
   for (Directive& directive : strategy.directives) {
@@ -250,7 +250,7 @@ std::optional<Devices> read_devices(ReadContext& context, const Value& value, co
       good = false;
     } else if (!is_new) {
       context.diags.error("P0213", item.span).note("the first is here", first->second)
-          << "rank " << *rank << " stands twice in " << what;
+          << "rank " << *rank << " appears twice in " << what;
       good = false;
     }
     devices.ranks.push_back(static_cast<int32_t>(*rank));
@@ -296,7 +296,7 @@ std::vector<Devices> read_device_groups(ReadContext& context, const Value& value
       const auto [first, is_new] = seen.emplace(rank, devices->span);
       if (is_new) continue;
       context.diags.error("P0213", devices->span).note("the other group is here", first->second)
-          << "rank " << rank << " stands in two groups of " << what;
+          << "rank " << rank << " is in two groups of " << what;
       good = false;
     }
     if (!of_schedule && !groups.empty() && groups[0].ranks.size() != devices->ranks.size()) {

@@ -42,7 +42,7 @@ void load_precision(ReadContext& context, const Value& value, Strategy& out) {
     read_loss_scale(context, *scale, config);
   } else if (config.compute == DType::kF16) {
     context.diags.error("P0239", value.span).help("write loss_scale: dynamic, or a number, or none")
-        << "f16 needs to be told its 'loss_scale'";
+        << "f16 needs a 'loss_scale'";
   }
   if (const Value* keep = reader.get("keep")) {
     config.keep = read_strings(context, *keep, "'keep'");

@@ -108,7 +108,7 @@ void read_numbers(ReadContext& context, MapReader& inner, const plan::OptimizerI
   if (info.has(plan::OptimizerInfo::kOrthogonal)) read_orthogonal(context, inner, values);
 }
 
-// {NAME: {lr: ..}} of the optimizers that may stand there. `more` reads what else stands under the name of one that
+// {NAME: {lr: ..}} of the optimizers that may be there. `more` reads what else is under the name of one that
 // takes matrices.
 template <class MayStand, class More>
 void read_update(ReadContext& context, const Value& value, const std::string& what, MayStand may_stand,

@@ -39,7 +39,7 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
     }
   }
   const Value* node = reader.get("node");
-  std::optional<Mesh> mesh;  // what device lists may name, so it is read in front of them
+  std::optional<Mesh> mesh;  // what device lists may name, so it is read before them
   if (const Value* value = reader.get("mesh")) {
     mesh = read_mesh(context, *value, node);
   } else if (node != nullptr) {

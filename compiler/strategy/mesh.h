@@ -1,5 +1,5 @@
 // `mesh` and `node` of a strategy: names for ranks, so that `devices: {pp: 0}` or "0..15" stands for a list of numbers.
-// The loader reads them first and every device list through list_of_ranks and groups_of_ranks; nothing behind the
+// The loader reads them first and every device list through list_of_ranks and groups_of_ranks; nothing after the
 // loader knows of a mesh. A rank's number is the sum over axes of its index times the axis' stride.
 #pragma once
 
@@ -18,7 +18,7 @@ struct MeshAxis {
   int32_t stride = 1;  // from the rank with one index to that with the next
 };
 struct Mesh {
-  std::vector<MeshAxis> axes;  // as written; the last one varies fastest, but for what `node` keeps inside of a node
+  std::vector<MeshAxis> axes;  // as written; the last one varies fastest, except what `node` keeps inside of a node
   diag::Span span;
   int32_t num_ranks() const;
   std::string coordinates(int32_t rank) const;  // "{pp: 1, dp: 3}"
@@ -33,7 +33,7 @@ std::optional<Mesh> read_mesh(ReadContext& context, const Value& value, const Va
 // neither, P0209 a value that chooses no index, P0213 a range that ends before it begins, P0249 no such axis or index,
 // or no mesh.
 std::optional<Value> list_of_ranks(ReadContext& context, const Value& value, const std::string& what);
-// The same where groups may stand: a choice with {dp: each} is a list of lists, one for each index of such axes.
+// The same where groups are allowed: a choice with {dp: each} is a list of lists, one for each index of such axes.
 std::optional<Value> groups_of_ranks(ReadContext& context, const Value& value, const std::string& what);
 // What the name of an axis, or a list of names, stands for: the groups of ranks that differ in these axes alone.
 std::optional<Value> groups_along(ReadContext& context, const Value& axes, const std::string& what);

@@ -1,6 +1,6 @@
 // PyTorch's pipeline table as CSV: one row a rank, a cell "0F1" = stage 0, forward, microbatch 1;
 // I, W and B are the input half, the weight half and the whole of a backward; members of an
-// overlapped slot stand in "(0F1;1B0)OVERLAP_F_B". Empty cells are idle time and carry no meaning.
+// overlapped slot are in "(0F1;1B0)OVERLAP_F_B". Empty cells are idle time and carry no meaning.
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -102,8 +102,8 @@ Status check_complete(const ScheduleTable& table, int32_t num_stages, int32_t nu
                      ", another pass of that stage and microbatch on rank " + std::to_string(s.rank));
         }
         s.rank = rank;
-        if (action.pass != Pass::kF && s.f == 0) return bad(print_action(action) + " stands before its forward");
-        if (action.pass == Pass::kBW && s.i == 0) return bad(print_action(action) + " stands before its I");
+        if (action.pass != Pass::kF && s.f == 0) return bad(print_action(action) + " comes before its forward");
+        if (action.pass == Pass::kBW && s.i == 0) return bad(print_action(action) + " comes before its I");
         switch (action.pass) {
           case Pass::kF: ++s.f; break;
           case Pass::kB: ++s.b; break;

@@ -122,7 +122,7 @@ class TreeBuilder : public YAML::EventHandler {
       diags_.error("P0104", value.span)
               .note("the first '" + value.text + "' is here", level.value.keys[first->second].span)
               .help("delete one of the two")
-          << "the key '" << value.text << "' stands twice";
+          << "the key '" << value.text << "' appears twice";
     }
     level.value.keys.push_back({std::move(value.text), value.span});
     level.has_key = true;

@@ -24,7 +24,7 @@ using diag::Span;
 // PASS values. kB in a filter also matches kBI and kBW of a split backward.
 enum class Pass : uint8_t { kF, kB, kBI, kBW };
 
-// Names of chunks hold tags, and stand in lines of text and in file names.
+// Names of chunks hold tags, and are parts of lines of text and in file names.
 inline bool has_control_character(std::string_view tag) {
   return std::any_of(tag.begin(), tag.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
@@ -128,7 +128,7 @@ struct UpdateConfig {
   std::vector<GroupConfig> groups;  // the first that matches a parameter has it
 };
 struct OptimizerConfig : UpdateConfig {
-  // Of one that takes matrices: what updates the other parameters, and globs of those that it leaves to that.
+  // For one that takes matrices: what updates the other parameters, and globs of those that it leaves to that.
   std::optional<UpdateConfig> rest;
   std::vector<std::string> except;
   std::vector<Span> except_spans;

@@ -45,7 +45,7 @@ std::optional<std::string> read_choice(ReadContext& context, const Value& value,
                                        const std::vector<std::string>& choices);
 // A list of non-empty strings.
 std::vector<std::string> read_strings(ReadContext& context, const Value& value, const std::string& what);
-// Of a list's entries, for messages about one of them.
+// Spans of a list's entries, for messages about one of them.
 std::vector<diag::Span> item_spans(const Value& value);
 
 class MapReader {
@@ -58,7 +58,8 @@ class MapReader {
   const Value* get(std::string_view key);
   // `help`: a line to write where it is missing, which finish() reports (P0206).
   const Value* require(std::string_view key, std::string help);
-  // None of these keys is there: finish() reports it (P0206), but where one of them is misspelt, which is told already.
+  // None of these keys is there: finish() reports it (P0206), except where one of them is misspelt, which is reported
+  // already.
   void needs(const std::vector<std::string_view>& keys, std::string message, std::string help);
   // Reports all but the first given key of a set of alternatives (P0208); returns how many are given.
   size_t alternatives(const std::vector<std::string_view>& keys);

@@ -4,7 +4,7 @@
 //
 // Passes stay on their rank, and those of one stage and kind keep their sequence on it, so that gradients are added up
 // in the order of the given table and no bit changes. A forward waits for that of the stage before, a backward for its
-// forward and the backward of the stage behind, a weight half for its input half.
+// forward and the backward of the stage after it, a weight half for its input half.
 #pragma once
 
 #include "compiler/strategy/families.h"
@@ -15,7 +15,7 @@ namespace piper::tune {
 struct ListScheduleOptions {
   enum class Urgent : uint8_t {
     kBackward,     // backwards before forwards before weight halves: the least memory
-    kLongestPath,  // whatever the longest chain of passes behind it hangs on
+    kLongestPath,  // whatever the longest chain of passes after it hangs on
   } urgent = Urgent::kBackward;
   enum class Overlap : uint8_t {
     kNone,
@@ -27,7 +27,7 @@ struct ListScheduleOptions {
   int32_t more_in_flight = 0;
 };
 
-// A table with the same passes (but for halves) in the same rows. It always ends: where the bound on forwards in flight
+// A table with the same passes (except halves) in the same rows. It always ends: where the bound on forwards in flight
 // leaves nothing to run, the earliest forward runs.
 strategy::ScheduleTable list_schedule(const strategy::ScheduleTable& given, const PassTimes& times,
                                       const ListScheduleOptions& options);

@@ -54,7 +54,7 @@ bool needs(const Slot& a, const Slot& b) {
   });
 }
 
-// Of the slot at this place of a row, and the one behind it.
+// The moves of the slot at this place of a row, and the one after it.
 struct Move {
   size_t row = 0, slot = 0;
   enum Kind : uint8_t { kPart, kJoin, kSwap } kind = kSwap;
@@ -140,7 +140,7 @@ std::vector<Proposal> neighbours(const Trial& trial) {
       if (row[k].size() == 1 && row[k + 1].size() == 1)
         propose({r, k, Move::kJoin}, told(row[k]) + " and " + told(row[k + 1]) + " in one slot");
       if (!any_same_queue(row[k], row[k + 1]))
-        propose({r, k, Move::kSwap}, told(row[k + 1]) + " in front of " + told(row[k]));
+        propose({r, k, Move::kSwap}, told(row[k + 1]) + " before " + told(row[k]));
     }
   }
   return proposals;

@@ -42,7 +42,7 @@ std::optional<Action> action_of(const Filter& filter, std::string& tag) {
   return Action{*s, *m, *filter.pass};
 }
 
-// Of every pass that orders name once, in one row each.
+// Finds the ranks of the passes that orders name once, in one row each.
 bool fill_ranks(ScheduleTable& table) {
   int32_t stages = 0, microbatches = 0;
   for (const auto& row : table.rows)

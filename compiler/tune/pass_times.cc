@@ -57,7 +57,7 @@ PassTimes::PassTimes(const plan::Bundle& bundle, const timeline::Timeline& timel
       known->second.end = std::max(known->second.end, activity.end);
       known->second.compute += activity.end - activity.begin;
     }
-  // Of the exchange the least that was seen: elsewhere another pass was in between.
+  // For an exchange the least that was seen: elsewhere another pass was in between.
   std::map<std::pair<int32_t, size_t>, int64_t> counts;
   for (const auto& [key, one] : done) {
     const auto [p, stage, pass, microbatch] = key;

@@ -12,7 +12,7 @@ namespace piper::tune {
 
 struct Proposal {
   std::string what;  // for the comment: "bucket_size 25 -> 6.25"
-  // The strategy's text with the change, and with `comment` in front of it.
+  // The strategy's text with the change, and with `comment` before it.
   std::function<Result<std::string>(const std::string& comment)> edit;
 };
 

@@ -38,18 +38,18 @@ class Text {
     const char first = text_[offset(value.span)];
     return first == '{' || first == '[';
   }
-  // Whether the line has nothing but blanks and a list's "- " in front of position `at`.
+  // Whether the line has nothing but blanks and a list's "- " before position `at`.
   bool begins_line(size_t at) const {
     return text_.substr(line_begin(at), at - line_begin(at)).find_first_not_of(" -") == std::string::npos;
   }
-  // Of a mapping or a list: behind its last character.
+  // The end of a mapping or a list: after its last character.
   std::optional<size_t> end_of(const Value& value) const {
     if (is_flow(value)) return end_of_flow(offset(value.span));
     return end_of_block(value);
   }
   static size_t indent_of(std::string_view line) { return std::min(line.find_first_not_of(' '), line.size()); }
 
-  // The comment as lines in front of the one that `at` lies in.
+  // The comment as lines before the one that `at` lies in.
   std::string with_comment(size_t at, const std::string& comment, std::string edited) const {
     const size_t begin = line_begin(at);
     const std::string indent(indent_of(std::string_view(text_).substr(begin, line_end(at) - begin)), ' ');
@@ -84,7 +84,7 @@ class Text {
     }
     return std::nullopt;
   }
-  // The last line that is as deep as its first one; comments behind it are not of it.
+  // The last line that is as deep as its first one; comments after it do not belong to it.
   std::optional<size_t> end_of_block(const Value& value) const {
     const size_t first = offset(value.span), depth = value.span.column - 1;
     const bool list = value.kind == Value::Kind::kList;
@@ -123,7 +123,7 @@ std::string commented(const std::string& comment, size_t indent) {
   return lines + "\n";
 }
 
-// Adds items behind those of the list of directives, or the list itself in front of the line at `where`.
+// Adds items after those of the list of directives, or the list itself before the line at `where`.
 Result<std::string> add(const Text& text, const std::vector<std::string>& yaml, const std::string& comment,
                         size_t where) {
   const Value* list = text.directives();
@@ -224,7 +224,7 @@ Result<std::string> with_key(const std::string& text, size_t directive, std::str
   const size_t begin = parsed.offset(at->span), end = begin + at->span.length;
   std::string edited = parsed.text();
   if (edited.substr(begin, at->text.size() + (at->quoted ? 1 : 0)).find(at->text) == std::string::npos)
-    return no("a value does not stand where it was read");
+    return no("a value is not where it was read");
   if (old != nullptr) edited.replace(begin, end - begin, value);
   else if (parsed.is_flow(*item)) edited.insert(end, ", " + std::string(key) + ": " + value);
   else

@@ -1,5 +1,5 @@
 // Edits of a strategy as text: everything that is not changed stays as the user wrote it, and each change has a comment
-// in front of it. Used by tune.h, which compiles every edited text before it keeps it. It knows keys and directives of
+// before it. Used by tune.h, which compiles every edited text before it keeps it. It knows keys and directives of
 // the language, no meaning of them. Every function parses `text` anew and gives the new text; it fails, with a reason,
 // where the text is of a form that it cannot edit (a mapping of several keys in one line of JSON, aliases): the change
 // is then not made.
@@ -23,7 +23,7 @@ Result<std::string> key_of(const std::string& text, size_t directive, std::strin
 Result<std::string> with_key(const std::string& text, size_t directive, std::string_view key, const std::string& value,
                              const std::string& comment);
 Result<std::string> without_directive(const std::string& text, size_t directive, const std::string& comment);
-// `yaml`: flow mappings, "{op: order, ..}"; they stand behind the directives that are there.
+// `yaml`: flow mappings, "{op: order, ..}"; they come after the directives that are there.
 Result<std::string> with_directives(const std::string& text, const std::vector<std::string>& yaml,
                                     const std::string& comment);
 // `yaml` in place of the schedule, which stays as a comment, as do `mesh` and `node` where no device list is left that
@@ -31,7 +31,7 @@ Result<std::string> with_directives(const std::string& text, const std::vector<s
 Result<std::string> with_directives_for_schedule(const std::string& text, const std::vector<std::string>& yaml,
                                                  const std::string& comment);
 
-// A flow mapping over several lines of at most about 120 columns; those behind the first begin with `indent` blanks.
+// A flow mapping over several lines of at most about 120 columns; those after the first begin with `indent` blanks.
 std::string wrapped(const std::string& yaml, size_t indent);
 
 }  // namespace piper::tune

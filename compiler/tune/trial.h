@@ -44,8 +44,9 @@ class Judge {
   Result<bool> prove(const Trial& trial);
   // The step of the trial's plans where messages take no time, in microseconds; 0: they could not be played.
   double without_links_us(const Trial& trial) const;
-  // Of the trial's plans, in microseconds: the work of the busiest processor alone, and that of the busiest port of a
-  // link, or stream that sends one transfer after the other. A step is never shorter, whatever the order of its passes.
+  // Bounds of the trial's plans, in microseconds: the work of the busiest processor alone, and that of the busiest port
+  // of a link, or stream that sends one transfer after the other. A step is never shorter, whatever the order of its
+  // passes.
   struct LeastTime {
     double processor_us = 0, link_us = 0;
   };

@@ -32,7 +32,7 @@ class Search {
       const size_t before = changes_.size();
       PIPER_RETURN_IF_ERROR(best_of(moved_passes));
       for (auto* const kind : {buckets, prefetches, recomputations}) PIPER_RETURN_IF_ERROR(while_better(kind));
-      // Behind the others: of a long step it takes all tries that are left.
+      // After the others: of a long step it takes all tries that are left.
       PIPER_RETURN_IF_ERROR(climb());
       if (changes_.size() == before) break;
     }

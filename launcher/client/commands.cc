@@ -158,7 +158,7 @@ int drain(const Flags& flags) {
 
 void declare_submit(CLI::App& app, Flags& flags) {
   app.prefix_command();
-  app.footer("PROGRAM [ARGUMENTS]... stand behind the options, or behind --.");
+  app.footer("PROGRAM [ARGUMENTS]... come after the options, or after --.");
   app.add_option("-n,--ranks", flags.launch.ranks,
                  "ranks of each node; default: as many as the plan bundle has, divided by --nnodes")
       ->check(CLI::Range(1, 65536));
@@ -166,7 +166,7 @@ void declare_submit(CLI::App& app, Flags& flags) {
                  "nodes of the job, of those that piperd was started with; default 1, its own")
       ->check(CLI::Range(1, 65536));
   app.add_option("--name", flags.name, "what status calls it; default: the program's name");
-  app.add_option("--env", flags.environment, "pass on this variable, too; may stand several times")
+  app.add_option("--env", flags.environment, "pass on this variable, too; may be given several times")
       ->allow_extra_args(false);
   app.add_option("--grace", flags.grace_s, "seconds from SIGTERM to SIGKILL; default 30")->check(CLI::Range(0.0, 1e6));
   app.add_option("--restarts", flags.restarts,

@@ -71,7 +71,7 @@ std::string note_of(const Json& job, int64_t now) {
   return note;
 }
 
-// Columns as wide as their longest cell, but for the last.
+// Columns as wide as their longest cell, except the last.
 std::string table(const std::vector<Row>& rows) {
   std::vector<size_t> widths(rows[0].size());
   for (const Row& row : rows)
@@ -130,7 +130,7 @@ std::string whole_job(const Json& answer, const Json& job) {
   std::vector<Row> rows = {{"command", joined(job.at("arguments"))}, {"in", job.at("folder").get<std::string>()}};
   rows.push_back({"submitted", duration(now - integer(job, "submitted_ms")) + " ago"});
   rows.push_back({"attempts", std::to_string(integer(job, "attempts")) + ", " +
-                                  std::to_string(integer(job, "restarts")) + " behind failures, of " +
+                                  std::to_string(integer(job, "restarts")) + " after failures, of " +
                                   std::to_string(integer(job, "most_restarts")) + " in " +
                                   duration(1000 * integer(job, "window_s"))});
   if (!job.at("exit_status").is_null()) rows.push_back({"last exit", exit_text(job.at("exit_status").get<int>())});

@@ -41,7 +41,7 @@ bool same_stamp(std::string_view a, std::string_view b);
 // 32 hexadecimal digits that nobody can guess.
 std::string new_nonce();
 
-// Requests that a node has taken: none is taken twice, nor long behind its time. Of one thread at a time.
+// Requests that a node has taken: none is taken twice, nor long after its time. Used by one thread at a time.
 class TakenRequests {
  public:
   static constexpr int64_t kWindowMs = 60'000;  // by so much may two clocks differ

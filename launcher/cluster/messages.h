@@ -55,7 +55,7 @@ enum class Go : uint8_t { kWait, kStart, kRun, kEnd };
 struct ReportAnswer {
   Go go = Go::kEnd;
   int64_t log_next = 0;
-  std::vector<int> signals;  // those behind Report::signals
+  std::vector<int> signals;  // those after Report::signals
   // With kStart:
   JobSpec spec;
   int32_t attempt = 1;
@@ -70,7 +70,7 @@ std::string text_of(const HoldAnswer& answer);
 std::string text_of(const Report& report);
 std::string text_of(const ReportAnswer& answer);
 
-// False: it is none. Of whoever has the token, and so of no enemy; numbers are bounded all the same.
+// Returns false if `text` is no such message. Senders have the token; numbers are range-checked anyway.
 bool read_message(const std::string& text, NodeState& state);
 bool read_message(const std::string& text, Hold& hold);
 bool read_message(const std::string& text, HoldAnswer& answer);

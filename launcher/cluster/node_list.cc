@@ -38,7 +38,7 @@ bool read_number(const std::string& text, Number least, Number most, Number& val
 
 Status add(std::vector<NodeAddress>& nodes, NodeAddress node, const std::string& where) {
   for (const NodeAddress& other : nodes) {
-    if (other.name == node.name) return list_refused(where, "node '" + node.name + "' stands there twice");
+    if (other.name == node.name) return list_refused(where, "node '" + node.name + "' is there twice");
     if (other.host == node.host && other.port == node.port)
       return list_refused(where, "nodes '" + other.name + "' and '" + node.name + "' have one address");
   }

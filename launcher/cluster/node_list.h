@@ -26,12 +26,12 @@ inline constexpr uint16_t kNodePort = 9432;
 // HOST, HOST:PORT or [IPv6]:PORT. False: it is none.
 bool read_address(const std::string& text, std::string& host, uint16_t& port);
 
-// `where`: the file, for messages. L0138: a line that is none of a node, a name or an address that stands twice, no
+// `where`: the file, for messages. L0138: a line that is none of a node, a name or an address that appears twice, no
 // node at all.
 Result<std::vector<NodeAddress>> read_node_list(const std::string& text, const std::string& where);
 
-// Of the Slurm job that this process is of, as `scontrol show hostnames` says it: names are hosts, all at `port`, with
-// `slots` each. L0138: this is no job of Slurm, or scontrol does not answer.
+// The nodes of the Slurm job that this process belongs to, as `scontrol show hostnames` says it: names are hosts, all
+// at `port`, with `slots` each. L0138: this is no job of Slurm, or scontrol does not answer.
 Result<std::vector<NodeAddress>> slurm_node_list(uint16_t port, int32_t slots);
 
 }  // namespace piper::launcher

@@ -68,7 +68,7 @@ class Nodes {
   const NodesOptions options_;
   const Token token_;
   Home home_;
-  std::map<std::string, std::unique_ptr<PeerLink>> links_;  // by node, but for this one
+  std::map<std::string, std::unique_ptr<PeerLink>> links_;  // by node, except this one
   std::map<std::string, NodeState> states_;                 // likewise
   std::map<std::string, bool> looking_;                     // a look is under way
   std::map<std::string, SpreadAttempt*> attempts_;          // by epoch

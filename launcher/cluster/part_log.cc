@@ -23,7 +23,7 @@ void PartLog::acknowledge(int64_t next) {
 std::string PartLog::piece() const {
   if (text_.size() <= kPieceBytes) return text_;
   const size_t end = text_.rfind('\n', kPieceBytes);
-  // A line is no longer than that, but for its tag.
+  // A line is no longer than that, except its tag.
   return text_.substr(0, end == std::string::npos ? kPieceBytes : end + 1);
 }
 

@@ -57,7 +57,7 @@ class Parts {
   int32_t slots_used() const;
   bool idle() const { return parts_.empty(); }
   std::vector<PartView> views() const;
-  // Ranks that save checkpoints are asked to do so and stop, and their coordinators are told why.
+  // Ranks that save checkpoints are asked to do so and stop, and their coordinators learn why.
   void drain();
   // All are asked to end.
   void end();

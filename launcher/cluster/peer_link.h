@@ -1,4 +1,4 @@
-// Requests to the daemon of another node, one behind the other, over HTTP with stamps (message_auth.h). Hides
+// Requests to the daemon of another node, one after the other, over HTTP with stamps (message_auth.h). Hides
 // cpp-httplib; a thread of its own waits, so that the event loop never does.
 #pragma once
 

@@ -94,7 +94,7 @@ class Server : public PeerServer {
                  static_cast<long long>(refused_), from.c_str(), why.c_str());
   }
 
-  // Of the loop's thread; nothing where it takes too long.
+  // The answer of the loop's thread; nothing where it takes too long.
   std::optional<std::string> ask(const std::string& path, const std::string& body) {
     auto promise = std::make_shared<std::promise<std::optional<std::string>>>();
     auto answer = promise->get_future();

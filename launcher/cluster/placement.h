@@ -36,7 +36,7 @@ struct FailingNode {
 };
 inline constexpr int32_t kExcludeAfter = 3;
 
-// Behind an attempt that failed on `node`, which is empty where that is not known. True: the node is to be excluded.
+// After an attempt that failed on `node`, which is empty where that is not known. True: the node is to be excluded.
 bool fails_too_often(FailingNode& failing, const std::string& node);
 
 // How a part of a job ended, in the order in which that was heard.

@@ -77,7 +77,7 @@ void SpreadAttempt::hold_answered(size_t index, const PeerAnswer& answer) {
   master_ = (ipv6 ? "[" + start_.first_host + "]" : start_.first_host) + ":" + std::to_string(told.port);
 }
 
-// Before anything was started: parts that hold slots are told so when they report.
+// Before anything was started: parts that hold slots learn it when they report.
 void SpreadAttempt::refuse(const std::string& why) {
   if (refused_.empty()) refused_ = why;
 }
@@ -159,7 +159,7 @@ void SpreadAttempt::part_ended(Part& part, const Report& report) {
   part.outcome.tail = report.outcome.tail;
   if (!report.outcome.hang.ok()) part.outcome.hang = Status(report.outcome.hang.error());
   if (!report.ran) {
-    // Others may have been told to start: they end as behind a failure.
+    // Others may have got the order to start: they end as after a failure.
     refuse(part.node + " gave its slots back");
     return failed(kPeerGone);
   }
@@ -179,7 +179,7 @@ void SpreadAttempt::failed(int exit_status) {
 
 bool SpreadAttempt::gone(const Part& part, Clock::time_point now) const {
   if (part.ended) return true;
-  // What was never told to start runs nothing, and will be told to end.
+  // A part that never got the order to start runs nothing, and will get the order to end.
   if (!part.told_to_start) return !refused_.empty() || part.lost;
   return part.lost && now > part.answered + start_.lease + kMargin;
 }
@@ -213,7 +213,7 @@ void SpreadAttempt::finish() {
     end.exit_status = cause->exit_status;
     end.why = cause->lost ? cause->node + " has not answered for " + std::to_string(start_.lease.count()) + " ms"
                           : "on " + cause->node;
-    // A hang, a storage or a peer that is gone is told by a node that need not be to blame.
+    // A hang, a storage or a peer that is gone is reported by a node that need not be the cause.
     if (cause->lost || cause->exit_status > kBySignal) end.node = cause->node;
     write_report_of_all(cause);
   } else if (!refused_.empty()) {
@@ -232,7 +232,7 @@ void SpreadAttempt::write_report_of_all(const PartEnd* cause) const {
   const size_t ranks = static_cast<size_t>(job_.spec.ranks / job_.spec.nodes);
   for (const Part& part : parts_) {
     std::vector<int> statuses = part.outcome.statuses;
-    statuses.resize(ranks, part.lost ? kPeerGone : part.outcome.exit_status);  // where nothing tells of each
+    statuses.resize(ranks, part.lost ? kPeerGone : part.outcome.exit_status);  // where nothing is known of each
     all.statuses.insert(all.statuses.end(), statuses.begin(), statuses.end());
     if (part.node != cause->node) continue;
     all.failed_rank = part.outcome.failed_rank;

@@ -1,5 +1,5 @@
 // An attempt of a job on several nodes, as its coordinator has it: slots are held on all of them before anything
-// starts, parts report and are told what to do (messages.h), and where one fails or is lost, the others are ended.
+// starts, parts report and get orders (messages.h), and where one fails or is lost, the others are ended.
 //
 // It has ended when nothing of it can run any more: a part has said so, or its lease is over. The lease counts at the
 // part from when it sent the report that was answered last, here from when it was answered, which is later; so it is
@@ -48,7 +48,7 @@ class SpreadAttempt : public RunningAttempt {
 
   // Clocks of two nodes may run so differently, and an answer be so long under way inside of this node.
   static constexpr std::chrono::milliseconds kMargin{1000};
-  // Of all parts between SIGTERM and SIGKILL once one has failed.
+  // The time of all parts between SIGTERM and SIGKILL once one has failed.
   static constexpr std::chrono::milliseconds kAfterFailure{5000};
 
  private:

@@ -47,7 +47,7 @@ class Attempt : public RunningAttempt {
   EventLoop& loop_;
   Ended ended_;
   std::optional<ChildProcess> process_;
-  // Behind what they watch: they end first.
+  // Declared after what they watch: they end first.
   std::unique_ptr<EventLoop::Watch> end_, out_, err_, kill_;
 };
 

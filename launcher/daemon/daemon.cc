@@ -48,7 +48,7 @@ Status Daemon::open() {
   return {};
 }
 
-// Of a job that ran, processes may be left, or just about to end; on other nodes they live as long as they may without
+// Processes of a job that ran may be left, or just about to end; on other nodes they live as long as they may without
 // an answer.
 void Daemon::take_up(Job& job) {
   if (job.state == JobState::kWaiting) return wait_until_start(job);
@@ -297,7 +297,7 @@ void Daemon::decide(Job& job, const AttemptEnd& end, bool interrupted) {
   job.restarted_ms = counted_restarts(job.restarted_ms, now_ms(), std::chrono::seconds(job.spec.window_s));
   if (job.restarted_ms.size() >= static_cast<size_t>(job.spec.restarts))
     return finish(job, JobState::kFailed,
-                  ended + ", behind " + std::to_string(job.restarted_ms.size()) + " restarts in " +
+                  ended + ", after " + std::to_string(job.restarted_ms.size()) + " restarts in " +
                       std::to_string(job.spec.window_s) + " s, as many as it may have");
   wait_for_restart(job, ended);
 }

@@ -62,7 +62,7 @@ class Daemon {
   // Why the last write to the state folder failed; "": it did not.
   const std::string& disk_failure() const { return disk_failure_; }
 
-  // Of jobs that have ended so many are kept, the newest.
+  // So many of the jobs that have ended are kept, the newest.
   static constexpr size_t kKeptJobs = 200;
 
  private:

@@ -69,7 +69,7 @@ class Server : public HttpServer {
  private:
   static constexpr const char* kSilent = "piperd does not answer\n";
 
-  // Of the loop's thread; nothing where it takes too long.
+  // The answer of the loop's thread; nothing where it takes too long.
   std::optional<std::string> ask(std::function<std::string()> page) {
     auto promise = std::make_shared<std::promise<std::string>>();
     auto answer = promise->get_future();

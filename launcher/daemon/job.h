@@ -33,7 +33,7 @@ struct JobSpec {
   int32_t ranks = 1;                     // of all nodes
   int32_t nodes = 1;                     // as many ranks on each; 1: the daemon's own node
   int64_t grace_s = 30;                  // from SIGTERM to SIGKILL
-  int32_t restarts = 0;                  // behind failures, in `window_s`
+  int32_t restarts = 0;                  // after failures, in `window_s`
   int64_t window_s = 3600;               // seconds
 };
 
@@ -45,7 +45,7 @@ struct Job {
   int64_t started_ms = 0, ended_ms = 0;  // the last attempt, the job; 0: not yet
   int64_t next_start_ms = 0;             // where it waits
   int32_t attempts = 0;                  // starts
-  int32_t restarts = 0;                  // of these, behind failures
+  int32_t restarts = 0;                  // of these, after failures
   std::vector<int64_t> restarted_ms;     // the newest of them, which the budget counts
   int32_t incidents = 0;
   int exit_status = -1;     // of the last attempt that ended; -1: none has
@@ -56,7 +56,7 @@ struct Job {
   std::vector<std::string> placed;    // where the last attempt was, by the node's number in the job
   FailingNode failing;                // on which the last attempts failed
   std::vector<std::string> excluded;  // nodes that get no part any more
-  int64_t fence_ms = 0;               // so long may its parts live behind the daemon
+  int64_t fence_ms = 0;               // so long may its parts live after the daemon
 };
 
 }  // namespace piper::launcher

@@ -9,7 +9,7 @@
 namespace piper::launcher {
 
 std::string job_text(const Job& job);
-// L0133: it is no job of this version; `where` stands in the message.
+// L0133: it is no job of this version; `where` is in the message.
 Result<Job> read_job(const std::string& text, const std::string& where);
 
 }  // namespace piper::launcher

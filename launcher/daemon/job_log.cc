@@ -92,7 +92,7 @@ LogPiece read_log(const std::string& folder, int64_t begin, int64_t bytes) {
   if (begin < 0) begin = std::max<int64_t>(0, end + begin);
   begin = std::clamp(begin, files.begin()->first, end);
   auto at = std::prev(files.upper_bound(begin));
-  // Behind the end of a file the next one begins, also where a full disk kept it short.
+  // After the end of a file the next one begins, also where a full disk kept it short.
   if (begin - at->first >= size_of(at->second) && std::next(at) != files.end()) begin = (++at)->first;
   piece.next = begin;
   const int file = open(at->second.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

@@ -36,7 +36,7 @@ class JobLog {
 
 struct LogPiece {
   std::string text;
-  int64_t next = 0;  // behind it
+  int64_t next = 0;  // after it
 };
 // Up to `bytes` of the log from byte `begin` on, or from the oldest one that is still there. `begin` below 0: the last
 // -begin bytes. Empty at the end.

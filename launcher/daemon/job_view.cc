@@ -36,7 +36,8 @@ JobView view_of(const std::string& folder, int32_t ranks) {
     }
     add(view, *told);
     step = std::min(step.value_or(told->step), told->step);
-    // Behind training stand what else keeps a rank from its next step: that is told. Done are all, or it is not.
+    // After training come other reasons that keep a rank from its next step; these are shown. Done are all, or it is
+    // not.
     if (activity == live::RankState::kDone || (told->state > activity && told->state != live::RankState::kDone))
       activity = told->state;
   }

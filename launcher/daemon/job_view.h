@@ -11,7 +11,7 @@
 namespace piper::launcher {
 
 struct JobView {
-  std::vector<std::optional<live::RankStatus>> ranks;  // by rank; nothing where a rank has not begun to tell
+  std::vector<std::optional<live::RankStatus>> ranks;  // by rank; nothing where a rank has not begun to report
   // Of all ranks:
   live::RankState activity = live::RankState::kStarting;
   int64_t step = 0, steps = 0;  // the step that every rank has done

@@ -19,7 +19,7 @@ namespace piper::launcher {
 
 namespace {
 
-// Of processes of other users it cannot be read.
+// The environment of other users' processes cannot be read.
 std::string environment_of(const std::filesystem::path& process) {
   std::ifstream file(process / "environ", std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

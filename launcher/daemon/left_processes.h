@@ -23,7 +23,7 @@ class LifeLock {
   int descriptor_;
 };
 
-// Kills each process of this user that began with the job's folder in PIPER_JOB, but for this one.
+// Kills each process of this user that began with the job's folder in PIPER_JOB, except this one.
 void kill_processes_of(const std::string& job_folder);
 
 // Whether no process has the job's lock any more.

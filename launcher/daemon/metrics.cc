@@ -84,7 +84,7 @@ void node(Text& text, const Daemon& daemon) {
   text.family("jobs_ended_total", "counter", "Jobs that have ended, by how.");
   for (const JobState state : {JobState::kDone, JobState::kFailed, JobState::kCancelled})
     text.sample(label("state", name_of(state)), static_cast<double>(daemon.record().ended[static_cast<size_t>(state)]));
-  text.family("restarts_total", "counter", "Starts of jobs behind a failure.");
+  text.family("restarts_total", "counter", "Starts of jobs after a failure.");
   text.sample("", static_cast<double>(daemon.record().restarts));
   text.family("incidents_total", "counter", "Attempts that failed.");
   text.sample("", static_cast<double>(daemon.record().incidents));
@@ -107,7 +107,7 @@ void of_jobs(Text& text, const std::vector<Running>& running) {
        [](const Running& r) { return std::optional(r.view.checkpoint_s); }},
       {"job_skipped_steps", "gauge", "Steps that an overflow left without an update.",
        [&](const Running& r) { return count(r.view.skipped); }},
-      {"job_restarts_total", "counter", "Starts of the job behind a failure.",
+      {"job_restarts_total", "counter", "Starts of the job after a failure.",
        [&](const Running& r) { return count(r.job->restarts); }}};
   for (const JobGauge& gauge : gauges) {
     text.family(gauge.name, gauge.type, gauge.help);
@@ -126,7 +126,7 @@ void of_ranks(Text& text, const std::vector<Running>& running) {
   each([&](const std::string& labels, const live::RankStatus& rank) {
     text.sample(labels, static_cast<double>(rank.step));
   });
-  text.family("rank_seconds_since_progress", "gauge", "Since the rank last did something that it tells of.");
+  text.family("rank_seconds_since_progress", "gauge", "Since the rank last reported progress.");
   const int64_t now = now_ms();
   each([&](const std::string& labels, const live::RankStatus& rank) {
     const int64_t quiet_ms = now - rank.wall_ns / 1'000'000;

@@ -33,7 +33,7 @@ struct Flags {
   uint16_t http_port = 9431;
   double log_mib = 64;
   int log_files = 4;
-  // Of several nodes:
+  // For several nodes:
   std::string nodes, node, listen, token;
   double lease_s = 10;
 };
@@ -60,7 +60,7 @@ Result<std::vector<NodeAddress>> list_of_nodes(const Flags& flags, int32_t slots
   return read_node_list(std::string(file->text()), flags.nodes);
 }
 
-// Of the others; this node's slots are what the list says.
+// The options of the other nodes; this node's slots are what the list says.
 Result<NodesOptions> nodes_options(const Flags& flags, DaemonOptions& daemon, const std::string& state) {
   NodesOptions options;
   if (flags.listen.empty() || flags.token.empty())

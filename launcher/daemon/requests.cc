@@ -141,7 +141,7 @@ const Job& job_of(const Daemon& daemon, const Json& request) {
   return found->second;
 }
 
-// Of all nodes, and of the parts of other daemons' jobs that are here.
+// The state of all nodes, and of the parts of other daemons' jobs that are here.
 void add_nodes(Json& json, const Nodes& nodes) {
   json["host"] = nodes.own();
   json["nodes"] = Json::array();
@@ -187,7 +187,7 @@ Json status(const Daemon& daemon, const Json& request, uint16_t http_port) {
 Json logs(const Daemon& daemon, const Json& request) {
   only(request, {"op", "job", "from"});
   const Job& job = job_of(daemon, request);
-  // In this order: what was written before the end is in the piece, or behind it.
+  // In this order: what was written before the end is in the piece, or after it.
   const bool ended = has_ended(job.state);
   const LogPiece piece =
       read_log(daemon.folder_of(job.id), integer(request, "from", INT64_MIN / 2, INT64_MAX / 2), kLogPiece);

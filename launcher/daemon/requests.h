@@ -16,7 +16,7 @@
 
 namespace piper::launcher {
 
-// Of any bytes. L0132: it is no request; the errors of Daemon.
+// Takes any bytes. L0132: it is no request; the errors of Daemon.
 std::string answer_request(Daemon& daemon, const std::string& request, uint16_t http_port);
 
 }  // namespace piper::launcher

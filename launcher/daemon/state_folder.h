@@ -19,7 +19,7 @@
 
 namespace piper::launcher {
 
-// Of the daemon, over all its lives.
+// Numbers of the daemon, over all its lives.
 struct DaemonRecord {
   int64_t next_job = 1;
   bool draining = false;
@@ -36,7 +36,7 @@ class StateFolder {
   StateFolder& operator=(StateFolder&&) = delete;
   ~StateFolder();
 
-  // The jobs by rising number. `note` is told of each folder that holds none, which is left where it is.
+  // The jobs by rising number. `note` gets each folder that holds none, which is left where it is.
   Result<std::vector<Job>> load_jobs(const std::function<void(const std::string&)>& note) const;
   Result<DaemonRecord> load_record() const;  // L0133; a new one where there is none
   // L0133: the disk takes nothing.
@@ -55,7 +55,7 @@ class StateFolder {
   int lock_;
 };
 
-// Where a daemon of this user has it on this machine, unless it is told: $PIPERD_STATE, else
+// Where a daemon of this user has it on this machine, unless it is given: $PIPERD_STATE, else
 // $XDG_STATE_HOME/piperd/HOST, else ~/.local/state/piperd/HOST. "": there is no home.
 std::string default_state_folder();
 

@@ -49,7 +49,7 @@ Result<MegatronIndex> read_megatron_index(const std::string& path) {
   for (int64_t i = 0; i < static_cast<int64_t>(sequences); ++i) {
     const auto length = at<int32_t>(file, lengths + i * 4);
     if (length < 0 || at<int64_t>(file, offsets + i * 8) != index.tokens * element_bytes(*element))
-      return bad("its sequences do not stand one after the other");
+      return bad("its sequences do not lie one after the other");
     index.tokens += length;
   }
   return index;

@@ -48,7 +48,7 @@ CallReader::CallReader(const plan::KernelCall& call, const plan::KernelInfo& inf
 }
 
 const TrainingNumbers& CallReader::update_numbers() const {
-  if (!numbers_.optimizer) refuse("it stands outside of an update");
+  if (!numbers_.optimizer) refuse("it is outside of an update");
   return numbers_;
 }
 double CallReader::clip_grad_norm() const {

@@ -153,14 +153,14 @@ void declare_training(CLI::App& app, Flags& flags) {
   app.add_flag("--stop-on-nan,!--no-stop-on-nan", flags.stop_on_nan,
                "end the run where the loss or the norm of the gradients is no finite number; on by default");
   app.add_option("--check-replicas", flags.check_replicas,
-                 "compare replicas of the parameters behind every so many steps, and end where they differ; 0: never")
+                 "compare replicas of the parameters after every so many steps, and end where they differ; 0: never")
       ->check(whole_number());
 }
 
 void declare_evaluation(CLI::App& app, Flags& flags) {
   app.add_option("--eval-data", flags.eval_data, "evaluate on this data, of any form of --data");
   app.add_option("--eval-every", flags.eval_every,
-                 "steps from one evaluation to the next, 0: behind the last step alone; default: the strategy's")
+                 "steps from one evaluation to the next, 0: only after the last step; default: the strategy's")
       ->check(whole_number());
   app.add_option("--eval-batches", flags.eval_batches,
                  "batches of an evaluation, 0: as many as the data fill; default: the strategy's")
@@ -189,7 +189,7 @@ void declare_checkpoints(CLI::App& app, Flags& flags, Texts& texts) {
       ->check(whole_number())
       ->needs(folder);
   app.add_option("--grace", flags.grace_s,
-                 "seconds that a run has behind SIGTERM to save a checkpoint and end; default 30")
+                 "seconds that a run has after SIGTERM to save a checkpoint and end; default 30")
       ->check(between(1, 1000000))
       ->needs(folder);
   app.add_option("--resume", texts.resume,
@@ -230,7 +230,7 @@ void declare_records(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--log", flags.log, "write one JSON object a step to this file");
   app.add_option("--tensorboard", flags.tensorboard, "write an event file for TensorBoard to this folder");
   app.add_option("--peak-flops", flags.peak_flops,
-                 "FLOP/s that the device of a rank can do at most, e.g. 989.4e12: the log tells what part of it the "
+                 "FLOP/s that the device of a rank can do at most, e.g. 989.4e12: the log says what part of it the "
                  "model's products use (MFU)")
       ->check(CLI::PositiveNumber);
   app.add_option("--rings", flags.rings,

@@ -18,7 +18,7 @@ Result<std::vector<int64_t>> list_steps(const std::string& folder);
 using CheckBytes = std::function<Status(const OpenCheckpoint&)>;
 Status check_bytes(const OpenCheckpoint& checkpoint);  // all of them, here
 
-// The newest one that `check` finds valid; nothing where the folder has none at all. `note` is told of each damaged one
+// The newest one that `check` finds valid; nothing where the folder has none at all. `note` gets each damaged one
 // that is passed over, which stays where it is. R0702: all of them are damaged.
 Result<std::optional<OpenCheckpoint>> find_newest_valid(const std::string& folder,
                                                         const std::function<void(const std::string&)>& note,

@@ -64,7 +64,7 @@ struct Manifest {
   DataIdentity data;
   std::vector<plan::FileEntry> files;  // path: a name inside the checkpoint
   std::vector<StoredTensor> tensors;   // sorted by kind, then by name
-  std::string digest;                  // SHA-256 of the text in front of it; set by parse and print
+  std::string digest;                  // SHA-256 of the text before it; set by parse and print
 };
 
 // Canonical text; sets `digest`.

@@ -19,7 +19,7 @@ Status as_damage(const Status& status, const std::string& tensor = "") {
   return damaged(status.error().message + (tensor.empty() ? "" : "; tensor '" + tensor + "' lies there"));
 }
 
-// The first that the manifest places in a file: it stands right behind the header.
+// The first that the manifest places in a file: it lies right after the header.
 std::string first_tensor_in(const Manifest& manifest, const plan::FileEntry& file) {
   for (const StoredTensor& tensor : manifest.tensors)
     for (const StoredPart& part : tensor.parts)

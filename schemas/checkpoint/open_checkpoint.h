@@ -30,7 +30,7 @@ class OpenCheckpoint {
   // Every MiB of every file. `seals`: the SHA-256 of the files as well. R0705, naming a file and a tensor that lies in
   // the damaged place.
   Status check_all(bool seals) const { return check_files(0, 1, seals); }
-  // Of every `stride`-th file from `first` on: several processes share the work.
+  // Checks every `stride`-th file from `first` on: several processes share the work.
   Status check_files(size_t first, size_t stride, bool seals) const;
 
  private:

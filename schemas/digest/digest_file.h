@@ -6,7 +6,7 @@
 //    "nth":0,"chunk":"PP1","pass":"F","samples":[4,4],"at":"s.yaml:9:5","dtype":"f32","shape":[4,10],
 //    "digest":"16 hexadecimal digits","sum":1.5,"largest":0.9,"not_finite":0}          (all on one line)
 //
-// Lines stand in an order of the ranks' instructions that goes with the flow of data: the first one in which two runs
+// Lines are in an order of the ranks' instructions that goes with the flow of data: the first one in which two runs
 // of a bundle differ is where they begin to differ. The reader takes no line on trust: R0812.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace piper::digest {
 
 inline constexpr int kFormatVersion = 1;
 
-// Of the elements of one value.
+// Statistics of the elements of one value.
 struct Statistic {
   uint64_t digest = 0;     // XXH3-64 of the elements, dense and row-major
   double sum = 0;          // of the finite elements, added in f64 one after the other
@@ -70,7 +70,7 @@ std::string digest_text(uint64_t digest);
 
 struct DigestFile {
   Header header;
-  std::vector<ValueRecord> values;  // as they stand in the file
+  std::vector<ValueRecord> values;  // as they are in the file
 };
 // R0812: it cannot be read, or is none; the message has the line.
 Result<DigestFile> read_digest_file(const std::string& path);

@@ -52,7 +52,7 @@ struct BroughtBy {
   }
 };
 
-// Calls of the same kernel for the same operator in front of this one.
+// Calls of the same kernel for the same operator before this one.
 int32_t occurrence(const plan::Program& program, size_t call) {
   int32_t count = 0;
   for (size_t i = 0; i < call; ++i)
@@ -89,15 +89,15 @@ int64_t StepValues::order(int32_t rank, int32_t instruction) const {
   return order_.at(static_cast<size_t>(rank)).at(static_cast<size_t>(instruction));
 }
 
-// Logical clocks (Lamport 1978): an instruction comes behind the one before it on its rank, a receive behind its send,
-// a collective behind what all its members did before.
+// Logical clocks (Lamport 1978): an instruction comes after the one before it on its rank, a receive after its send,
+// a collective after what all its members did before.
 Status StepValues::put_in_order() {
   PIPER_ASSIGN(const verify::Matching matching, verify::match(bundle_));
   const size_t ranks = bundle_.ranks.size();
   std::vector<size_t> next(ranks, 0);
   std::vector<int64_t> now(ranks, 0);
   for (const plan::RankPlan& plan : bundle_.ranks) order_.emplace_back(plan.instructions.size(), -1);
-  // What an instruction of rank r comes behind; nothing: that is not known yet.
+  // What an instruction of rank r comes after; nothing: that is not known yet.
   const auto behind = [&](size_t r) -> std::optional<int64_t> {
     const int32_t transfer = matching.transfer_of[r][next[r]];
     if (transfer < 0) return now[r];
@@ -128,11 +128,11 @@ Status StepValues::put_in_order() {
   for (size_t r = 0; r < ranks; ++r)
     if (next[r] < order_[r].size())
       return Status::failure(
-          "P0632", "rank " + std::to_string(r) + " waits for ever in front of instruction " + std::to_string(next[r]));
+          "P0632", "rank " + std::to_string(r) + " waits forever before instruction " + std::to_string(next[r]));
   return {};
 }
 
-// Replicas stand in the order in which their gradients are summed; without such a sum, in the order of ranks.
+// Replicas are in the order in which their gradients are summed; without such a sum, in the order of ranks.
 void StepValues::find_positions() {
   microbatches_.assign(bundle_.manifest.chunks.size(), 1);
   std::map<int32_t, std::set<int32_t>> ranks_of;

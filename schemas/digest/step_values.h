@@ -23,7 +23,7 @@ struct ValuePlace {
 
 class StepValues {
  public:
-  // Of a bundle that is proved, with all its ranks. P0604: it has another digest than `digest`. Errors of
+  // Takes a bundle that is proved, with all its ranks. P0604: it has another digest than `digest`. Errors of
   // plan::read_bundle() and verify::match().
   static Result<std::unique_ptr<StepValues>> read(const std::string& directory, const std::string& digest);
   static Result<std::unique_ptr<StepValues>> of(plan::Bundle bundle);
@@ -46,7 +46,7 @@ class StepValues {
   std::string tensors_of(const plan::RankPlan& plan, const plan::BufferRange& where, int64_t bytes) const;
   const plan::RankPlan& plan_of(int32_t rank) const;
 
-  plan::Bundle bundle_;                                       // its ranks stand in their order
+  plan::Bundle bundle_;                                       // its ranks are in their order
   std::vector<std::vector<int64_t>> order_;                   // [rank][instruction]
   std::vector<int64_t> microbatches_;                         // [chunk]
   std::map<std::pair<int32_t, int32_t>, int64_t> positions_;  // (chunk, rank): which of the chunk's replicas

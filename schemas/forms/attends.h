@@ -28,7 +28,7 @@ Result<Attends> parse_attends(std::string_view text, int64_t queries, int64_t ke
 struct KeyRange {
   int64_t first = 0, last = 0;
 };
-// Of queries first to last - 1; narrow, not always the narrowest. Empty: first = last.
+// The keys of queries first to last - 1; narrow, not always the narrowest. Empty: first = last.
 KeyRange keys_of(const Attends& attends, int64_t first_query, int64_t last_query);
 
 // low <= key - query <= high wherever it attends; the widest where nothing says more.

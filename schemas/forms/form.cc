@@ -188,7 +188,7 @@ Form all(std::vector<Form> predicates) {
     for (size_t j = 0; j < parts.size(); ++j) {
       if (i == j) continue;
       if (const Form not_i = negation(parts[i]); not_i != nullptr && equal(not_i, parts[j])) return number(0);
-      // Of two bounds of one sum the tighter one says both.
+      // The tighter of two bounds of one sum says both.
       const bool bounds = parts[i]->kind == Kind::kNotNegative && parts[j]->kind == Kind::kNotNegative;
       if (!bounds || !same_terms(parts[i], parts[j])) continue;
       if (number_of(parts[i]->operands[0]) < number_of(parts[j]->operands[0])) {

@@ -76,7 +76,7 @@ Form renumbered(const Form& x, const std::vector<size_t>& numbers);
 struct Bounds {
   int64_t least = 0, most = 0;
 };
-// Of its values where each axis has these bounds; not those of floats.
+// The bounds of its values where each axis has these bounds; not those of floats.
 Bounds bounds(const Form& x, const std::vector<Bounds>& axes);
 
 bool equal(const Form& a, const Form& b);

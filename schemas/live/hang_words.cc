@@ -74,7 +74,7 @@ class HangWords {
     if (threads_.instruction_at(thread) == nullptr) return thread.at == nullptr ? "not begun" : state_text(*thread.at);
     const Bundle& bundle = *bundle_of(threads_.bundle(), thread.at->evaluation);
     const RankPlan& plan = threads_.plan_at(thread);
-    return std::string(thread.at->evaluation ? "evaluation behind step " : "step ") + std::to_string(thread.at->step) +
+    return std::string(thread.at->evaluation ? "evaluation after step " : "step ") + std::to_string(thread.at->step) +
            ", " + instruction_text(bundle, plan, thread.at->instruction) + ", on stream \"" +
            plan.streams.at(static_cast<size_t>(thread.stream)).name + "\"";
   }

@@ -58,9 +58,9 @@ std::string state_text(const RingEvent& event) {
     case EventKind::kData: return "waits for the samples of " + step;
     case EventKind::kStep: return "executes " + step;
     case EventKind::kReport: return "logs " + step;
-    case EventKind::kAgree: return "agrees with the other ranks behind " + step;
+    case EventKind::kAgree: return "agrees with the other ranks after " + step;
     case EventKind::kSave: return "saves a checkpoint of " + step;
-    case EventKind::kEvaluate: return "evaluates behind " + step;
+    case EventKind::kEvaluate: return "evaluates after " + step;
     case EventKind::kEnding: return "ends";
     case EventKind::kEnded: return "has ended";
     case EventKind::kRead: return "reads the samples of " + step;

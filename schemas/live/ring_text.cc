@@ -25,7 +25,7 @@ std::string event_text(const plan::Bundle& bundle, const Ring& ring, const RingE
   if (event.kind != EventKind::kInstruction || plan == nullptr ||
       static_cast<size_t>(event.instruction) >= plan->instructions.size())
     return state_text(event);
-  return std::string(event.evaluation ? "evaluation behind step " : "step ") + std::to_string(event.step) + ", " +
+  return std::string(event.evaluation ? "evaluation after step " : "step ") + std::to_string(event.step) + ", " +
          instruction_text(*of, *plan, event.instruction);
 }
 

@@ -233,7 +233,8 @@ std::string format_schema() {
   manifest.world_size = INT32_MAX;  // bounds other members
   Json like = rank_plan(true);
   like["description"] =
-      "a plan whose streams, events, buffers, arguments and instructions are those of another rank, but for argument "
+      "a plan whose streams, events, buffers, arguments and instructions are those of another rank, except for "
+      "argument "
       "lists of its own";
   Json definitions = {{"dtype", all_dtypes},
                       {"range", range},

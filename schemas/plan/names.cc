@@ -37,7 +37,7 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
 }
 
 std::string no_multiple(int64_t offset, int64_t size, std::string_view buffer) {
-  return "elements of " + std::to_string(size) + " bytes cannot stand at " + std::to_string(offset) + " of buffer \"" +
+  return "elements of " + std::to_string(size) + " bytes cannot be at " + std::to_string(offset) + " of buffer \"" +
          std::string(buffer) + "\"";
 }
 

@@ -54,7 +54,7 @@ class ManifestReader : public FieldReader<ManifestReader> {
     for (std::string_view name; reader_.next_key(name);) {
       const size_t at = reader_.position();
       for (const Tag& tag : tags)
-        if (tag.tag == name) reader_.fail(kName, at, "the tag " + in_quotes(name) + " stands twice");
+        if (tag.tag == name) reader_.fail(kName, at, "the tag " + in_quotes(name) + " appears twice");
       Tag& tag = tags.emplace_back(Tag{std::string(name)});
       tag.index = reader_.small_integer();
       if (tag.index < 0) reader_.fail(kRange, at, "the index of tag " + in_quotes(tag.tag) + " is negative");

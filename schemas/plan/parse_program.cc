@@ -120,7 +120,7 @@ class ProgramReader : public FieldReader<ProgramReader> {
     while (reader_.next_key(name)) {
       for (const auto& attr : list)
         if (attr.name == name)
-          reader_.fail(kName, reader_.position(), "the attribute " + in_quotes(name) + " stands twice");
+          reader_.fail(kName, reader_.position(), "the attribute " + in_quotes(name) + " appears twice");
       Attr& attr = list.emplace_back();
       attr.name = name;
       switch (reader_.peek()) {

@@ -92,7 +92,7 @@ Status Flow::play() {
   }
   for (const auto& rank : ranks_)
     PIPER_CHECK(rank.next == rank.plan->instructions.size(), "rank ", rank.plan->rank,
-                " stands still, though rule 4 holds");
+                " does not go on, though rule 4 holds");
   return check_end();
 }
 

@@ -240,9 +240,8 @@ Status Flow::on_statistic(Rank& rank, const BufferRange& where, const ProgramEff
   const auto& before = ledger_.samples.ranges(taken);
   const auto& more = ledger_.samples.ranges(seen.samples);
   if (!before.empty() && !more.empty() && before.back().first + before.back().count > more.front().first)
-    return refuted(
-        Rule::kUpdates, rank,
-        "updates the running statistic " + in_quotes(slot) + " by " + text(more) + " behind " + text(before));
+    return refuted(Rule::kUpdates, rank,
+                   "updates the running statistic " + in_quotes(slot) + " by " + text(more) + " after " + text(before));
   taken = ledger_.samples.append(taken, seen.samples);
   return {};
 }

@@ -40,7 +40,7 @@ Result<Flow::Updating> Flow::bind_update(Rank& rank, const KernelCall& call, int
                                          const std::vector<BufferRange>& arguments) const {
   const auto& optimizer = bundle_.manifest.optimizer;
   if (group < 0 || static_cast<size_t>(group) >= optimizer.groups.size())
-    return refuted(Rule::kUpdates, rank, "updates a group that the optimizer has not");
+    return refuted(Rule::kUpdates, rank, "updates a group that the optimizer does not have");
   const GroupUpdate by = group_update(optimizer, group);
   const std::string& kind = by.numbers.kind;
   if (call.kernel != by.info->kernel)

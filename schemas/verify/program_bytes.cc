@@ -269,7 +269,7 @@ class Walk {
         else if (!by_name.empty() && there.name != by_name)
           fault = refuse("reads byte " + std::to_string(here.begin) + " of " + name(operand) + " as \"" +
                          std::string(by_name) + "\", where " +
-                         (there.name.empty() ? "something else" : "\"" + std::string(there.name) + "\"") + " stands");
+                         (there.name.empty() ? "something else" : "\"" + std::string(there.name) + "\"") + " is");
         return fault.ok();
       });
       if (!whole && fault.ok())

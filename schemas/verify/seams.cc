@@ -82,12 +82,12 @@ class Seam {
       if (std::none_of(training_.channels.begin(), training_.channels.end(), [&](const Channel& known) {
             return std::tie(known.name, known.peer, known.id) == std::tie(channel.name, channel.peer, channel.id);
           }))
-        return wrong("has the channel " + in_quotes(channel.name) + ", which its training has not, or elsewhere");
+        return wrong("has the channel " + in_quotes(channel.name) + ", which its training does not have, or elsewhere");
     for (const Communicator& communicator : evaluation_.communicators)
       if (std::none_of(training_.communicators.begin(), training_.communicators.end(), [&](const Communicator& known) {
             return known.name == communicator.name && known.ranks == communicator.ranks;
           }))
-        return wrong("has the communicator " + in_quotes(communicator.name) + ", which its training has not");
+        return wrong("has the communicator " + in_quotes(communicator.name) + ", which its training does not have");
     return {};
   }
 
@@ -121,7 +121,8 @@ class Seam {
              training_.buffers[static_cast<size_t>(known.part.where.buffer)].name == buffer.name;
     };
     if (std::any_of(training_.placements.begin(), training_.placements.end(), equal)) return {};
-    return wrong("has " + in_quotes(placement.name) + " in " + in_quotes(buffer.name) + ", where the training has not");
+    return wrong("has " + in_quotes(placement.name) + " in " + in_quotes(buffer.name) +
+                 ", where the training does not have it");
   }
 
   Status check_scalar(const ScalarValue& scalar) const {

@@ -31,7 +31,7 @@ def row_of(ranks, microbatches, rank):
         weights.append(BW(whole.stage, whole.microbatch))
         row.append(BI(whole.stage, whole.microbatch))
 
-    after = ranks - 1 - rank            # ranks behind this one
+    after = ranks - 1 - rank            # ranks after this one
     row += [take(F, DOWN) for _ in range(2 * after)]
     row += [take(F, way) for _ in range(rank + 1) for way in (DOWN, UP)]
     for _ in range(after):

@@ -7,7 +7,7 @@ Each model of architectures_table.py is exported as `.pt2` and as ONNX and train
 two stages with two microbatches. Losses agree with PyTorch's to 1e-4, and so does the change of all weights together. A
 model whose rounding grows so fast that PyTorch's own losses in f32 and f64 are further apart than that cannot be compared:
 what then is asked is that ours are no further from f64 than twice PyTorch's. What cannot be exported, is refused or is not
-comparable is told with its reason. docs/models.md holds the table; a result that is
+comparable is reported with its reason. docs/models.md holds the table; a result that is
 another one than the page says fails the test, --update writes it to the page. Exit status 0: all is as the page says.
 """
 import argparse
@@ -130,7 +130,7 @@ class Trial:
                 return APART
             return f"{where}FAILED: losses differ by {worst:.1e}, PyTorch's f32 and f64 by {apart:.1e}"
         found = load_file(weights)
-        if path.suffix == ".onnx":    # the exporter leaves out what the loss does not depend on, and tells it
+        if path.suffix == ".onnx":    # the exporter leaves out what the loss does not depend on, and says so
             changes = {name: change for name, change in changes.items() if name in found or change.any()}
         missing = [name for name in changes if name not in found]
         if missing:

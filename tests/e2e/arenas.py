@@ -7,9 +7,9 @@ Sets:
   strategies  every file of strategies/ with its model
   families    every composition of harness.py with the tests' GPT
   matrix      every row of compositions_table.py, with SGD
-The bytes alive at one time, in issue order and without alignment, are those that `piper-plan explain` tells. At most MOST_OFTEN of them
-on a share of the ranks (OFTEN), at most MOST on all; a rank above LISTED stands in KNOWN by name. --table writes a row for each rank. --before:
-a folder with another piperc, whose arenas are told beside these and may not be smaller.
+The bytes alive at one time, in issue order and without alignment, are those that `piper-plan explain` prints. At most MOST_OFTEN of them
+on a share of the ranks (OFTEN), at most MOST on all; a rank above LISTED is in KNOWN by name. --table writes a row for each rank. --before:
+a folder with another piperc, whose arenas are printed next to these and may not be smaller.
 """
 import argparse
 import csv

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calls of ATen that become compositions of operators, each behind a layer of its own: losses and gradients against PyTorch.
+"""Calls of ATen that become compositions of operators, each after a layer of its own: losses and gradients against PyTorch.
 
   aten_calls.py --bin BIN --work DIR
 
@@ -85,7 +85,7 @@ def attention_of_none(x, p):
 
 
 def changed_behind_views(x, p):
-    """Views of a tensor that is changed behind them, and through one of them."""
+    """Views of a tensor that is changed after they were made, and through one of them."""
     y = (x * p).view(-1, 4, 4)
     views = [y, y.unfold(1, 2, 2), y.swapdims(1, 2), y.moveaxis(2, 1), y.moveaxis((1, 2), (2, 1))]
     pieces = y.tensor_split(2, 1)
@@ -178,7 +178,7 @@ CALLS = {
     "small_arguments": lambda x, p: 1e6 * (torch.log1p(1e-6 * x) + torch.expm1(1e-6 * x * p)) + torch.log1p(3 * x.abs()) + torch.expm1(2 * x)
                             + torch.log1p(1e-3 * x) - torch.expm1(1e-3 * p),
 }
-# Of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
+# Results of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
 BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none"]
 BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments"]
 LOSSES = {
@@ -253,7 +253,7 @@ UNSAID = {"aten._unsafe_view", "aten.unsafe_split", "aten.unsafe_chunk", "prims.
 
 
 def check_sharing():
-    """Which results share memory with an operand stands in the table of calls as in ATen's schemas."""
+    """Which results share memory with an operand is in the table of calls as in ATen's schemas."""
     failed = 0
     table = (Path(__file__).resolve().parents[2] / "compiler/frontend/aten/call_table.def").read_text()
     for schema in re.findall(r'PIPER_ATEN\(.*?"((?:aten|prims)\..*)"\)', table):

@@ -101,7 +101,7 @@ class Check:
             self.expect(not any(played.idle_inside), f"{what} is idle inside of a rank's span: {played.idle_inside}")
 
     def same_bytes(self) -> None:
-        """Whatever order Python hashes in; and a base file stands in front."""
+        """Whatever order Python hashes in; and a base file comes first."""
         base = self.work / "base.yaml"
         base.write_text("piper: 1\nmodel: {batch: 8}\n")
         texts = {subprocess.run([sys.executable, AUTHORED / "v_half.py", "--ranks", "4", "--base", base], capture_output=True, text=True,
@@ -143,7 +143,7 @@ class Check:
             (lambda: F(0, 0.5), "0.5 is no microbatch"),
             (lambda: piper_strategy.play([[F(0, 0)]]), "stage 0 needs F and B, or F, BI and BW, of microbatch 0; it has F"),
             (lambda: piper_strategy.play([[F(0, 0), BI(0, 0), B(0, 0)]]), "it has B, BI, F"),
-            (lambda: piper_strategy.play([[F(0, 0), F(0, 0), B(0, 0)]]), "0F0 stands twice"),
+            (lambda: piper_strategy.play([[F(0, 0), F(0, 0), B(0, 0)]]), "0F0 appears twice"),
             (lambda: piper_strategy.play([[F(0, 0)], [B(0, 0)]]), "0B0 is on rank 1"),
             (lambda: piper_strategy.play([[F(0, 0), BW(0, 0), BI(0, 0)]]), "rank 0 stops at 0W0, which needs 0I0"),
             (lambda: piper_strategy.play([[F(1, 0), F(0, 0), B(1, 0), B(0, 0)]]), "rank 0 stops at 1F0, which needs 0F0"),
@@ -171,7 +171,7 @@ class Check:
         self.expect(overlap(F(0, 0), B(1, 0)) == (F(0, 0), B(1, 0)), "a slot is its members")
 
     def shown_by_piperc(self) -> None:
-        """What piperc refuses, it shows with the line of Python behind."""
+        """What piperc refuses, it shows with its line of Python."""
         made = Strategy(model={"batch": 4}, optimizer={"sgd": {"lr": 0.1}})
         made.place({"PP": 0}, [-1])
         line = sys._getframe().f_lineno - 1

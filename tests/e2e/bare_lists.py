@@ -52,7 +52,7 @@ def replicas(**options):
 
 
 def experts():
-    """Experts parted over each stage's two devices; `shard` stands before the `replicate` that it narrows."""
+    """Experts parted over each stage's two devices; `shard` comes before the `replicate` that it narrows."""
     shards = [{"op": "shard", "filter": {"PP": s, "EP": "*"}, "devices": g, "stream": "ep_stream"} for s, g in enumerate(([12, 10], [11, 13]))]
     return shards + replicas(gather_stream="ag_stream", shard_params=True, bucket_size=1000)
 

@@ -251,7 +251,7 @@ def on_gpus(bench, model):
 
 
 def by_the_clock(runs):
-    """An interval that is always over: all ranks save behind each step."""
+    """An interval that is always over: all ranks save after each step."""
     name = "pp2_dp2" if "pp2_dp2" in runs.plans else next(iter(runs.plans))
     folder = runs.fresh(f"{name}-clock")
     runs.run(name, folder, "--steps", STEPS, "--every-minutes", 1e-7, "--keep", 0)
@@ -300,13 +300,13 @@ def losses_of_partial(log):
 
 
 def order_of_sums(runs, name):
-    """The digest by which `piper-plan verify` tells in which order a plan adds."""
+    """The digest by which `piper-plan verify` says in which order a plan adds."""
     text = runs.bench.call([runs.bench.bin / "piper-plan", "verify", runs.plans[name]])
     return next(line.split()[-1] for line in text.splitlines() if line.startswith("order of sums "))
 
 
 def goes_on(runs, name, folder):
-    """Losses of the two steps behind a checkpoint of two, and the weights behind them."""
+    """Losses of the two steps after a checkpoint of two, and the weights after them."""
     log, weights = folder.with_suffix(".jsonl"), folder.with_suffix(".safetensors")
     log.unlink(missing_ok=True)
     runs.run(name, folder, "--resume", "--steps", 4, "--log", log, "--save", weights)
@@ -394,7 +394,7 @@ def damage(runs):
                 named = named and "tensor '" in text
             check(f"{file} {how}: exact is refused", (code, named, "R0702" in text) == (83, True, True), f"{code} {text}")
             text = runs.run(name, folder, "--resume", "--steps", 3)
-            check(f"{file} {how}: the one before is taken", "R0705" in text and "behind step 1" in text, text)
+            check(f"{file} {how}: the one before is taken", "R0705" in text and "after step 1" in text, text)
     shutil.rmtree(folder)
     shutil.copytree(source, folder)
     for checkpoint in folder.glob("step-*"):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What every program does alike with its command line: a version; an option that is misspelt is told once, as it was written, with
+"""What every program does alike with its command line: a version; an option that is misspelt is reported once, as it was written, with
 the one that was meant; options that exclude each other are refused; what is internal is not in the help.
 
   command_lines.py --bin BIN
 
 It reads what there is from the programs' own help, so that a new option is looked at, too. What is known to be one answer or the
-other stands in ALTERNATIVES: every pair of a group must be refused, whatever else is given.
+other is in ALTERNATIVES: every pair of a group must be refused, whatever else is given.
 """
 import argparse
 import itertools
@@ -70,7 +70,7 @@ class Option:
 
 
 def options_of(text):
-    """Of a help: the options by their long names, and the positionals that are required."""
+    """What a help has: the options by their long names, and the positionals that are required."""
     options, positionals, section = {}, [], ""
     for line in text.splitlines():
         if re.match(r"\w.*:$", line):
@@ -125,7 +125,7 @@ def a_program(program, commands):
 
 
 def once_per_run(run):
-    """Of several ranks one says it."""
+    """One of several ranks says it."""
     told = [called([run, "plans", "--stepz", "3"], {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2"}) for rank in range(2)]
     check("rank 0 tells the misspelt option", told[0][0] == 2 and "did you mean '--steps'?" in told[0][1], told)
     check("rank 1 says nothing of it", told[1] == (2, ""), told)

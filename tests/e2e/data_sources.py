@@ -37,7 +37,7 @@ def bits64(seed, purpose, a, b=0):
 
 
 def drawn(weights, seed, n):
-    """The source of sample n, and how many samples of it stand in front."""
+    """The source of sample n, and how many samples of it come before."""
     exponent = math.frexp(max(weights))[1]
     whole = [max(1, int(math.ldexp(w, 40 - exponent))) for w in weights]
     lo, hi = 0, len(weights)
@@ -136,7 +136,7 @@ def torch_losses(batches, momentum=0):
 
 
 def strategy(work, more="", batch=BATCH, weights=WEIGHTS, momentum=0):
-    """Of no weights: without data, which the command line names."""
+    """A bundle without weights and without data, which the command line names."""
     paths = [work / "web.bin", work / "code.bin", work / "books"]
     data = "  data:\n" * bool(weights) + "".join(f"    - {{path: \"{path}\", weight: {weight}}}\n" for path, weight in zip(paths, weights))
     return (f"piper: 1\nmodel:\n  batch: {batch}\n"
@@ -163,7 +163,7 @@ def write_data(work):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(array.array("H", tokens).tobytes())
         return tokens
-    # In the byte-wise order of names, a capital letter stands in front of a small one.
+    # In the byte-wise order of names, a capital letter comes before a small one.
     books = [write(work / "books" / name, count) for name, count in (("B.bin", 45), ("a.bin", 60), ("short.bin", TOKENS), ("z.bin", 17))]
     return Sources([[write(work / "web.bin", 331)], [write(work / "code.bin", 100)], books])
 

@@ -208,7 +208,7 @@ class OneSample(Trial):
         check("an extent of 1 by hand is warned of", "warning[P0302]" in self.said and "error" not in self.said, self.said)
 
     def pieces(self):
-        """Pieces of one sample compute like those of several, but for what computes with the extent of the piece."""
+        """Pieces of one sample compute like those of several, except what computes with the extent of the piece."""
         path, told = self.work / "pieces.pt2", {}
         for prepare in (None, doubles_one):
             exported(lambda prepare=prepare: Net(with_second_layer, prepare), path)

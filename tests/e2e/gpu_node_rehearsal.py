@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The first half hour on a GPU, rehearsed: tools/bench/gpu_node.sh packs an archive, which is unpacked elsewhere and runs all of its stages
-on the stand-ins for CUDA and NCCL; what hangs, fails or does not start is ended and said, and a build stands in for it.
+on the stand-ins for CUDA and NCCL; what hangs, fails or does not start is ended and said, and a build takes its place.
 
   gpu_node_rehearsal.py --bin BIN --work DIR
 
@@ -29,7 +29,7 @@ SANITIZER = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift 2; done
 exec "$@"
 """
-# Of a build: the programs that another build would have made.
+# A build: the programs that another build would have made.
 BUILDS = """#!/bin/sh
 case "$*" in *--build*) mkdir -p build/node && cp -r "$REHEARSED_PROGRAMS" build/node/bin ;; esac
 """
@@ -118,7 +118,7 @@ def main():
     node.want("bench: a table of kernel times", table and all(row["us"] > 0 for row in table), table[:3])
     node.want("nccl: graphs were replayed", "by a graph, submission 3" in (node.out / "nccl" / "one_gpu.txt").read_text(), "one_gpu.txt")
 
-    # What hangs is ended at the stage's end, what there is no time for is told, and what came before stays.
+    # What hangs is ended at the stage's end, what there is no time for is reported, and what came before stays.
     script(node.folder / "prebuilt" / "gpu_nccl_test", "#!/bin/sh\necho first words\nsleep 600\n")
     status, said, lines = node.run("nccl", PIPER_STAGE_S="20")
     node.want("a step that hangs is ended", status == 1 and "ENDED at its limit" in said.get("one_gpu", ""), lines)

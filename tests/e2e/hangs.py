@@ -3,7 +3,7 @@
 mpirun. What fails, where and when is drawn by chance, from a seed.
 
   hangs.py --bin BIN --work DIR [--cases N] [--seed S] [--launch piper-launch|mpirun]... [--only KIND]...
-  hangs.py --bin BIN --work DIR --quiet STEPS         a busy machine is no hang, a slow rank is told of
+  hangs.py --bin BIN --work DIR --quiet STEPS         a busy machine is no hang, a slow rank is reported
 """
 import argparse
 import collections
@@ -25,7 +25,7 @@ from ring_words import FIRST_STEP, SEEN, STEP, RingWords
 MODEL, FOR_EVER = "gpt", 10000000
 AFTER, FIRST, FACTOR = 2.0, 6.0, 10.0       # --hang-after, --hang-first, --hang-factor
 HANG, STORAGE = 81, 74
-# Of these, what is sharded gathers and scatters, among four ranks.
+# What is sharded of these gathers and scatters, among four ranks.
 OWN = {"dp4": "", "dp4_sharded": "shard_params: true, "}
 PLANS = ("pp2_1f1b", "dp2_mb2", "pp2_dp2", "pp4_zb_v", *OWN)
 WRITERS = {"dp2_mb2": (0,), "pp2_dp2": (0, 2), "dp4": (0,)}     # of checkpoints; of the others all: a replica owns nothing
@@ -43,7 +43,7 @@ class Ring(RingWords):
         first_steps, first_s = self.section(FIRST_STEP)
         later_steps, longest_s = self.section(STEP)
         self.steps = first_steps + later_steps
-        # Of a rank in a step: the first one has a limit of its own, a second one is measured by the first.
+        # The limit of a rank in a step: the first one has a limit of its own, a second one is measured by the first.
         self.limit_s = FIRST if first_steps == 0 else max(AFTER, FACTOR * (longest_s if later_steps > 0 else first_s))
         self.newest_s = max((event[0] / 1e9 for track in range(self.tracks) if (event := self.event(track))), default=0.0)
 
@@ -111,7 +111,7 @@ Found = collections.namedtuple("Found", "cause rank peer text")
 
 
 def culprit(text):
-    """Of the message of piper-launch."""
+    """The parts of the message of piper-launch."""
     line = re.search(r"error\[L0121\]: the run hangs: ([a-z ]+): (.*)", text)
     if not line:
         return Found("nothing", -1, -1, "")
@@ -155,7 +155,7 @@ def faulty(bench, plans, world, launch, kind, rank, at, *flags):
 
 
 def lost(run, rank, sends):
-    """Right are both ends of the message, as who lost it has told. `rank`: its sender or its receiver."""
+    """Right are both ends of the message, as the one that lost it has reported. `rank`: its sender or its receiver."""
     def right(found):
         told = re.search(r"piper-run-faulty: rank (\d+) does not get the message of rank (\d+)", run.output.read_text())
         receiver, sender = map(int, told.groups()) if told else (-1, -1)
@@ -261,7 +261,7 @@ def starts_again(bench, plans, world):
     if check("--restarts: a checkpoint is there", world - 1 in rings, run.output.read_text()):
         os.kill(rings[world - 1].process, signal.SIGSTOP)
     code, text = run.end()
-    check("--restarts: a run that hung goes on to its end", code == 0 and "L0121" in text and "goes on behind step" in text, f"{code} {text}")
+    check("--restarts: a run that hung goes on to its end", code == 0 and "L0121" in text and "goes on after step" in text, f"{code} {text}")
 
 
 def leavings(bench, plans, world):
@@ -280,7 +280,7 @@ def leavings(bench, plans, world):
 
 
 def straggles(bench, plans, world):
-    """A rank whose kernel takes longer from some step on is told of, and the run goes on."""
+    """A rank whose kernel takes longer from some step on is reported, and the run goes on."""
     run = Run(bench, plans, world, "piper-launch", "--steps", FOR_EVER, fault="late 1 3000")
     run.until(lambda: "is slow" in run.output.read_text())
     check("a rank that becomes slow is told of", run.process.poll() is None and "piper-launch: rank 1 is slow: it computes" in run.output.read_text(),

@@ -209,7 +209,7 @@ class Bench:
 
 
 def bench_in_empty_folder(description: str) -> Bench:
-    """Of a test that takes no other words than --bin BIN --work DIR; DIR begins empty."""
+    """The folders of a test that takes no other words than --bin BIN --work DIR; DIR begins empty."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True, type=pathlib.Path)
     parser.add_argument("--work", required=True, type=pathlib.Path)
@@ -271,7 +271,7 @@ def loss_faults(losses, expected, tolerance):
 
 
 class Agreement:
-    """Tells a line for every run that was compared with PyTorch, and at the end how many agree."""
+    """Prints a line for every run that was compared with PyTorch, and at the end how many agree."""
 
     def __init__(self):
         self.failed = self.total = 0

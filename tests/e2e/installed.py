@@ -21,7 +21,7 @@ KINDS = {"object": dict, "array": list, "string": str, "integer": int, "number":
 
 
 def fits(value, schema):
-    """Of JSON Schema what piper_plan.schema.json uses."""
+    """The part of JSON Schema that piper_plan.schema.json uses."""
     if "anyOf" in schema:
         return any(fits(value, one) for one in schema["anyOf"])
     if "const" in schema and value != schema["const"] or "enum" in schema and value not in schema["enum"]:

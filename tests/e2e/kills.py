@@ -27,7 +27,7 @@ from ring_words import FIRST_STEP, HEADER, STEP, TRACK, RingWords
 
 MODEL, STEPS, EVERY, KEEP = "gpt_dropout", 60, 3, 2
 PLANS = ("pp2_1f1b", "dp2_mb2", "zero3", "pp2_dp2")
-# Of a hundred kills. A restore follows another kill.
+# Shares of a hundred kills. A restore follows another kill.
 WEIGHTS = {"step": 20, "snapshot": 15, "wait": 5, "shard": 20, "rename": 20, "restore": 12, "start": 8}
 LONGEST_TRY_S, LONGEST_RUN_S, LONGEST_START_S = 60, 600, 0.6
 TRIES = 5
@@ -98,7 +98,7 @@ def processes_of(mark):
 
 
 def rank_of(process, environment):
-    """Of a process that is a rank, else None."""
+    """The rank of a process that is one, else None."""
     try:
         program = pathlib.Path(f"/proc/{process}/comm").read_text().strip()
     except OSError:
@@ -310,13 +310,13 @@ class Run:
         return wrong + [f"{what} is left: {found}" for what, found in self.leavings().items() if found]
 
     def leavings(self):
-        """Of this run, two seconds behind its end."""
+        """What is left of this run, two seconds after its end."""
         deadline = time.monotonic() + 2
         while (processes := processes_of(self.mark)) and time.monotonic() < deadline:
             time.sleep(0.01)
         while (segments := shared_memory() - self.before - held_by_others()) and time.monotonic() < deadline:
             time.sleep(0.1)
-        if self.killed_in_start:    # UCX unlinks a segment right behind making it: who dies between the two leaves it, under no known name
+        if self.killed_in_start:    # UCX unlinks a segment right after making it: who dies between the two leaves it, under no known name
             segments = {segment for segment in segments if not segment.startswith("ucx_shm_posix_")}
         steps = {f"step-{step:09d}" for step in range(STEPS - (KEEP - 1) * EVERY, STEPS + 1, EVERY)}
         return {"a process": sorted(processes), "shared memory": sorted(segments),

@@ -81,7 +81,7 @@ def torch_training(data, scheduler):
     rates, losses = [], []
     for step in range(STEPS):
         if step == 0:
-            rule.step()     # it has no gradients yet; without one PyTorch warns of a scheduler in front of its optimizer
+            rule.step()     # it has no gradients yet; without one PyTorch warns of a scheduler before its optimizer
         schedule.step()
         rule.zero_grad(set_to_none=True)
         loss = model(**{name: value[step * BATCH:(step + 1) * BATCH] for name, value in data.items()})

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A plan says how many floating-point operations the model's products have in a step: as many as PyTorch counts, under any strategy.
-piper-run tells what part of a given peak that is.
+piper-run says what part of a given peak that is.
 
   model_flops.py --bin BIN --work DIR [MODEL...]
 """
@@ -24,7 +24,7 @@ PEAK = 1e9
 
 
 def counted_by_torch(model, frozen=()):
-    """Of a step; attention is computed by its two products, of which a fused one would compute one again."""
+    """The operations of a step; attention is computed by its two products, of which a fused one would compute one again."""
     module, batch = zoo.build(model), zoo.draw(model, harness.BATCH)
     for name, parameter in module.named_parameters():
         if name in frozen:

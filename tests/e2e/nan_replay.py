@@ -123,7 +123,7 @@ class Bench(harness.Bench):
 
 def named(label, code, text, rank, samples, start):
     """What is said once, of the call that is known to have made it."""
-    # piper-launch repeats the last lines, behind two spaces.
+    # piper-launch repeats the last lines, after two spaces.
     wanted = (rf"^piper-run: error\[R0801\]: step {BAD}: the loss is NaN; in step {BAD} the first NaN is made by rank {rank} instruction \d+ \(run .*\), "
               rf"call \d+: kernel log of log\S* \(second\) at nan_replay\.py:{LINE}, samples {samples[0]} to {samples[1]} of the step "
               rf"\(replayed from step {start} on\)")
@@ -140,7 +140,7 @@ def origin(bench):
 
 
 def checkpoints(bench):
-    """The replay begins at the newest checkpoint, and changes nothing in the folder; no step behind the first lost one is in it."""
+    """The replay begins at the newest checkpoint, and changes nothing in the folder; no step after the first lost one is in it."""
     plans = bench.plans("pp2", 2, 1, 4)
     for way, launch, more in bench.launches(2):
         folder = bench.work / "checkpoints"
@@ -168,7 +168,7 @@ def others(bench):
     weights["second.down.weight"][1, 1] = float("inf")
     save_file(weights, bench.work / "broken.safetensors")
     code, text = bench.run_piper(plans, "--load", bench.work / "broken.safetensors")
-    check("so is one of the weights", code == NOT_FINITE and "such a number is in tensor 'second.down.weight' on rank 1 already in front of step 1" in text, f"{code} {text}")
+    check("so is one of the weights", code == NOT_FINITE and "such a number is in tensor 'second.down.weight' on rank 1 already before step 1" in text, f"{code} {text}")
     code, text = bench.run_piper(plans, "--no-stop-on-nan")
     check("--no-stop-on-nan trains on", code == 0 and "R0801" not in text, f"{code} {text}")
     log = bench.work / "log.jsonl"
@@ -228,7 +228,7 @@ def replicas(bench):
         done = run(differing)
         text = done.stdout + done.stderr
         check(f"{label} replicas: the one that differs is named, once",
-              done.returncode == NOT_FINITE and len(re.findall(r"R0811\]: behind step 2 " + wanted + "; this is the first check", text)) == 1 and text.count("R0811") == 1,
+              done.returncode == NOT_FINITE and len(re.findall(r"R0811\]: after step 2 " + wanted + "; this is the first check", text)) == 1 and text.count("R0811") == 1,
               f"{done.returncode} {text}")
 
 

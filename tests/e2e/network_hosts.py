@@ -31,7 +31,7 @@ sys.stdin.read()
 UNSHARE = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
 # Linux has had clocks of its own for a namespace since 5.6.
 OWN_CLOCKS = os.path.exists("/proc/self/ns/time")
-# Of containers that have networks of their own, and one memory.
+# Starts containers that have networks of their own, and one memory.
 UNSHARE_NETWORK = ["unshare", "--net", "--mount", "--uts", "--fork", "--kill-child"]
 
 
@@ -64,7 +64,7 @@ class Host:
         return subprocess.Popen(self.inside(command), text=True, preexec_fn=end_with_parent, **options)
 
     def ip(self, *words):
-        """Of its network, in the processes' numbers of this test."""
+        """An address of its network, in the processes' numbers of this test."""
         subprocess.run(["nsenter", "--target", str(self.init), "--net", "ip", *map(str, words)], check=True)
 
     def kill(self, pid, number=signal.SIGKILL):

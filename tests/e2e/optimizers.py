@@ -41,7 +41,7 @@ def strategy(form, optimizer):
 
 
 def with_gradient(name, tensor):
-    """Without the keys' biases, whose gradient is 0 but for rounding."""
+    """Without the keys' biases, whose gradient is 0 except for rounding."""
     return torch.cat([tensor.chunk(3)[0], tensor.chunk(3)[2]]) if name.endswith("qkv.bias") else tensor.flatten()
 
 

@@ -4,7 +4,7 @@
   overflow_leaves_steps_out.py --bin BIN --work DIR
 
 One sample of two steps is too large for f16; under replicas one rank alone has it. Compared: which steps
-the log counts as skipped and the loss scale behind each step, on every composition alike; and the final weights with PyTorch's
+the log counts as skipped and the loss scale after each step, on every composition alike; and the final weights with PyTorch's
 training in f32 without those steps, norm of the difference at most 2e-3 of the weight's.
 """
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`piper-plan show --html` in headless Chromium: the page draws without a network, zooms, moves, tells what is under the
+"""`piper-plan show --html` in headless Chromium: the page draws without a network, zooms, moves, shows what is under the
 pointer, finds strategy lines and modules, shows dependences, both themes, and the measured times of a run.
 
   page_in_browser.py --bin BIN --work DIR --models tests/models
@@ -64,7 +64,7 @@ class Browser:
         self.ask("POST", "url", {"url": page.resolve().as_uri()})
 
     def run(self, script):
-        """The value of a JavaScript expression, behind the next frame."""
+        """The value of a JavaScript expression, after the next frame."""
         return self.ask("POST", "execute/async", {"script": f"const done = arguments[0]; requestAnimationFrame(() => setTimeout(() => done({script})));", "args": []})
 
     def view(self):

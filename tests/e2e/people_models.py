@@ -353,7 +353,7 @@ TABLES = {
     "sine": lambda angles, sample: angles.sin(),
     "sine_and_cosine": lambda angles, sample: torch.cat([angles[:, ::2].sin(), angles[:, 1::2].cos()], -1),
     "of_every_sample": lambda angles, sample: angles.sin().expand(sample.shape[0], -1, -1) + 0.5,
-    # Of a megabyte for some numbers of samples, not for one.
+    # Takes a megabyte for some numbers of samples, not for one.
     "parts_of_every_sample": lambda angles, sample: torch.cat([angles[:200].sin().expand(sample.shape[0], -1, -1) + 0.5, torch.zeros(1, 312, 520).expand(sample.shape[0], -1, -1)], 1),
     "by_sample": lambda angles, sample: (angles * (sample + 1)).cos(),
     "first_sample_alone": lambda angles, sample: torch.where(sample == 0, angles.sin(), angles.cos()),

@@ -142,7 +142,7 @@ def parent_of(pid):
 
 
 def under_way(one, bench, name, steps=STEPS):
-    """A job that is in the middle of its steps, behind some checkpoints: its number, the pids of its ranks and its launcher."""
+    """A job that is in the middle of its steps, after some checkpoints: its number, the pids of its ranks and its launcher."""
     job = one.submit("--", *bench.command(name, steps), *bench.saves(name))
     until(lambda: one.status(job)["checkpoint_step"] >= 3, "a checkpoint")
     pids = one.pids(job)
@@ -152,7 +152,7 @@ def under_way(one, bench, name, steps=STEPS):
 def goes_on(one, bench, job, name, what):
     done = one.until_state(job, "done", "failed", "cancelled")
     check(f"{what}: the job goes on to its end", done["state"] == "done" and done["attempts"] == 2, str(done))
-    check(f"{what}: from its checkpoint", re.search(r"goes on behind step [1-9]", one.log(job)), one.log(job))
+    check(f"{what}: from its checkpoint", re.search(r"goes on after step [1-9]", one.log(job)), one.log(job))
     check(f"{what}: to the bits of a run that nobody disturbed", bench.same_bits(name))
     return done
 
@@ -175,7 +175,7 @@ def a_rank_is_killed(bench):
         files = [path.read_bytes() for path in one.state.rglob("*") if path.is_file()]
         check("no variable is kept that was not passed on", files and not any(b"hunter2" in text for text in files))
         table = one.call("status", job)[1]
-        check("status tells of it", "1 behind failures, of 5 in 1:00:00" in table and "incident-*" in table, table)
+        check("status tells of it", "1 after failures, of 5 in 1:00:00" in table and "incident-*" in table, table)
 
 
 def its_launcher_is_killed(bench):

@@ -119,7 +119,7 @@ def nodes(bench, *names, slots=1):
 
 
 def under_way(node, bench, name):
-    """A job behind some checkpoints, placed when all slots are free."""
+    """A job after some checkpoints, placed when all slots are free."""
     until(lambda: all(other["used"] == 0 for other in node.status()["nodes"] if other["answers"]), "all slots are free")
     job = node.submit(*bench.submission(name))
     return job, until(lambda: (found := node.status(job))["checkpoint_step"] >= 3 and found, lambda: f"a checkpoint: {node.status(job)}")
@@ -129,7 +129,7 @@ def goes_on(node, bench, job, name, what, restarts=1):
     done = node.until_state(job, "done", "failed", "cancelled")
     check(f"{what}: the job goes on to its end", done["state"] == "done" and done["restarts"] == restarts, str(done))
     log = node.log(job)
-    check(f"{what}: from its checkpoint", re.search(r"goes on behind step [1-9]", log), log[-2000:])
+    check(f"{what}: from its checkpoint", re.search(r"goes on after step [1-9]", log), log[-2000:])
     check(f"{what}: to the bits of a run that nobody disturbed", bench.same_bits(name))
     return done
 
@@ -149,7 +149,7 @@ def to_its_end(bench, one, three):
     check("a job is placed on the first nodes with free slots", seen["placed"] == ["node1", "node2"] and seen["state"] == "running", str(seen))
 
     def shown():
-        """Other nodes tell of their slots with their next answer."""
+        """Other nodes report their slots with their next answer."""
         text = three.call("status")[1]
         return re.search(r"^node1 +1 +1$", text, re.M) and re.search(r"^node3 +1 +0$", text, re.M)
 

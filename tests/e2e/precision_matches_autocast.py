@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mixed precision stands as near to PyTorch's f32 training as PyTorch's own autocast does.
+"""Mixed precision is as near to PyTorch's f32 training as PyTorch's own autocast does.
 
   precision_matches_autocast.py --bin BIN --work DIR [MODEL...] [--compositions a,b] [--steps N] [--seeds N]
                                 [--compute bf16|f16] [--parameters bf16 [--master]]
@@ -10,7 +10,7 @@ expert, so that distances cross zero by chance: autocast on the batch cut in two
 whole one at 4 to 10 of 50 steps. Mixtures are held to it by the root mean square over the steps.
 
 With --parameters bf16 the model's own parameters are bf16 and the strategy says nothing of precision (--master: gives
-them masters): PyTorch's training of the same module stands where autocast did, by the root mean square as well, since its
+them masters): PyTorch's training of the same module takes the place of autocast, by the root mean square as well, since its
 losses are rounded to bf16.
 """
 from __future__ import annotations

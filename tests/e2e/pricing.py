@@ -137,7 +137,7 @@ def main():
     ran("piper-run", plans, "--data", data, "--steps", 6, "--threads", 1, "--calibrate", times)
     rows = [json.loads(line) for line in times.read_text().splitlines()]
     assert rows and all(row["us"] > 0 and row["count"] > 0 for row in rows), rows[:3]
-    # Each rank tells its own calls; of steps 4 to 6, four microbatches.
+    # Each rank reports its own calls; of steps 4 to 6, four microbatches.
     assert all(row["count"] % 3 == 0 for row in rows)
 
     roofline, measured = (json.loads(ran("piper-plan", "simulate", plans, "--target", CPU, "--json", *flags))

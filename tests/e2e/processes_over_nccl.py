@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pipeline 2 x data parallel 2 over NCCL with a process for each rank, on the stand-ins: started with the variables that torchrun
 sets and by mpirun, it trains to the CPU's bits; a rank that fails or is killed ends all others, with one message;
-one that is asked to stop stops all behind one step, with its checkpoint.
+one that is asked to stop stops all after one step, with its checkpoint.
 
   processes_over_nccl.py --bin BIN --work DIR [--no-mpirun]
 """
@@ -30,7 +30,7 @@ def check(what, good, seen=""):
 
 
 def errors_of(lines):
-    """The messages, with the lines that say where a rank's streams stand."""
+    """The messages, with the lines that say where a rank's streams are."""
     found, goes_on = [], False
     for line in lines:
         begins = any(words in line for words in ("piper-run: error", "race:", "piper-run: stopped", "terminate called", "[c10d]"))

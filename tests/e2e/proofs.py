@@ -33,7 +33,7 @@ import zoo
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ZOO = ("one", "mb4", "dp2_mb2", "pp2_gpipe", "pp4_1f1b", "pp2_dp2", "pp4_zb_v", "pp2_dualpipe_dp2")
-# Of sets where everything else is proved: dense experts on several ranks beside a statistic of a piece; forwards of which some
+# What is not proved of sets where everything else is: dense experts on several ranks beside a statistic of a piece; forwards of which some
 # microbatches leave what others compute again.
 COVERED = ("matrix", "strategies", "mutation")
 IN_PART = {"pieces_experts", "recompute_some_params", "recompute_some_two_way"}
@@ -42,7 +42,7 @@ GROUPED = ("moe_gathered", "qwen3_moe", "mixtral")
 
 
 class Evaluating:
-    """A bench whose bundles evaluate; but for losses that are none of several batches (P0335)."""
+    """A bench whose bundles evaluate; except losses that are none of several batches (P0335)."""
     EVALUATION = ("--set", "eval.data=held_out.safetensors", "--set", "eval.every=1", "--set", "eval.batches=1")
 
     def call(self, command, cwd=None):

@@ -70,7 +70,7 @@ def faults_of_precision(bench, model):
 
 
 def faults_of_strategies(bench, folder):
-    """Of the files that do not shard experts: these are for one model."""
+    """The files that do not shard experts: these are for one model."""
     texts = {}
     for path in sorted(folder.glob("*.yaml")):
         if strategies_train.model_of(path) != "gpt":

@@ -4,8 +4,8 @@
   reproducer.py --bin BIN --work FOLDER
 
 Fails piperc in each pass of the pipeline in turn. The message names the pass and the file, and the line that it prints
-fails in the same way; without --fail-in the same line runs the pass, and what that makes of the file is the module in
-front of the next pass. Plain Python, no packages.
+fails in the same way; without --fail-in the same line runs the pass, and what that makes of the file is the module
+before the next pass. Plain Python, no packages.
 """
 import argparse
 import difflib
@@ -49,7 +49,7 @@ class Check:
             self.faults.append(f"{pass_name}: {what}; exit status {result.returncode}\n{result.stderr}")
 
     def one(self, name: str) -> tuple[str, str]:
-        """The module in front of the pass and behind it, as text."""
+        """The module before the pass and after it, as text."""
         made = self.work / "piperc-reproducer.pir"
         made.unlink(missing_ok=True)
         failed = self.run(["piperc", str(MODEL), "--strategy", "s.yaml", "--fail-in", name])

@@ -135,7 +135,7 @@ class Net(nn.Module):
     """A decoder of four blocks and, between the second and the third, one without parameters.
 
     hidden: widths of the feed-forward layers, 0 = a mixture of experts. tied: the head is the embedding. skip: the
-    embedding is added again behind the blocks. second_loss: a head of its own behind the second block. form: of the mixtures.
+    embedding is added again after the blocks. second_loss: a head of its own after the second block. form: of the mixtures.
     shared: all blocks add what one layer makes of the positions, which depends on no input.
     """
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A run that a signal stops ends on all ranks behind one step, whose checkpoint it leaves, and goes on from there to the
+"""A run that a signal stops ends on all ranks after one step, whose checkpoint it leaves, and goes on from there to the
 bits of one that never stopped. A loss that is no number ends a run before that is saved.
 
   stopping.py --bin BIN --work DIR [--no-mpirun]
@@ -22,7 +22,7 @@ from checkpoints import difference, losses_of, step, tensors_of
 
 MODEL, RANKS, FOR_EVER = "gpt_dropout", 4, 10000000
 STOPPED, NOT_FINITE, TERMINATED = 75, 82, 143
-# Of Open MPI: seconds between SIGTERM and SIGKILL, which it waits for in full, also where all ranks have ended.
+# An option of Open MPI: seconds between SIGTERM and SIGKILL, which it waits for in full, also where all ranks have ended.
 PATIENT = ["--mca", "odls_base_sigkill_timeout", "10"]
 
 

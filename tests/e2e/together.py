@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several tests in one process, which imports PyTorch once: each is told by name and fails by itself.
+"""Several tests in one process, which imports PyTorch once: each is reported by name and fails by itself.
 
   together.py --bin BIN --work DIR [--only NAME,...] -- NAME SCRIPT [ARGUMENT...] [-- NAME SCRIPT [ARGUMENT...]]...
 

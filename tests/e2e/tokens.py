@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """tools/piper_tokens.py: the tokens that it writes are those of the library for each document by itself, with the token that ends
-one behind them, whatever the inputs look like; what is wrong with an input is told with its line and leaves no file.
+one after them, whatever the inputs look like; what is wrong with an input is reported with its line and leaves no file.
 
   tokens.py --bin BIN --work DIR
 """

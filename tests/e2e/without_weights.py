@@ -77,7 +77,7 @@ class Check:
         return plans
 
     def same_plans(self, model):
-        """Every file of the bundle but for the manifest, which has the digest of the model's file."""
+        """Every file of the bundle except the manifest, which has the digest of the model's file."""
         example = zoo.draw(model, 8)
         exports = {}
         for weights in (True, False):

@@ -345,7 +345,7 @@ def cut(name):
 RUN = "piper-run plans --data data.safetensors --steps 2"
 
 
-# All ranks find it alike; which one tells is chance.
+# All ranks find it alike; which one reports is chance.
 RANK = ((r"rank \d+:", "rank N:"),)
 
 

@@ -3,7 +3,7 @@
 
   wrong_inputs.py --bin BIN --work DIR [--no-mpirun] [--only NAME] [--update] [--page]
 
-Every case of wrong_cases.py runs in a folder of its own. Its commands, what they print and how they exit stand in
+Every case of wrong_cases.py runs in a folder of its own. Its commands, what they print and how they exit are in
 wrong_inputs/expected/NAME.txt; --update writes these files anew, --page the page of docs/errors that shows them.
 """
 import argparse
@@ -23,7 +23,7 @@ from forked_runs import forked_runs
 EXPECTED = pathlib.Path(__file__).resolve().parent / "wrong_inputs" / "expected"
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "errors" / "examples.md"
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "models"
-# What a run tells before it begins.
+# What a run prints before it begins.
 BANNER = re.compile(r"piper-run: (data: |weights: |evaluation: |[\d,]+ steps? of |evaluates once|\S+: [\d,]+ parameters?, )")
 LIMIT_S = 120    # a case that takes longer hangs
 

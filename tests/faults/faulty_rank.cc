@@ -193,7 +193,7 @@ class FaultyStorage : public checkpoint::Storage {
   int64_t files_ = 0;
 };
 
-// Of the process's one rank; lives as long as the run.
+// Layers of the process's one rank; they live as long as the run.
 struct Layers {
   Link link;
   std::unique_ptr<hal::Transport> transport;

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# The first byte of an input of fuzz_plan, and which file of a bundle stands behind it.
+# The first byte of an input of fuzz_plan, and which file of a bundle follows it.
 KINDS = {"rank": ("0", "ranks/rank-00000.json"), "like": ("0", "ranks/rank-00001.json"),
          "manifest": ("2", "manifest.json"), "provenance": ("3", "provenance.json"),
          "reference": ("4", "reference.json")}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The programs that gpu_node.sh packs start where there is nothing but C's and C++'s libraries and torch for CUDA: as on a machine that is
-lent, but for its driver, which here is a library that counts one GPU and knows nothing else.
+lent, except its driver, which here is a library that counts one GPU and knows nothing else.
 
   starts_in_root.py --programs DIR --site SITE_PACKAGES --work DIR        # as root: chroot in a mount namespace
 

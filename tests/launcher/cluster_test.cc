@@ -1,4 +1,4 @@
-// Jobs of several nodes: the list of nodes, who is believed, where parts go, which node is left out, what is said about
+// Jobs of several nodes: the list of nodes, who is trusted, where parts go, which node is left out, what is said about
 // it.
 #include <catch2/catch.hpp>
 
@@ -54,7 +54,7 @@ TEST_CASE("what is no list of nodes is refused with its line") {
   CHECK(why("a 10.0.0.1:65536 1\n") == "nodes, line 1: '10.0.0.1:65536' is no ADDRESS[:PORT]");
   CHECK(why("a a;b 1\n") == "nodes, line 1: 'a;b' is no ADDRESS[:PORT]");
   CHECK(why("../a 10.0.0.1 1\n") == "nodes, line 1: '../a' is no name of a node");
-  CHECK(why("a 10.0.0.1 1\na 10.0.0.2 1\n") == "nodes, line 2: node 'a' stands there twice");
+  CHECK(why("a 10.0.0.1 1\na 10.0.0.2 1\n") == "nodes, line 2: node 'a' is there twice");
   CHECK(why("a 10.0.0.1 1\nb 10.0.0.1 1\n") == "nodes, line 2: nodes 'a' and 'b' have one address");
 }
 

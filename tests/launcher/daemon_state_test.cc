@@ -159,7 +159,7 @@ TEST_CASE("what a crash leaves is no job, and stays where it is") {
   CHECK(jobs_in(state, 3).at(0).why == "another");
 }
 
-// A process that is killed at any moment of a hundred writes leaves the state before or behind one of them.
+// A process that is killed at any moment of a hundred writes leaves the state before or after one of them.
 TEST_CASE("a file is the old one or the new one") {
   const TempFolder folder;
   const std::string path = folder / "state";
@@ -257,7 +257,7 @@ TEST_CASE("a job is as far as its last rank, and does what keeps a rank from its
   };
   const double none = std::numeric_limits<double>::quiet_NaN();
   tell(1, 7, RankState::kTraining, 2.5);
-  CHECK(view_of(path, 2).activity == RankState::kStarting);  // rank 0 has told nothing
+  CHECK(view_of(path, 2).activity == RankState::kStarting);  // rank 0 has reported nothing
   CHECK(view_of(path, 2).step == 0);
   tell(0, 6, RankState::kCheckpointing, none);
   const JobView view = view_of(path, 2);

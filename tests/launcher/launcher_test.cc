@@ -57,7 +57,7 @@ TEST_CASE("each node starts its own ranks") {
     CHECK(contains(variables, variable));
 }
 
-// mpirun starts the ranks itself, and tells them who they are.
+// mpirun starts the ranks itself, and gives them their numbers.
 TEST_CASE("over mpirun there is one process, which is told where the rings are") {
   const TempFolder folder;
   const std::string mpirun = folder.write("mpirun", "#!/bin/sh\n");

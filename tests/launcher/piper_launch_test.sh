@@ -1,5 +1,5 @@
 #!/bin/sh
-# piper-launch as a program: what ranks are told, how they end, what is left of them; and piper-run under it.
+# piper-launch as a program: what ranks get, how they end, what is left of them; and piper-run under it.
 # Usage: piper_launch_test.sh PIPER_LAUNCH PIPER_RUN WRITE_PLANS [ucx]
 set -u
 launch=$1 run=$2 write=$3 ucx=${4:-}
@@ -29,7 +29,7 @@ wait_for() {
 gone() { ! kill -0 "$1" 2> /dev/null || grep -q "^State:.Z" "/proc/$1/status" 2> /dev/null; }
 has() { grep -qF -- "$1" "$2"; }
 
-# What ranks are told.
+# What ranks get.
 expect 0 "" "$launch" -n 3 -- sh -c 'echo "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, $MASTER_ADDR, attempt $TORCHELASTIC_RESTART_COUNT"'
 for rank in 0 1 2; do
   has "$rank of 3, $rank of 3, 127.0.0.1, attempt 0" "$dir/out" || fail "rank $rank was not told who it is"
@@ -55,7 +55,7 @@ wait_for gone "$(cat "$dir/child")"    # what a rank started that ended well
 expect 0 "" "$launch" -n 2 sh -c 'setsid sh -c "trap \"\" TERM; echo \$\$ > '"$dir"'/far.$RANK; while :; do sleep 0.1; done" & while [ ! -s '"$dir"'/far.$RANK ]; do sleep 0.05; done'
 for rank in 0 1; do gone "$(cat "$dir/far.$rank")" || fail "what rank $rank started in a session of its own is left"; done
 
-# Behind SIGUSR1 nothing is started again: not where it comes in the pause, nor where a rank had no handler for it.
+# After SIGUSR1 nothing is started again: not where it comes in the pause, nor where a rank had no handler for it.
 "$launch" -n 1 --restarts 3 sh -c 'kill -9 $$' sh --checkpoint "$dir/c" > "$dir/out" 2>&1 &
 pid=$!
 wait_for has "restart 1 of 3" "$dir/out"
@@ -114,8 +114,8 @@ start_ranks "trap 'exit 75' TERM"
 kill -STOP "$(cat "$dir/pid.1")"
 kill -TERM $pid
 ends 75
-# mpirun ends its ranks by itself, a second behind the grace period, and removes what it has made: it is killed ten seconds
-# behind that period, not at its end. The first script takes as long as mpirun may, the second never ends.
+# mpirun ends its ranks by itself, a second after the grace period, and removes what it has made: it is killed ten seconds
+# after that period, not at its end. The first script takes as long as mpirun may, the second never ends.
 mkdir "$dir/slow" "$dir/endless"
 # start_mpirun FOLDER ON_TERM: a script called mpirun under piper-launch, in the background, as $pid
 start_mpirun() {
@@ -195,7 +195,7 @@ kill -INT $pid
 wait $pid && fail "a run that was interrupted ended with 0"
 has "stopped by SIGINT" "$dir/out" || { fail "no word about SIGINT"; cat "$dir/out"; }
 
-# Started again, a run goes on from its checkpoint: rank 1 dies behind step 3 of the first attempt.
+# Started again, a run goes on from its checkpoint: rank 1 dies after step 3 of the first attempt.
 expect 0 "step 6/6" "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 6 --save "$dir/whole.safetensors"
 cat > "$dir/attempts" <<'SCRIPT'
 [ "$TORCHELASTIC_RESTART_COUNT" = 0 ] || exec "$0" "$@" --steps 6
@@ -203,13 +203,13 @@ cat > "$dir/attempts" <<'SCRIPT'
 [ "$RANK" = 1 ] && kill -9 $$
 exit 0
 SCRIPT
-expect 0 "goes on behind step 3" "$launch" -n 2 --restarts 2 sh -c "$(cat "$dir/attempts")" "$@" --checkpoint "$dir/c" --every 1 --save "$dir/restarted.safetensors"
+expect 0 "goes on after step 3" "$launch" -n 2 --restarts 2 sh -c "$(cat "$dir/attempts")" "$@" --checkpoint "$dir/c" --every 1 --save "$dir/restarted.safetensors"
 has "restart 1 of 2" "$dir/out" || { fail "no word about the restart"; cat "$dir/out"; }
 cmp -s "$dir/whole.safetensors" "$dir/restarted.safetensors" || fail "a run that was started again gives other weights"
 expect 137 "restart 1 of 1" "$launch" -n 2 --restarts 1 sh -c '[ $RANK = 1 ] && kill -9 $$; sleep 100' --checkpoint "$dir/c"
 [ "$(grep -c "error\[L0103\]" "$dir/out")" = 2 ] || { fail "not two attempts"; cat "$dir/out"; }
 
-# SIGUSR1 while ranks meet: rank 0 waits for rank 1, keeps the request, and both end behind a step.
+# SIGUSR1 while ranks meet: rank 0 waits for rank 1, keeps the request, and both end after a step.
 handles_user_1() { [ -s "$1" ] && [ $((0x$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$(cat "$1")/status") & 0x200)) != 0 ]; }
 cat > "$dir/meeting" <<'SCRIPT'
 echo $$ > "$0.$RANK"

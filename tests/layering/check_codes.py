@@ -48,7 +48,7 @@ def tested(root: pathlib.Path) -> set[str]:
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     rows = ROW.findall((root / "compiler/diag/codes.def").read_text())
-    pages = {page.stem for page in (root / "docs/errors").glob("[LPR]*.md")}
+    pages = {page.stem for page in (root / "docs/errors").glob("[LPR][0-9]*.md")}
     codes = sorted({*rows, *(page for page in pages if page.startswith(("L", "R")))})
     sources, tests = given(root), tested(root)
     faults = [f"{code}: nothing in {', '.join(SOURCES)} gives it" for code in codes if code not in sources]

@@ -19,7 +19,7 @@ TOP = ("cmake", "compiler", "docs", "launcher", "runtime", "schemas", "strategie
 DRAWERS = {"util", "utils", "utility", "utilities", "helper", "helpers", "common", "commons", "misc", "miscellaneous",
            "stuff", "various", "assorted"}
 LONGER = {"tools/piper_export.py": 860}    # one file, since users copy it to where their models are
-FILE_DRAWERS = {"tools", "shared", "general", "other", "others"}  # as a file's whole name; tools/ is where programs stand
+FILE_DRAWERS = {"tools", "shared", "general", "other", "others"}  # as a file's whole name; tools/ is where programs are
 
 
 def tracked(root: pathlib.Path) -> list[str]:

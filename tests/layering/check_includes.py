@@ -3,7 +3,7 @@
 
   check_includes.py ROOT
 
-Only the code of a device looks behind its addresses. Folders of the project see only the folders that FOLDERS lists for them, third-party headers stand in .cc files or in the
+Only the code of a device looks into its addresses. Folders of the project see only the folders that FOLDERS lists for them, third-party headers are in .cc files or in the
 adapter headers of ADAPTERS, and no strategy has a name in the code that every strategy shares. A source includes what declares the
 functions that it calls of another namespace: where sources are joined, those of the one before it would do.
 """
@@ -18,7 +18,7 @@ DIGEST, TIMELINE, PERFETTO = "schemas/digest", "schemas/timeline", "schemas/perf
 LAUNCH, LIVE = "schemas/launch", "schemas/live"
 COMMAND_LINE = "schemas/command_line"
 DIAG, IR = "compiler/diag", "compiler/ir"
-# Folder -> folders it may include. Files that stand in compiler/, runtime/ or a tool are programs: they see their component.
+# Folder -> folders it may include. Files directly in compiler/, runtime/ or a tool are programs: they see their component.
 FOLDERS = {
     BASE: [],
     FORMS: [BASE],

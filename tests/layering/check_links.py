@@ -15,7 +15,7 @@ PLACES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "schemas", "st
 
 @functools.lru_cache(None)
 def anchors(page: pathlib.Path) -> frozenset[str]:
-    """Of its headings, as a reader of Markdown makes them: lower case, no punctuation, spaces as dashes, a number where one repeats."""
+    """The anchors of its headings, as a reader of Markdown makes them: lower case, no punctuation, spaces as dashes, a number where one repeats."""
     found: dict[str, int] = {}
     for heading in re.findall(r"^#+\s+(.*?)\s*$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE), re.MULTILINE):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Of every kernel that LibTorch computes on GPUs docs/numerics.md says why its bits are the same in every run; and what PyTorch's list of
+"""docs/numerics.md says for every kernel that LibTorch computes on GPUs why its bits are the same in every run; and what PyTorch's list of
 operations without that promise has to do with plans is a kernel of our own.
 
   check_same_bits.py ROOT

@@ -3,7 +3,7 @@
 
   check_scripts.py ROOT
 
-Each prints its usage for --help and -h (status 0) and, behind a line with the word, for a word that it does not know
+Each prints its usage for --help and -h (status 0) and, after a line with the word, for a word that it does not know
 (status 2). A script that runs on is ended after TIMEOUT seconds, with what it started.
 """
 import os

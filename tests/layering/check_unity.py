@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Sources of one library can be compiled as one (PIPER_QUICK_BUILD, which tools/demo.sh uses), whichever of them meet in a batch: of
-what stands in their unnamed namespaces no name is declared in two of them, but that of overloads, and an alias of one type. Nor is an
+what is in their unnamed namespaces no name is declared in two of them, except overloads, and an alias of one type. Nor is an
 alias of another type outside of these.
 
     check_unity.py ROOT

@@ -229,7 +229,7 @@ class TinyShared(nn.Module):
 
 
 class TinyPositions(nn.Module):
-    """Reads samples by their numbers in the batch, beside them and in a term without them; an axis of one in front of them."""
+    """Reads samples by their numbers in the batch, beside them and in a term without them; an axis of one before them."""
 
     def __init__(self):
         super().__init__()

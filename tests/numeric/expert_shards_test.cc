@@ -390,7 +390,7 @@ TEST_CASE("experts with a capacity for each group of tokens") {
           2, {{"w1", "w2"}, 2});
 }
 
-// Rows behind one another, expert by expert; how many each has is known when it runs.
+// Rows one after another, expert by expert; how many each has is known when it runs.
 const char* kOrder = R"(
   %weight, %chosen = topk(%gate) {dim=1, k=2}
   %ids = reshape(%chosen) {shape=[12]}

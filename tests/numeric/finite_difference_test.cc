@@ -57,7 +57,7 @@ TEST_CASE("gradients are the differences of the forward") {
   }
 }
 
-// A rule without a case is a failure: each operator that has one stands in some forward graph, and is
+// A rule without a case is a failure: each operator that has one is in some forward graph, and is
 // compared with differences or with LibTorch.
 TEST_CASE("every rule has a case") {
   std::set<std::string> seen;

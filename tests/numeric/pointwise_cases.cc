@@ -22,7 +22,7 @@ RuleCase unary(OpKind kind, double low, double high, ir::Attrs attrs = ir::NoAtt
 RuleCase binary(OpKind kind, std::vector<int64_t> a_shape, std::vector<int64_t> b_shape,
                 const std::string& variant = "") {
   return {std::string(op_name(kind)) + variant, [=](CaseBuilder& c) {
-            // Apart, so that no element stands near a tie or a pole.
+            // Apart, so that no element lies near a tie or a pole.
             const ValueId a = c.spaced(a_shape), b = c.parameter(b_shape, 0.5, 1.5);
             return c.loss_of({c.b.add1(kind, {a, b})});
           }};

@@ -5,7 +5,7 @@
 
 Every test with an input (of one axis at least) and a result of f32 becomes three models: all such inputs as parameters; the first alone, the others as
 constants; and the first as data, each sample times a parameter, whole and cut. The loss is the sum of the results times fixed weights.
-ONNX's reference evaluator, in f64, tells the losses of two steps and by differences the gradient along some directions.
+ONNX's reference evaluator, in f64, gives the losses of two steps and by differences the gradient along some directions.
 """
 import dataclasses
 import math
@@ -132,7 +132,7 @@ class ByEvaluator:
             self.unfit = "a NaN that the loss does not take: by the chain rule gradients take it, in PyTorch, too"
 
     def results(self):
-        """Of every operator, by name."""
+        """The cases of every operator, by name."""
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return self.evaluator.run(None, {X: self.data[:BATCH], **self.start}, intermediate=True)

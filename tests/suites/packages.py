@@ -18,7 +18,7 @@ from torch import nn
 from suite import BATCH, LR, STEPS, Form, Subject, arguments, report, require, run
 
 TOKENS, SEQUENCE, CLASSES, PIXELS = 17, 8, 5, 32
-# Of options whose default says too little. An empty tuple: the option has no place in such a model.
+# Values of options whose default says too little. An empty tuple: the option has no place in such a model.
 VALUES = {
     # x-transformers
     "rotary_emb_dim": (), "rotary_interpolation_factor": (2.0,), "sandwich_coef": (1,), "par_ratio": (2,), "shift_tokens": (1,),

@@ -1,7 +1,7 @@
 """Suites of models that nobody here wrote: each is exported, compiled and trained in several forms, and the ends are counted.
 
-A suite has items by number, so that a share of them (--first, --count, --every) is another share than the next. Ends of items stand
-in a file of lines of JSON; what stands there is not run again. An item that was begun and has no end has ended the process.
+A suite has items by number, so that a share of them (--first, --count, --every) is another share than the next. Ends of items are
+in a file of lines of JSON; what is there is not run again. An item that was begun and has no end has ended the process.
 """
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ TEST_CASE("an index that does not fit its tokens is refused") {
   CHECK(with(index(4, 4, {2, 2})).find("R0213") == 0);
   CHECK(with(index(8, 2, {2, 3})).find("R0213") == 0);
   CHECK(with(index(7, 4, {2, 3})).find("its type 7 is none of tokens") != std::string::npos);
-  CHECK(with(index(4, 8, {2, 3})).find("do not stand one after the other") != std::string::npos);
+  CHECK(with(index(4, 8, {2, 3})).find("do not lie one after the other") != std::string::npos);
   CHECK(with(index(4, 4, {2, 3}).substr(0, 40)).find("cut off") != std::string::npos);
   CHECK(with("other").find("does not begin as one") != std::string::npos);
   CHECK(with(index(4, 4, {2, 3})) == "");

@@ -167,7 +167,7 @@ TEST_CASE_METHOD(Fixture, "rotary embeddings turn the halves of the last axis ag
             .message.find("has no halves of a last axis") != std::string::npos);
 }
 
-TEST_CASE_METHOD(Fixture, "the kernels behind layer_norm and attention equal their operators bitwise") {
+TEST_CASE_METHOD(Fixture, "the kernels of layer_norm and attention equal their operators bitwise") {
   const at::Tensor x = normal({16, 64}), w = normal({64}), b = normal({64});
   at::Tensor y = at::empty({16, 64}), mean = at::empty({16}), rstd = at::empty({16});
   REQUIRE(run_kernel("layer_norm", {y, mean, rstd}, {x, w, b}, {{"axes", int64_t{1}}, {"eps", 1e-5}}).ok());

@@ -486,7 +486,7 @@ TEST_CASE_METHOD(Fixture, "the optimizer's step is counted, and only updates cal
   const std::vector<BoundOperand> inputs = {{hal::Address(reinterpret_cast<std::byte*>(&rate)), &call.inputs[0]},
                                             {hal::Address(reinterpret_cast<std::byte*>(&step)), &call.inputs[1]}};
   CHECK(kernels::cpu_library().bind(call, outputs, inputs).error().message ==
-        "kernel `sgd`: it stands outside of an update");
+        "kernel `sgd`: it is outside of an update");
   plan::Optimizer momentum;
   momentum.momentum = 0.9;
   CHECK(kernels::cpu_library().bind(call, outputs, inputs, {.optimizer = momentum}).error().message ==

@@ -271,7 +271,7 @@ TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(failure("graph {}") == "P0402 m.pir:1:1: expected 'module'");
   CHECK(failure("module {") == "P0402 m.pir:1:9: expected step, per_microbatch, training, precision, lowered or '}'");
   CHECK(failure("module {}\nmodule {}") == "P0402 m.pir:2:1: no section 'module'");
-  CHECK(failure("module {}\nschedule {} schedule {}") == "P0402 m.pir:2:13: section schedule stands twice");
+  CHECK(failure("module {}\nschedule {} schedule {}") == "P0402 m.pir:2:13: section schedule appears twice");
   CHECK(failure("module {}\n\"variant\"") ==
         "P0402 m.pir:2:1: expected provenance, variant, distribution, schedule, dag or state");
   CHECK(broken("@1:4:5+6", "@1:4:5") == "P0402 m.pir:2:45: expected a place, @FILE:LINE:COLUMN+LENGTH");
@@ -282,7 +282,7 @@ TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(refused("@1:4:5+6", "@1:4:5") == "expected a place, @FILE:LINE:COLUMN+LENGTH");
   CHECK(refused("@1:4:5+6", "@1:4:5+6x") == "expected a place, @FILE:LINE:COLUMN+LENGTH");
   CHECK(refused("@1:4:5+6", "1") == "expected a place, @FILE:LINE:COLUMN+LENGTH");
-  CHECK(refused("matmul(%x, %w)", "matmul(%x, %v)") == "no value 'v' stands before this line");
+  CHECK(refused("matmul(%x, %w)", "matmul(%x, %v)") == "no value 'v' is defined before this line");
   CHECK(refused("    output \"z\" = %\"z of 1\"\n", "    output \"z\" = %\"z of 1\"\n  } graph {\n") ==
         "+1: a variant has one graph");
   CHECK(refused("stream 1 \"ep\"", "stream 1") == "+1: expected a string");
@@ -291,7 +291,7 @@ TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(refused("[1 x2, 2]", "[1 x16777216, 2]") == "too many entries");
   CHECK(refused("[1 x2, 2]", "[4294967295]") == "expected a group from 0 to 4294967294");
   CHECK(refused("gradients residency", "all residency") == "expected nothing, optimizer, gradients or parameters");
-  CHECK(refused("F 0 x3 on 1", "F 0 x3 on 1, F 2 on 1") == "the compute stands twice");
+  CHECK(refused("F 0 x3 on 1", "F 0 x3 on 1, F 2 on 1") == "the compute appears twice");
   CHECK(refused("F 0 x3", "F 2147483647 x3") == "no such microbatch");
   CHECK(refused("F 0 x3", "G 0 x3") == "expected a phase: C, N, F, B or BW");
   CHECK(refused("segment 4096", "segments 4096") ==
@@ -309,8 +309,8 @@ TEST_CASE("rule M1: a step has samples and microbatches") {
 }
 
 TEST_CASE("rule M2: the largest variant stands first") {
-  CHECK(broken("variant 4", "variant 8") == "P0414 variant 8 does not stand in its place, the largest first");
-  CHECK(broken("variant 4", "variant 0") == "P0414 variant 0 does not stand in its place, the largest first");
+  CHECK(broken("variant 4", "variant 8") == "P0414 variant 8 is not in its place, the largest first");
+  CHECK(broken("variant 4", "variant 0") == "P0414 variant 0 is not in its place, the largest first");
 }
 
 TEST_CASE("rule M3: variants have the same chunks") {
@@ -322,19 +322,19 @@ TEST_CASE("rule M3: variants have the same chunks") {
 TEST_CASE("rule M4: forward ops are in chunks that exist") {
   CHECK(broken("chunk 0 prov 0", "prov 0") == "P0416 variant 8: 'matmul' of 'y' is in no chunk");
   CHECK(broken("chunk 1 prov 0", "chunk 3 prov 0") ==
-        "P0416 variant 8: 'relu' of 'z of 1' is in chunk 3, which there is not");
+        "P0416 variant 8: 'relu' of 'z of 1' is in chunk 3, which does not exist");
 }
 
 TEST_CASE("rule M5: chunks read from chunks before them") {
   CHECK(broken("chunk 0 prov 0", "chunk 2 prov 0") ==
-        "P0417 variant 8: 'relu' of 'z of 1' in chunk PP1 reads 'y' of chunk all, which stands behind it");
+        "P0417 variant 8: 'relu' of 'z of 1' in chunk PP1 reads 'y' of chunk all, which comes after it");
 }
 
 TEST_CASE("rule M6: chunks have names of their own, sorted tags and shards that exist") {
   CHECK(broken("\"PP1\"", "\"PP0\"") == "P0418 variant 8: two chunks are named 'PP0'");
   CHECK(broken("[\"MB\" 3, \"PP\" 0]", "[\"PP\" 0, \"MB\" 3]") ==
         "P0418 variant 8: tags of chunk PP0 are not in order of their names");
-  CHECK(broken("shard 0\n", "shard 2\n") == "P0418 variant 8: chunk PP1 is of shard 2, which there is not");
+  CHECK(broken("shard 0\n", "shard 2\n") == "P0418 variant 8: chunk PP1 is of shard 2, which does not exist");
 }
 
 TEST_CASE("rule M7: origins exist") {

@@ -283,7 +283,7 @@ TEST_CASE("collectives whose ranges do not fit are refused") {
   CHECK(added(AllToAll{{4, 0}, {5, 0}, 16, {3, 0}, {3, 248}, 4, 0}) ==
         "P0607 r:74: 2 parts of 8 bytes at 248 go beyond the 256 bytes of buffer \"workspace\"");
   CHECK(added(AllToAll{{4, 0}, {5, 0}, 16, {3, 4}, {3, 16}, 4, 0}) ==
-        "P0607 r:74: its counts: elements of 8 bytes cannot stand at 4 of buffer \"workspace\"");
+        "P0607 r:74: its counts: elements of 8 bytes cannot be at 4 of buffer \"workspace\"");
   CHECK(added(AllToAll{{4, 0}, {3, 0}, 16, {8, 0}, {3, 16}, 4, 0}) ==
         "P0607 r:74: where it receives overlaps its counts");
 }
@@ -327,7 +327,7 @@ TEST_CASE("parts of tensors are printed and parsed") {
 // No kernel and no sum gets elements at a place that is no multiple of their size.
 TEST_CASE("ranges that are not aligned are refused") {
   const auto at = [](const std::string& line, int size, int offset, const std::string& buffer) {
-    return "P0607 r:" + line + "elements of " + std::to_string(size) + " bytes cannot stand at " +
+    return "P0607 r:" + line + "elements of " + std::to_string(size) + " bytes cannot be at " +
            std::to_string(offset) + " of buffer \"" + buffer + "\"";
   };
   CHECK(rank_damage("\"in\":[\"x\",\"weight\",\"act y m0\"]", "\"in\":[\"x\",\"weight\",\"act y m0+6\"]") ==
@@ -356,7 +356,7 @@ TEST_CASE("ranges that are not aligned are refused") {
   REQUIRE(write_bundle(dir / "p", bundle, {}, {}, WeightMode::kNone).ok());
   CHECK(message(read_bundle(dir / "p").status()) ==
         "P0607 " + dir / "p/ranks/rank-00001.json" +
-            ": input \"input\": elements of 4 bytes cannot stand at 2 of buffer \"x\"");
+            ": input \"input\": elements of 4 bytes cannot be at 2 of buffer \"x\"");
 }
 
 // Each kind of damage inside a rank plan, with line and name.
@@ -462,7 +462,7 @@ TEST_CASE("damaged manifests") {
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":16777217") == "P0607 m:8: world_size is out of range");
   const std::string chunk = "{\"chunk\":\"c0\",\"tags\":{}}";
   CHECK(manifest_damage(chunk, chunk + "," + chunk) == "P0606 m:18: two chunks are called \"c0\"");
-  CHECK(manifest_damage("\"tags\":{}", "\"tags\":{\"PP\":0,\"PP\":1}") == "P0606 m:18: the tag \"PP\" stands twice");
+  CHECK(manifest_damage("\"tags\":{}", "\"tags\":{\"PP\":0,\"PP\":1}") == "P0606 m:18: the tag \"PP\" appears twice");
   CHECK(manifest_damage("\"tags\":{}", "\"tags\":{\"PP\":-1}") == "P0607 m:18: the index of tag \"PP\" is negative");
 }
 

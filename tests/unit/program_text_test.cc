@@ -76,7 +76,7 @@ TEST_CASE("damaged programs") {
   CHECK(program_damage("\"role\":\"input\"", "\"role\":\"guest\"") == "P0605 p:6: unknown slot role \"guest\"");
   CHECK(program_damage("\"access\":\"read\"", "\"access\":\"r\"") ==
         "P0605 p:6: unknown access \"r\"; read, write, read_write or none");
-  CHECK(program_damage("\"dim\":-1", "\"value\":-1") == "P0606 p:12: the attribute \"value\" stands twice");
+  CHECK(program_damage("\"dim\":-1", "\"value\":-1") == "P0606 p:12: the attribute \"value\" appears twice");
   CHECK(program_damage("\"calls\":[", "\"calls\":[\"\\uD800\",") != "ok");
   CHECK(program_damage("\"chunk\":\"c0\"", "\"chunk\":\"c1\"") == "P0606 p:3: the manifest has no chunk \"c1\"");
   CHECK(program_damage("\"pass\":\"F\"", "\"pass\":\"G\"") == "P0605 p:3: unknown pass \"G\"");

@@ -424,7 +424,7 @@ TEST_CASE("a broken program") {
   const auto no_number = frontend::pt2::read_program(
       program(node("torch.ops.aten.add.Tensor", {tensor("x"), number}, tensor("add")), "add"), {});
   REQUIRE_FALSE(no_number.ok());
-  CHECK(no_number.error().message.find("a value of type array stands where a number should") != std::string::npos);
+  CHECK(no_number.error().message.find("a value of type array is where a number should be") != std::string::npos);
   std::string nested = graph("", "", "");
   for (int i = 0; i < 40; ++i) nested = graph("", node("torch.ops.higher_order.wrap", {sub_graph(nested)}, ""), "");
   const auto deep =

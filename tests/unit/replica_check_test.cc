@@ -91,7 +91,7 @@ TEST_CASE("of three replicas the one with a flipped bit is named") {
   replicas.flip(1, 64 + 31);
   CHECK(replicas.check({100}) ==
         std::vector<std::string>(3,
-                                 "behind step 100 rank 1 differs from the other replicas (of ranks 0, 1 and 2) in m of "
+                                 "after step 100 rank 1 differs from the other replicas (of ranks 0, 1 and 2) in m of "
                                  "'w', 8 elements from 0; this is the first check of the run"));
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("of two replicas both are named") {
   CHECK(
       replicas.check({7}) ==
       std::vector<std::string>(2,
-                               "behind step 7 ranks 0 and 1 differ in value of 'w', 8 elements from 0; of two, nobody "
+                               "after step 7 ranks 0 and 1 differ in value of 'w', 8 elements from 0; of two, nobody "
                                "can tell which one is right; this is the first check of the run"));
 }
 

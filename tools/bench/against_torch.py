@@ -69,7 +69,7 @@ LAYOUTS = {
     "pp2_1f1b_dp2": Layout(2, 2, "1f1b", variant="1f1b_ddp"),
     "pp2_zb_v_dp2": Layout(4, 2, "zb_v", variant="zb_v_ddp"),
 }
-# Of dense products, TFLOP/s, from NVIDIA's data sheets (SXM boards where nothing else is said); the longest name that fits counts.
+# Peaks of dense products, TFLOP/s, from NVIDIA's data sheets (SXM boards where nothing else is said); the longest name that fits counts.
 # f32 is without TF32, which neither side uses.
 PEAKS = {"NVIDIA H100": {"bf16": 989.4, "f16": 989.4, "f32": 66.9}, "NVIDIA H100 PCIe": {"bf16": 756.0, "f16": 756.0, "f32": 51.2},
          "NVIDIA H200": {"bf16": 989.4, "f16": 989.4, "f32": 66.9}, "NVIDIA A100": {"bf16": 312.0, "f16": 312.0, "f32": 19.5}}

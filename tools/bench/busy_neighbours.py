@@ -32,7 +32,7 @@ VARIANTS = {
 
 
 def steps(own, plans, count, environment, flags):
-    """Times in ms of the steps behind the warm-up."""
+    """Times in ms of the steps after the warm-up."""
     log = own.work / "log.jsonl"
     clean = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     subprocess.run([own.bin / "piper-run", plans, "--data", own.data, "--steps", str(count + WARM_UP), "--log", log, *flags],

@@ -14,7 +14,7 @@
 #         nccl    every call of NCCL on one GPU; several GPUs where there are some
 #
 # A stage ends within PIPER_STAGE_S seconds (530), each of its steps within its own limit: what hangs is ended, what there is no time
-# for is left out and said. A step that failed keeps none from running; the exit status tells.
+# for is left out and said. A step that failed keeps none from running; the exit status says so.
 #
 #   PIPER_BIN              piperc's folder, for `pack` (build/release/bin)
 #   PIPER_PYTHON           python with torch
@@ -243,7 +243,7 @@ smoke() {
   bench_case first_steps 150 "$first_case" --steps 8 --variants none
   # shellcheck disable=SC2086
   train first_plans 120 --only $first_plans --sanitizer ""
-  under="" kernels_test kernels 170 "~whole table*" "~the kernels behind*"
+  under="" kernels_test kernels 170 "~whole table*" "~the kernels of*"
 }
 
 bench() {

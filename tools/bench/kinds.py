@@ -47,7 +47,7 @@ def union(intervals):
 def measured(plans, profile):
     """(kernels, exposed transfers, waiting) in microseconds, the mean over ranks, of a file of `piper-run --profile`. As in
     the simulation a transfer goes on, for all of its ends, from when the last of them has come to when the last goes on; what ranks
-    do before the last one comes to the step is the end of the step in front of it."""
+    do before the last one comes to the step is the end of the step before it."""
     rows = [json.loads(line) for line in profile.read_text().splitlines()]
     world = 1 + max(row["rank"] for row in rows)
     times = {(row["rank"], row["instruction"]): (row["begin_us"], row["end_us"]) for row in rows}

@@ -163,7 +163,7 @@ def qwen3_1b():
 
 
 class Mixture(nn.Module):
-    """Every expert on every token; a gate, zero but for the two best experts, weighs the sum."""
+    """Every expert on every token; a gate, zero except for the two best experts, weighs the sum."""
 
     def __init__(self, width, hidden, experts):
         super().__init__()
@@ -305,7 +305,7 @@ def tiny():
 
 
 def flops_per_token(module, sequence):
-    """Of a training step: 6 for each weight of a product, 12 * sequence * width for the attention of each block.
+    """The operations of a training step: 6 for each weight of a product, 12 * sequence * width for the attention of each block.
 
     Chowdhery et al. 2022 (PaLM), appendix B: forward 2 and backward 4 a weight; scores and mixtures of all positions, though causal
     attention needs half of them; nothing for embeddings, norms, or what is computed again. Of experts those that a token takes.
@@ -318,7 +318,7 @@ def flops_per_token(module, sequence):
 
 
 class Stage(nn.Module):
-    """Blocks [first, last) of a GPT of the demo's form, with the embeddings before the first and the head behind the last."""
+    """Blocks [first, last) of a GPT of the demo's form, with the embeddings before the first and the head after the last."""
 
     def __init__(self, whole, first, last):
         super().__init__()

@@ -5,9 +5,9 @@
 
 A GPT with a mixture of experts in each of four blocks, the experts partitioned over two devices, eight microbatches. In one run, in turn:
 `1f1b` (a forward and a backward in turn), `serial` (the table of dualpipev with every slot's two passes one after the other) and
-`overlap` (dualpipev as it is). On two ranks all stages stand on the same two devices, so that nothing but the exchanges is to be
+`overlap` (dualpipev as it is). On two ranks all stages are on the same two devices, so that nothing but the exchanges is to be
 hidden; on four, two groups of two form a pipeline.
-Beside the measured ratio stands the one that the plans' critical paths allow: `piper-plan simulate --profile` with the processor
+Next to the measured ratio is the one that the plans' critical paths allow: `piper-plan simulate --profile` with the processor
 times of a run without delay and the same links.
 """
 import argparse

@@ -16,7 +16,7 @@ OPTIMIZER = "optimizer: {adamw: {lr: 3.0e-4, betas: [0.9, 0.95], eps: 1.0e-8, we
 
 @dataclasses.dataclass
 class Run:
-    step_ms: float                  # median of the steps behind the warm-up
+    step_ms: float                  # median of the steps after the warm-up
     losses: list[float]
     peak_memory: list[int]          # bytes, by rank, counted by piper-run
     resident: int                   # bytes, the most of the whole process

@@ -5,7 +5,7 @@
 
 A row is model/strategy/tokens; --only names rows by a pattern. Prints for each seconds of the export, seconds, processor seconds and most memory of
 piperc, bytes of the bundle, seconds of piper-plan verify, what is proved, and the elements of the largest value of a plan that has the tokens
-twice in its shape (a mask, or scores; not told where a width of the model is the number of tokens); with --with the same of another build beside
+twice in its shape (a mask, or scores; not reported where a width of the model is the number of tokens); with --with the same of another build beside
 it. Of what ends otherwise the first line is printed, and the next row is tried.
 --reuse takes what an earlier call has exported into DIR. --layers cuts models down, for trying a row out.
 """
@@ -136,7 +136,7 @@ def export(model, config, tokens, path):
     piper_export.export((PackedLoss if model.packed else CausalLoss)(net), inputs, path, weights=False)
 
 
-# The most memory of a process counts what the one had that started it: a small one starts it, and tells it on its last line.
+# The most memory of a process counts what the one had that started it: a small one starts it, and prints it on its last line.
 STARTER = ("import os, subprocess, sys; process = subprocess.Popen(sys.argv[1:]); _, status, usage = os.wait4(process.pid, 0); "
            "print(usage.ru_maxrss, usage.ru_utime + usage.ru_stime, flush=True); sys.exit(os.waitstatus_to_exitcode(status))")
 

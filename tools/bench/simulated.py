@@ -94,7 +94,7 @@ def part_cells(step_ms, measured_us, simulated_us):
 
 
 def memory_cell(predicted, measured):
-    """Of the rank with the largest gap; a prediction below what was measured stands out."""
+    """The cell of the rank with the largest gap; a prediction below what was measured stands out."""
     if any(p < m for p, m in zip(predicted, measured)):
         return f" **below**: {predicted}, {measured} |"
     p, m = max(zip(predicted, measured), key=lambda pair: pair[0] / pair[1])

@@ -5,7 +5,7 @@ microbatch the fewest layers whose forwards are repeated.
   what_fits.py --bin build/release/bin --work DIR [--with BIN] [--gigabytes 80]
 
 Computation in bf16, masters and moments in f32. A plan fits where every rank's peak, as its manifest says it, is at most so many gigabytes
-(10^9 bytes). Layers are repeated from the first of each stage on, as many of every stage; --with tells the same of another build beside it.
+(10^9 bytes). Layers are repeated from the first of each stage on, as many of every stage; --with prints the same of another build beside it.
 """
 import argparse
 import json

@@ -36,7 +36,7 @@ def registered(build: pathlib.Path) -> list[dict]:
 
 
 def digest(test: dict, build: pathlib.Path) -> str:
-    """Of all that a test reads, as far as its command line tells."""
+    """All that a test reads, as far as its command line shows."""
     words = [word for word in test.get("command", []) if not word.startswith(("--output=", "--format="))]
     files = {pathlib.Path(word) for word in words if word.startswith("/") and pathlib.Path(word).is_file()}
     scripts = {file.parent for file in files if file.suffix == ".py"}

@@ -51,7 +51,7 @@ def groups_of(build: pathlib.Path) -> dict[str, str]:
 
 
 def tests_of(build: pathlib.Path, ends: collections.Counter) -> list[tuple[str, str, float, float]]:
-    """Of each test that ran: its group, its name, processor seconds, seconds on the wall. Counts in `ends` how tests ended."""
+    """For each test that ran: its group, its name, processor seconds, seconds on the wall. Counts in `ends` how tests ended."""
     measured = {}
     times = build / "test_times.txt"
     for line in times.read_text().splitlines() if times.exists() else []:

@@ -1,6 +1,6 @@
 """Says what the demo's logs show: whether the model learned, and whether two runs are the same.
 
-    python judge.py learned corpus.txt log.jsonl     the last losses stand against the unigram entropy of the text
+    python judge.py learned corpus.txt log.jsonl     the last losses against the unigram entropy of the text
     python judge.py same local.jsonl mpi.jsonl       the losses of the shorter log equal the other's, bit by bit
 """
 from __future__ import annotations

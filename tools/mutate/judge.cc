@@ -99,7 +99,7 @@ std::string difference(const Numbers& expected, const Numbers& found, bool round
       return "the loss" + step + std::to_string(found.losses[i]) + ", not " + std::to_string(expected.losses[i]);
     if (!equal(found.grad_norms[i], expected.grad_norms[i])) return "the gradients' norm" + step + "another";
   }
-  // Orders of sums are told of the training alone.
+  // Orders of sums are known of the training alone.
   if (!std::equal(expected.evaluated.begin(), expected.evaluated.end(), found.evaluated.begin(), found.evaluated.end(),
                   close))
     return "what it evaluates";

@@ -1,5 +1,5 @@
 // What becomes of a mutant: the reader or the proof refuses it, or piper-run trains it, and then its losses and final
-// weights stand against those of the unchanged bundle.
+// weights are held against those of the unchanged bundle.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,8 @@ class Judge {
   Options options_;
   std::string beside_;  // prefix of the files that runs read and write
   Numbers expected_;
-  // Of the subject, as the proof tells it: of sums in another order the numbers are the same up to rounding.
+  // The verdict on the subject, as the proof gives it: of sums in another order the numbers are the same up to
+  // rounding.
   std::string sum_order_;
   std::unordered_map<std::string, Judgement> known_;  // by the digest of what is changed
 };

@@ -1,4 +1,4 @@
-// piper-mutate: changes bundles in one of many ways, or several behind each other, and tells what becomes of each
+// piper-mutate: changes bundles in one of many ways, or several after each other, and says what becomes of each
 // mutant. A mutant that is accepted and trains to other numbers is a hole in the proof: exit status 1. Not installed:
 // it tests the proof.
 #include <CLI/CLI.hpp>
@@ -37,7 +37,7 @@ struct Bench {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Of one thread: a copy of every bundle.
+// For one thread: a copy of every bundle.
 Result<std::vector<Bench>> open_benches(const Flags& flags, unsigned job, const Trainer& trainer) {
   std::vector<Bench> benches;
   for (const std::string& bundle : flags.bundles) {
@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100));
   app.add_option("--turns", flags.judge.turns, "how often an accepted mutant trains: a race shows by chance")
       ->check(CLI::Range(1, 100));
-  app.add_option("--only", flags.only, "one mutant, by the number that its line tells; its bundle stays in --work/0");
+  app.add_option("--only", flags.only, "one mutant, by the number in its line; its bundle stays in --work/0");
   app.add_option("--kind", flags.kind, "one kind of change, as the table calls it");
   app.add_flag("--evaluations", flags.evaluations, "changes the bundles' evaluations, not their trainings");
   app.add_flag("--verbose", flags.verbose, "a line for every mutant");

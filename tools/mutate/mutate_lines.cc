@@ -52,7 +52,7 @@ std::string join(const std::vector<Line>& lines) {
   return text;
 }
 
-// What the user asked for, and what only tells of the rest.
+// What the user asked for, and what only describes the rest.
 bool is_request(const std::string& line) {
   static const char* const kKeys[] = {
       "\"optimizer\":", "\"optimizer_groups\":", "{\"group\":",    "\"lr_schedule\":", "\"clip_grad_norm\":",
@@ -62,7 +62,7 @@ bool is_request(const std::string& line) {
   return std::any_of(std::begin(kKeys), std::end(kKeys), [&](const char* key) { return line.rfind(key, 0) == 0; });
 }
 
-// Further names of a tied tensor are told to those who read what a run saves: no number depends on them.
+// Further names of a tied tensor are for those who read what a run saves: no number depends on them.
 std::string further_names(const std::string& line) {
   const size_t begin = line.find("\"aliases\":");
   return begin == std::string::npos ? "" : line.substr(begin, line.find(']', begin) - begin);
@@ -182,7 +182,7 @@ bool word_changed(Draft& draft) {
   const auto words = tokens(line, belongs), others = tokens(other, belongs);
   if (words.empty() || others.empty()) return false;
   const size_t at = draft.random.below(words.size());
-  // The like mostly stands at the same place of a line.
+  // The like mostly is at the same place of a line.
   const size_t from = draft.random.coin() && at < others.size() ? at : draft.random.below(others.size());
   const std::string word = other.substr(others[from].begin, others[from].size);
   if (line.compare(words[at].begin, words[at].size, word) == 0) return false;

@@ -12,7 +12,7 @@ class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
 
-  // Of [0, count); count > 0.
+  // A number of [0, count); count > 0.
   size_t below(size_t count) { return static_cast<size_t>(engine_() % count); }
   bool coin() { return below(2) == 0; }
   template <class T>

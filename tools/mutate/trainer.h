@@ -20,7 +20,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   ~Trainer();
 
-  // Runs piper-run with these arguments, its stderr to the file `said`; killed behind `timeout_s`. Its wait status.
+  // Runs piper-run with these arguments, its stderr to the file `said`; killed after `timeout_s`. Its wait status.
   Result<int> run(const std::vector<std::string>& arguments, const std::string& said, int timeout_s) const;
 
  private:

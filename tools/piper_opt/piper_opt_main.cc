@@ -119,7 +119,7 @@ void list_passes(std::ostream& out) {
   for (const driver::Pass& pass : driver::pipeline()) {
     if (pass.phase != phase) out << (phase.empty() ? "" : "\n") << "Phase `" << pass.phase << "`:\n\n";
     phase = pass.phase;
-    out << "- **" << pass.name << "** needs " << pass.needs << ". Ensures: " << pass.ensures << ". Here because "
+    out << "- **" << pass.name << "** needs: " << pass.needs << ". Ensures: " << pass.ensures << ". Why here: "
         << pass.why << ".\n";
   }
 }
@@ -133,7 +133,7 @@ int main_of(int argc, char** argv) {
   CLI::App app{"Runs passes on model graphs and modules in text form (.pir).", "piper-opt"};
   app.add_option("FILE", files, "a .pir file; with --test also strategies (.yaml)");
   app.add_flag("--list-passes", listing,
-               "the pipeline of piperc: every pass, what it needs and ensures, why it stands there");
+               "the pipeline of piperc: every pass, what it needs and ensures, why it is there");
   app.add_option("--fail-in", fail_in, "fail in this pass as if it had a bug")->group("");
   app.add_option("--passes", passes, "passes in order, separated by commas");
   app.add_option(

@@ -228,7 +228,7 @@ std::string data_line(const RunDefaults& run) {
 
 std::string evaluation_line(const Evaluation& eval, const std::string& directory) {
   return "evaluates " + (eval.batches > 0 ? std::to_string(eval.batches) : std::string("all")) + " batches" +
-         (eval.data.empty() ? "" : " of " + eval.data) + " behind " +
+         (eval.data.empty() ? "" : " of " + eval.data) + " after " +
          (eval.every > 0 ? "every " + std::to_string(eval.every) + " steps" : std::string("the last step")) +
          ": piper-plan show " + directory + "/eval\n";
 }
@@ -296,7 +296,7 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
   if (manifest.model_flops > 0) text += flops_line(manifest.model_flops);
   text += data_line(manifest.run);
   if (manifest.eval) text += evaluation_line(*manifest.eval, directory);
-  text += "\nSchedule (only passes of stages take time: a forward 1, a backward 2 unless told)\n" +
+  text += "\nSchedule (only passes of stages take time: a forward 1, a backward 2 unless stated)\n" +
           picture(bundle, timeline, options);
   text += "\nRanks\n" + rank_table(bundle, timeline);
   text += "\nMemory\n" + memory_table(bundle);

@@ -90,7 +90,7 @@ Indexed index_tensors(Call& c) {
     }
     if (out.indices.empty()) out.first = static_cast<int64_t>(i);
     else if (end != static_cast<int64_t>(i)) {
-      c.fail("index tensors must stand next to each other");
+      c.fail("index tensors must be next to each other");
       return out;
     }
     end = static_cast<int64_t>(i) + 1;

@@ -103,7 +103,7 @@ Item adaptive_avg_pool(Call& c, size_t axes) {
   ValueId x = c.tensor("self");
   const std::vector<int64_t> out = c.ints("output_size", axes);
   const int64_t first = c.rank(x) - static_cast<int64_t>(axes);
-  if (first < 1) return c.fail("adaptive pooling needs channels in front of the axes that it pools");
+  if (first < 1) return c.fail("adaptive pooling needs channels before the axes that it pools");
   std::vector<int64_t> pooled;
   ir::PoolAttrs attrs{{1, 1}, {1, 1}, {0, 0}, {1, 1}, false};
   bool one = true, divides = true;

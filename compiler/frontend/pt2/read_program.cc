@@ -47,7 +47,7 @@ Result<double> real_number(const Json& x) {
     if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
     if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
   }
-  return Status::failure("P0301", std::string("a value of type ") + x.type_name() + " stands where a number should");
+  return Status::failure("P0301", std::string("a value of type ") + x.type_name() + " is where a number should be");
 }
 
 // "key,path,type;key,path,type": the path of the last entry.

@@ -1,4 +1,4 @@
-// The row generators behind expand_family: one pure function per rule, each in its own file. They
+// The row generators of expand_family: one pure function per rule, each in its own file. They
 // may assume what expand_family has checked (positive numbers, the family's preconditions).
 #pragma once
 

@@ -185,8 +185,7 @@ Status NanReplay::run(const NanFound& found, int64_t committed) {
   for (size_t r = 0; r < broken_at.size(); ++r)
     if (!broken_at[r].empty())
       return Status::failure("R0801", found.what + "; such a number is in tensor '" + broken_at[r] + "' on rank " +
-                                          std::to_string(r) + " already in front of step " +
-                                          std::to_string(start_ + 1));
+                                          std::to_string(r) + " already before step " + std::to_string(start_ + 1));
   if (control_.rank() == 0)
     std::fprintf(stderr, "piper-run: steps %s to %s are done once more, call by call\n",
                  std::to_string(start_ + 1).c_str(), std::to_string(found.step).c_str());

@@ -151,9 +151,9 @@ Result<std::string> ReplicaCheck::run(int64_t step) {
     }
     if (equal) continue;
     PIPER_ASSIGN(std::string text, name_difference(shared));
-    text = "behind step " + std::to_string(step) + " " + text;
+    text = "after step " + std::to_string(step) + " " + text;
     return text + (agreed_step_ == 0 ? "; this is the first check of the run"
-                                     : "; behind step " + std::to_string(agreed_step_) + " all were equal");
+                                     : "; after step " + std::to_string(agreed_step_) + " all were equal");
   }
   agreed_step_ = step;
   return std::string();

@@ -45,7 +45,7 @@ Evaluation::Evaluation(Session& session, LoadedRank& rank, hal::ControlChannel& 
       reports_(reports),
       wait_{&session.stop, session.options.timeout},
       inputs_(std::move(inputs)),
-      executor_(*rank.evaluation, session.stop, session.options.timeout, ring, "evaluation behind step") {}
+      executor_(*rank.evaluation, session.stop, session.options.timeout, ring, "evaluation after step") {}
 
 Result<std::unique_ptr<Evaluation>> Evaluation::make(Session& session, LoadedRank& rank, hal::ControlChannel& control,
                                                      const plan::RankPlan& training, RunReports& reports,

@@ -128,7 +128,7 @@ Status RankRun::go_on(StepInputs& inputs) {
   const checkpoint::Manifest& from = session_.resume->manifest();
   const int64_t batch = session_.bundle->manifest.batch;
   if (batch <= 0 || from.samples % batch != 0)
-    return Status::failure("R0703", "the checkpoint ends behind " + std::to_string(from.samples) +
+    return Status::failure("R0703", "the checkpoint ends after " + std::to_string(from.samples) +
                                         " samples, which are no whole steps of " + std::to_string(batch));
   first_step_ = from.step + 1;
   samples_shift_ = from.samples / batch - from.step;

@@ -38,7 +38,7 @@ Result<std::unique_ptr<Reporter>> Reporter::open(const Session& session, const L
     return reporter;
   }
   PIPER_ASSIGN(reporter->log_, trace::StepLog::resume(session.options.log, before));
-  reporter->progress_.note("goes on behind step " + std::to_string(before) + ", from " + session.resume->path());
+  reporter->progress_.note("goes on after step " + std::to_string(before) + ", from " + session.resume->path());
   if (rank.plan->loss_scale.buffer >= 0) {
     PIPER_ASSIGN(reporter->skipped_, skipped_before(*session.resume));
   }

@@ -142,7 +142,7 @@ class CountedExchange : public Command {
     const auto read = [&]() -> Result<bool> {
       const cudaError_t error = cudaEventQuery(read_->handle());
       if (error == cudaSuccess) return true;
-      if (error != cudaErrorNotReady) return cuda_status(error, "work in front of an all_to_all");
+      if (error != cudaErrorNotReady) return cuda_status(error, "work before an all_to_all");
       if (!raised(submission.wait)) PIPER_RETURN_IF_ERROR(place_.all->check());
       return false;
     };

@@ -137,7 +137,7 @@ Status TcpStoreChannel::State::compare(const std::string& of_rank_0) const {
   };
   const size_t second = of_rank_0.find('\n'), third = of_rank_0.find('\n', second + 1);
   if (second == std::string::npos || third == std::string::npos)
-    return Status::failure("R0107", "what stands in the TCP store at " + place() + " is of no run of piper");
+    return Status::failure("R0107", "the content of the TCP store at " + place() + " is not from a run of piper");
   const std::string id = of_rank_0.substr(0, second), attempt = of_rank_0.substr(second + 1, third - second - 1),
                     digest = of_rank_0.substr(third + 1);
   if (id != at.run_id || attempt != std::to_string(at.attempt))

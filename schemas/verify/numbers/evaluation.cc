@@ -210,7 +210,7 @@ void Evaluation::add(const Operand& out, View view) {
     added.number = unfit(why);
   };
   const Over over = table_[added.number].over;
-  if (over == Over::kEach) refuse("an accumulator of what stands apart for each sample");
+  if (over == Over::kEach) refuse("an accumulator of values that are separate for each sample");
   if (over == Over::kNothing || over == Over::kSum || over == Over::kPiece) {
     auto axes = in_memory_order(out, added.axes);
     if (axes) added.axes = std::move(*axes);

@@ -460,7 +460,7 @@ std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_
   };
   held.block = block == size ? 0 : block;
   const int32_t behind = sample_axis < whole.sources ? sample_axis : sample_axis + 1;  // the samples' axis in `out`
-  if (behind < whole.sources) return "ranks by an axis behind their samples";
+  if (behind < whole.sources) return "ranks by an axis after their samples";
   if (!has_places(whole.sources + 1, behind)) return "";
   if (has_places(0, whole.sources)) return "ranks by an axis between others";
   held.spread.apart = true;

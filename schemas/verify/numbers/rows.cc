@@ -27,7 +27,7 @@ int32_t sample_axis(const View& view) {
   return -1;
 }
 
-constexpr const char* kByFrequency = "gradients that are scaled by how often an index stands in the batch";
+constexpr const char* kByFrequency = "gradients that are scaled by how often an index occurs in the batch";
 constexpr const char* kNumbersForEach = "an operand without samples beside one that has them";
 
 RowResult unknown(std::string why) { return {Over::kUnknown, -1, std::move(why)}; }
@@ -168,7 +168,7 @@ class Applied {
     const View& view = operands_[0];
     const std::vector<int64_t> summed = dims();
     for (const int64_t dim : summed) {
-      if (dim < 0 || static_cast<size_t>(dim) >= view.axes.size()) return unknown("an axis that there is not");
+      if (dim < 0 || static_cast<size_t>(dim) >= view.axes.size()) return unknown("an axis that does not exist");
       const ViewAxis& axis = view.axes[static_cast<size_t>(dim)];
       if (!axis.samples && axis.extent != 1 && axis.stride == 0) return unknown("a sum of repetitions");
     }
@@ -201,7 +201,7 @@ class Applied {
   RowResult select() {
     const View &from = operands_[0], &index = operands_[1];
     const std::vector<int64_t> along = dims();
-    if (along.size() != 1 || along[0] < 0) return unknown("an axis that there is not");
+    if (along.size() != 1 || along[0] < 0) return unknown("an axis that does not exist");
     if (over(from) == Over::kNothing && over(index) == Over::kEach && index.axes.size() == 1) return by_each(along[0]);
     if (over(index) != Over::kNothing) return unknown("places that depend on samples");
     if (over(from) != Over::kEach) return {over(from), -1, ""};

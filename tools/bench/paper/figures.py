@@ -5,9 +5,9 @@
 
 Exports the models of tools/bench/paper/models.py without weights into DIR where they are not there, compiles each strategy of the
 paper, simulates it, and prints per claim: ours with rows as a balanced router sends them, ours with experts padded to all tokens
-as in the paper's programs, and a verdict by the rule that stands beside it. No constant is chosen after a figure that it serves.
+as in the paper's programs, and a verdict by the rule that is beside it. No constant is chosen after a figure that it serves.
 
-Stages of a pipeline stand inside of a node, as the paper's programs place them. Sequences are 512 tokens, masters and moments are f32,
+Stages of a pipeline are inside of a node, as the paper's programs place them. Sequences are 512 tokens, masters and moments are f32,
 products bf16; microbatches: two for each rank of a pipeline, of `--microbatch` sequences a rank; layers in equal numbers a stage.
 """
 import argparse
@@ -188,7 +188,7 @@ def contention(paper):
             got = paper.priced("1b", padded, strategy("1b", "dualpipev", 8, 4, zero, paper.args.microbatch, True))
             slower = {kind["kind"]: kind["us"] / kind["alone_us"] for kind in got["transfers"]}
             cells += [f"{slower['all_to_all']:.2f}", f"{slower['reduce_scatter']:.2f}"]
-        row("reduced once a step" if zero == "ZeRO-1" else "reduced behind every backward", "1.46", *cells)
+        row("reduced once a step" if zero == "ZeRO-1" else "reduced after every backward", "1.46", *cells)
 
 
 PARTS = {"7": figure_7, "8": figure_8, "9": figure_9, "zero1": zero_1, "contention": contention}
