@@ -29,13 +29,10 @@ int64_t peak_bytes(const plan::Bundle& bundle) { return largest(bundle)->peak_by
 Result<std::string> summary(const std::string& directory, const plan::Bundle& bundle,
                             const std::optional<timeline::Machine>& machine, bool too_large) {
   PIPER_ASSIGN(const timeline::Timeline step, played(bundle, machine));
-  double idle = 0;
-  for (size_t p = 0; p < bundle.ranks.size(); ++p) idle += timeline::idle_share(step, p);
   const size_t ranks = bundle.manifest.ranks.size();
   char numbers[96];
   std::snprintf(numbers, sizeof numbers, " of memory (rank %td), idle %.0f %% of a step",
-                largest(bundle) - bundle.manifest.ranks.begin(),
-                100 * idle / static_cast<double>(std::max<size_t>(bundle.ranks.size(), 1)));
+                largest(bundle) - bundle.manifest.ranks.begin(), 100 * timeline::bubble(step));
   std::string line = directory + ": " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + ", at most " +
                      human_bytes(peak_bytes(bundle)) + numbers;
   if (machine) {

@@ -129,14 +129,17 @@ std::string told(const TuneOptions& options, const Judge& judge, const Search& s
   const Judge::LeastTime least = judge.least_time(best);
   const auto costs = [](double us, int64_t bytes) { return milliseconds(us) + " ms a step, " + human_bytes(bytes); };
   std::string text = "on " + judge.machine().name + ", at most " + human_bytes(judge.limit()) + " a rank\n" +
-                     "start: " + costs(start.step_us, start.peak_bytes) + "\n";
+                     "start: " + options.compile.strategy + " with " + options.compile.model + ": " +
+                     costs(start.step_us, start.peak_bytes) +
+                     (options.profile.empty() ? "" : ", with the times of " + options.profile) +
+                     (options.kernel_times.empty() ? "" : ", with the kernel times of " + options.kernel_times) + "\n";
   if (start.measured_calls > 0)
     text += fmt::format("  {} of its {} distinct kernel calls have measured times\n", start.measured_calls,
                         start.distinct_calls);
   for (const std::string& change : search.changes()) text += "  " + change + "\n";
   if (search.changes().empty()) text += "  nothing that was tried is better\n";
   text += "tuned: " + costs(best.step_us, best.peak_bytes) +
-          fmt::format(" ({:+.1f} %)\n", 100 * (best.step_us / start.step_us - 1)) +
+          fmt::format(" ({:+.1f} % against the start)\n", 100 * (best.step_us / start.step_us - 1)) +
           fmt::format(
               "bounds of any order: {} ms for its busiest processor, {} ms for its busiest link; with links of no "
               "cost the start takes {} ms\n",

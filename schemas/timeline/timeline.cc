@@ -105,6 +105,12 @@ double idle_share(const Timeline& timeline, size_t plan) {
   return timeline.step > 0 ? std::max(0.0, 1 - busy / timeline.step) : 0;
 }
 
+double bubble(const Timeline& timeline) {
+  double idle = 0;
+  for (size_t p = 0; p < timeline.spans.size(); ++p) idle += idle_share(timeline, p);
+  return timeline.spans.empty() ? 0 : idle / static_cast<double>(timeline.spans.size());
+}
+
 Result<Timeline> simulate(const Bundle& bundle, const Costs& costs) {
   PIPER_ASSIGN(const auto matching, verify::match(bundle));
   return play(bundle, matching, UnitCosts(bundle, costs));

@@ -95,6 +95,8 @@ struct Timeline {
 };
 // The part of the step in which a loaded rank runs nothing, 0 to 1; runs on two streams at once count as busy twice.
 double idle_share(const Timeline& timeline, size_t plan);
+// The mean of all loaded ranks' idle shares.
+double bubble(const Timeline& timeline);
 
 Result<Timeline> simulate(const plan::Bundle& bundle, const Costs& costs);
 // In microseconds. Spans are all runs and updates.

@@ -8,6 +8,7 @@ import argparse
 import array
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -36,14 +37,35 @@ def fits(value, schema):
     return True
 
 
+BANNER = [r"piper-run: tiny_gpt\.onnx: [\d,]+ parameters, f32; 1 rank .*, 1 thread a rank",
+          r"piper-run: data: tokens\.bin: raw tokens, 4096 tokens of u16; \d+ samples of \d+ tokens, .*",
+          r"piper-run: 2 steps of 4 samples: \S+ epochs of the data"]
+
+
+def begins_with_a_banner(text):
+    lines = text.splitlines()
+    return all(re.fullmatch(wanted, line) for wanted, line in zip(BANNER, lines)) and len(lines) > len(BANNER)
+
+
 def json_answers(called):
     """Each --json is what the schema says."""
     schema = json.loads((MODELS.parents[1] / "schemas" / "piper_plan.schema.json").read_text())["$defs"]
-    called("piper-run", "plans", "--data", "tokens.bin", "--steps", 2, "--checkpoint", "checkpoints", "--threads", 1)
+    code, text = called("piper-run", "plans", "--data", "tokens.bin", "--steps", 2, "--checkpoint", "checkpoints", "--threads", 1)
+    check("a run says first what it reads, and as what", code == 0 and begins_with_a_banner(text), text)
     for name, words in {"verify": ["verify", "plans"], "show": ["show", "plans"], "simulate": ["simulate", "plans"], "explain": ["explain", "plans"],
-                        "checkpoint_ls": ["checkpoint", "ls", "checkpoints"]}.items():
+                        "checkpoint_ls": ["checkpoint", "ls", "checkpoints"], "checkpoint_verify": ["checkpoint", "verify", "checkpoints"],
+                        "checkpoint_diff": ["checkpoint", "diff", "checkpoints", "checkpoints"]}.items():
         code, text = called("piper-plan", *words, "--json")
         check(f"piper-plan {' '.join(words)} --json is as its schema says", code == 0 and fits(json.loads(text), schema[name]), text)
+    called("piper-run", "plans", "--data", "tokens.bin", "--steps", 3, "--checkpoint", "longer", "--threads", 1)
+    code, text = called("piper-plan", "checkpoint", "diff", "checkpoints", "longer", "--json")
+    check("differences are told one by one", code == 1 and fits(json.loads(text), schema["checkpoint_diff"]) and
+          {"what": "step", "how": "2 against 3"} in json.loads(text), text)
+    here = called.here
+    whole = next(path for path in sorted((here / "longer").rglob("*.safetensors")) if path.stat().st_size > 0)
+    whole.write_bytes(whole.read_bytes()[:-1] + bytes([whole.read_bytes()[-1] ^ 1]))
+    code, text = called("piper-plan", "checkpoint", "verify", "longer", "--json")
+    check("what is damaged is told", code == 1 and fits(json.loads(text), schema["checkpoint_verify"]) and json.loads(text)[0]["damaged"], text)
     code, text = called("piper-plan", "verify", "nothing", "--json")
     check("a refutation is an answer, too", code == 1 and fits(json.loads(text), schema["verify"]) and not json.loads(text)["proved"], text)
 
@@ -63,6 +85,7 @@ def main():
                               env={"PATH": f"{prefix / 'bin'}:/usr/bin:/bin", "PIPER_PYTHON": sys.executable})
         return done.returncode, done.stdout
 
+    called.here = here
     code, text = called("cmake", "--install", arguments.bin.resolve().parent, "--prefix", prefix)
     check("it installs", code == 0, text[-2000:])
     for program in ("piperc", "piper-run", "piper-plan", "piper-launch"):

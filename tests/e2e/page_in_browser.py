@@ -140,6 +140,27 @@ PLACE = "(() => {const row = step.rows.at(-1), i = row.lanes[0].find((k) => row.
         "return [(chart.x(row.begin[i]) + chart.x(row.end[i])) / 2, place.y + place.height / 2, step.strings[row.name[i]]]})()"
 
 
+# How much of a row's first forward and backward (its input part) of each of its stages is drawn.
+SHADES = "(() => {const row = step.rows[0]; return ['F', 'I'].map((pass) => row.stages.map((_, s) => " \
+         "step.shade(row, row.pass.findIndex((p, i) => p === pass && row.stage[i] === s))))})()"
+# What the first pass of each kind of the first row would be labelled as at this zoom.
+LABELS = "(() => {const row = step.rows[0]; return ['F', 'I'].map((pass) => step.shortLabel(row, row.pass.indexOf(pass)))})()"
+# Of the lane of messages in the last row, where its first receive waits: the colours at its top and in its middle.
+WAITING = "(() => {const row = step.rows.at(-1), i = row.kind.findIndex((kind, k) => kind === RECV && step.transfers[row.transfer[k]].begin > row.begin[k]), " \
+          "place = chart.placeOf(row, i), ratio = canvas.width / chart.width, x = (chart.x(row.begin[i]) + chart.x(step.transfers[row.transfer[i]].begin)) / 2 - 9, " \
+          "at = (y) => [...chart.context.getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data].join(); " \
+          "return [at(place.y + 2), at(place.y + place.height - 4)]})()"
+
+
+def shows(page):
+    check("the page says how long a step is, its bubble in per cent, and of what times", page.text("about") ==
+          "step 13 units, bubble 7.7 %; a forward 1, a backward 2 units", page.text("about"))
+    top, below = page.run(WAITING)
+    check("where a message is waited for, its box is thin", top != below, f"{top} {below}")
+    check("times have their unit", page.run("chart.timeText(2)") == "2 units" and page.run("chart.drawAxis.toString().includes('timeText')"))
+    check("passes have their long labels where all have room", page.run("(chart.draw(), chart.longLabels)") is True)
+
+
 def moves(page):
     whole = page.view()
     page.wheel(700, 60, -400)
@@ -215,6 +236,9 @@ EXCHANGE = "(() => {for (const row of step.rows) for (let i = 0; i < row.count; 
 def sixteen_ranks(page):
     check("all 16 ranks are in the rows", page.run("step.rows.reduce((sum, row) => sum + row.members, 0)") == 16)
     page.picture("wide")
+    shades, labels = page.run(SHADES), page.run(LABELS)
+    check("stages of one rank are shades of their colour", all(of == [1, 0.6] for of in shades), f"{shades}")
+    check("forwards and backwards are labelled alike, with the stage", [re.fullmatch(r"\d[FI]0", label) is not None for label in labels] == [True] * 2, f"{labels}")
     moves(page)
     x, y, name = page.run(EXCHANGE)
     page.pointer(x, y)
@@ -249,6 +273,7 @@ def main():
         drawn = page.run("chart.context.getImageData(0, 0, canvas.width, canvas.height).data.some((value, k, all) => k > 4 && value !== all[k % 4])")
         check("the page draws", drawn)
         page.picture("small")
+        shows(page)
         moves(page)
         tells(page, measured=False)
         finds(page)
@@ -259,12 +284,15 @@ def main():
         page.open(page_of(args, "small", SMALL, "--profile", args.work / "small.profile"))
         check("measured times are drawn below", page.run("chart.placed.some((band) => band.kind === 'measured')"))
         tells(page, measured=True)
+        check("it says what is measured, and what it is compared with", re.fullmatch(
+            r"step \S+ us, bubble \S+ %; with the runs' times of small.profile, measured below it", page.text("about")) is not None, page.text("about"))
         page.picture("measured")
         page.open(page_of(args, "wide", WIDE, model="routed_chain.onnx"))
         sixteen_ranks(page)
         page.open(page_of(args, "large", LARGE))
         check("a page holds 50,000 instructions", page.run("step.rows.reduce((sum, row) => sum + row.count, 0)") > 50000)
         page.picture("large")
+        check("no pass has its long label where one has no room", page.run("(chart.draw(), chart.longLabels)") is False)
         red = page.run(RED)
         check("messages that take no time do not fill their row", 0.02 < red < 0.5, f"{red}")
         moves(page)

@@ -45,6 +45,10 @@ TEST_CASE("show draws the schedule") {
   INFO(shown);
   CHECK(holds(shown, "0     |F0 F1 F2 F3 ...........................B0--- B1--- B2--- B3--- |"));
   CHECK(holds(shown, "3     |.........F0 F1 F2 F3 B0--- B1--- B2--- B3--- ..................|"));
+  CHECK(holds(shown,
+              "\nSchedule: step 21 units, bubble 42.9 % (only passes of stages take time: a forward 1, a backward 2 "
+              "units)\n"));
+  CHECK(holds(text(tools::show(plans, {.costs = {2, 1}})), "0     |F0--- F1--- "));
   CHECK(holds(shown, "m.onnx with s.yaml: 4 ranks, batch 8, 8 programs, sgd"));
   CHECK(holds(shown, "sgd\ndata: 85.71 % web.bin, 14.29 % books\n"));
   auto other = plan::example::pipeline(4, 4);
@@ -88,6 +92,7 @@ TEST_CASE("simulate with the times of a run") {
   // All forwards go before the backwards: the way forth and the way back are on the critical path.
   CHECK(step({5, 0}) == Approx(free_links + 10));
   CHECK(step({5, 1e6}) > step({5, 1e9}));
+  CHECK(holds(text(tools::simulate_measured(plans, profile(0), {})), " us (runs as measured in " + (dir / "profile")));
   CHECK(holds(text(tools::simulate_measured(plans, profile(1), {})), "lacks instructions of rank 0"));
   CHECK(holds(text(tools::simulate_measured(plans, dir / "none", {})), "none"));
 }
@@ -117,7 +122,8 @@ TEST_CASE("report sets a predicted step beside a measured one") {
   tools::ReportOptions options;
   const auto told = text(tools::report_lines(plans, profile, options));
   INFO(told);
-  CHECK(told.find("step: predicted 9 units by unit costs (forward 1, backward 2); measured 0.04 ms\n") == 0);
+  CHECK(told.find("step: predicted 9 units by unit costs (forward 1, backward 2); measured 0.04 ms by " + profile +
+                  "\n") == 0);
   CHECK(holds(told, "s.yaml:1:3 place"));
   CHECK(holds(told, "the critical paths part where the predicted one has\n    rank 1 instruction 3 "));
   options.log = log;
@@ -126,7 +132,7 @@ TEST_CASE("report sets a predicted step beside a measured one") {
   CHECK(holds(text(tools::report_lines(plans, profile, options)), "| line of the strategy | step | lost |"));
   options.form = tools::TableForm::kJson;
   const auto json = text(tools::report_lines(plans, profile, options));
-  CHECK(holds(json, "\"unit\":\"units\",\"step\":[9.0,40.0]"));
+  CHECK(holds(json, "\"measured_by\":\"" + profile + "\",\"unit\":\"units\",\"step\":[9.0,40.0]"));
   CHECK(holds(json, "{\"line\":\"s.yaml:1:3\",\"directive\":\"place\""));
   options.log = dir.write("other", "{\"summary\": {\"peak_memory_bytes\": [1]}}\n");
   CHECK(holds(text(tools::report_lines(plans, profile, options)), "is of 1 ranks, the bundle has 2"));
@@ -304,6 +310,40 @@ TEST_CASE("show draws the schedule as SVG") {
   if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr) std::ofstream(golden, std::ios::binary) << *drawn;
   std::ifstream file(golden, std::ios::binary);
   CHECK(*drawn == std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+// One rank with three stages, a file of a long name: shades of each pass's colour, and all of the title is seen.
+TEST_CASE("stages of one rank are drawn in shades of their colour") {
+  TempFolder dir;
+  auto bundle = plan::example::pipeline(1, 3);
+  bundle.manifest.strategy.name = std::string(100, 's') + ".yaml";
+  for (int32_t stage = 1; stage < 3; ++stage) {
+    bundle.manifest.chunks.push_back({"PP" + std::to_string(stage), "", {{"PP", stage}}});
+    for (size_t p = 0, count = bundle.programs.size(); p < count; ++p) {
+      auto program = bundle.programs[p];
+      if (!program.of || program.of->chunk != 0) continue;
+      program.name = "PP" + std::to_string(stage) + program.name.substr(3);
+      program.of->chunk = stage;
+      bundle.programs.push_back(std::move(program));
+    }
+  }
+  for (auto& instruction : bundle.ranks[0].instructions.edit())
+    if (auto* const run = std::get_if<plan::Run>(&instruction.action)) {
+      const auto& of = bundle.programs[static_cast<size_t>(run->program)].of;
+      const int32_t stage = bundle.ranks[0].arguments[static_cast<size_t>(run->arguments)].microbatch;
+      for (size_t p = 0; of && p < bundle.programs.size(); ++p)
+        if (bundle.programs[p].of && bundle.programs[p].of->chunk == stage && bundle.programs[p].of->pass == of->pass)
+          run->program = static_cast<int32_t>(p);
+    }
+  const auto drawn = text(tools::draw_svg(write(dir, "p", bundle), {}));
+  INFO(drawn);
+  for (const char* pass : {"F", "B"}) {
+    CHECK(holds(drawn, "<rect class=\"" + std::string(pass) + "\" x="));
+    CHECK(holds(drawn, "<rect class=\"" + std::string(pass) + "\" fill-opacity=\"0.75\" x="));
+    CHECK(holds(drawn, "<rect class=\"" + std::string(pass) + "\" fill-opacity=\"0.5\" x="));
+  }
+  CHECK(holds(drawn, ">2F2</text>"));
+  CHECK(std::stod(drawn.substr(drawn.find("width=\"") + 7)) > 8 * 100);
 }
 
 TEST_CASE("ranks that do the same share a row of the drawing") {

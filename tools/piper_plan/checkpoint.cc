@@ -90,8 +90,25 @@ Status write_as(const OpenCheckpoint& from, const StoredTensor& tensor, DType as
   });
 }
 
-std::string differing(const std::string& what, const std::string& a, const std::string& b) {
-  return a == b ? "" : what + ": " + a + " against " + b + "\n";
+// One thing in which two checkpoints differ.
+struct Differing {
+  std::string what, how;  // "step", "4 against 8"
+};
+
+Difference told(const std::vector<Differing>& all, bool as_json) {
+  std::string text;
+  plan::JsonWriter json;
+  json.raw("[");
+  for (const Differing& one : all) {
+    text += one.what + ": " + one.how + "\n";
+    json.raw(&one == all.data() ? "{" : ",{");
+    json.member("what", one.what);
+    json.member("how", one.how);
+    json.raw("}");
+  }
+  json.raw("]\n");
+  if (as_json) return {json.str(), !all.empty()};
+  return {all.empty() ? "no difference\n" : text, !all.empty()};
 }
 
 }  // namespace
@@ -146,33 +163,55 @@ Result<std::string> verify_checkpoints(const std::string& path) {
   return std::to_string(paths.size()) + " checkpoints: every byte is what was committed\n";
 }
 
-Result<Difference> diff_checkpoints(const std::string& a, const std::string& b) {
+Result<Difference> verify_checkpoints_as_json(const std::string& path) {
+  PIPER_ASSIGN(const std::vector<std::string> paths, checkpoints_of(path));
+  plan::JsonWriter json;
+  bool any = false;
+  json.raw("[");
+  for (const std::string& one : paths) {
+    const auto opened = OpenCheckpoint::open(one);
+    const Status status = opened.ok() ? opened->check_all(true) : opened.status();
+    any |= !status.ok();
+    json.raw(&one == paths.data() ? "{" : ",{");
+    json.member("name", std::filesystem::path(one).filename().string());
+    json.member("damaged", status.ok() ? "" : status.error().message);
+    json.raw("}");
+  }
+  json.raw("]\n");
+  return Difference{json.str(), any};
+}
+
+Result<Difference> diff_checkpoints(const std::string& a, const std::string& b, bool json) {
   PIPER_ASSIGN(const OpenCheckpoint left, choose(a, -1));
   PIPER_ASSIGN(const OpenCheckpoint right, choose(b, -1));
   const checkpoint::Manifest &l = left.manifest(), &r = right.manifest();
-  std::string text = differing("step", std::to_string(l.step), std::to_string(r.step)) +
-                     differing("samples", std::to_string(l.samples), std::to_string(r.samples)) +
-                     differing("seed", std::to_string(l.seed), std::to_string(r.seed)) +
-                     differing("optimizer", l.optimizer, r.optimizer) + differing("data", l.data.sha256, r.data.sha256);
+  std::vector<Differing> all;
+  const auto compare = [&all](const std::string& what, const std::string& mine, const std::string& theirs) {
+    if (mine != theirs) all.push_back({what, mine + " against " + theirs});
+  };
+  compare("step", std::to_string(l.step), std::to_string(r.step));
+  compare("samples", std::to_string(l.samples), std::to_string(r.samples));
+  compare("seed", std::to_string(l.seed), std::to_string(r.seed));
+  compare("optimizer", l.optimizer, r.optimizer);
+  compare("data", l.data.sha256, r.data.sha256);
   for (const StoredTensor& tensor : l.tensors) {
     const StoredTensor* other = checkpoint::find_tensor(r, tensor.kind, tensor.name);
     if (other == nullptr) {
-      text += label(tensor) + ": only in " + left.path() + "\n";
+      all.push_back({label(tensor), "only in " + left.path()});
       continue;
     }
     if (other->dtype != tensor.dtype || other->shape != tensor.shape) {
-      text += label(tensor) + ": another type or shape\n";
+      all.push_back({label(tensor), "another type or shape"});
       continue;
     }
     PIPER_ASSIGN(const std::vector<std::byte> mine, whole(left, tensor));
     PIPER_ASSIGN(const std::vector<std::byte> theirs, whole(right, *other));
-    if (mine != theirs) text += label(tensor) + ": other values\n";
+    if (mine != theirs) all.push_back({label(tensor), "other values"});
   }
   for (const StoredTensor& tensor : r.tensors)
     if (checkpoint::find_tensor(l, tensor.kind, tensor.name) == nullptr)
-      text += label(tensor) + ": only in " + right.path() + "\n";
-  if (text.empty()) return Difference{"no difference\n", false};
-  return Difference{text, true};
+      all.push_back({label(tensor), "only in " + right.path()});
+  return told(all, json);
 }
 
 Result<std::string> export_checkpoint(const std::string& path, const ExportOptions& options) {

@@ -117,9 +117,10 @@ Result<std::string> explain(const std::string& directory, const ExplainOptions& 
 // Of checkpoints: `path` is a folder of them, or the folder of one.
 // A line each; `differs` where one of them is damaged.
 Result<Difference> list_checkpoints(const std::string& path, bool json = false);
-// R0705: those that are damaged, a line each.
+// R0705: those that are damaged, a line each. As JSON they are an answer, with `differs`.
 Result<std::string> verify_checkpoints(const std::string& path);
-Result<Difference> diff_checkpoints(const std::string& a, const std::string& b);
+Result<Difference> verify_checkpoints_as_json(const std::string& path);
+Result<Difference> diff_checkpoints(const std::string& a, const std::string& b, bool json = false);
 struct ExportOptions {
   int64_t step = -1;            // -1: the newest valid one
   std::string out;              // a file; with max_shard_bytes a folder

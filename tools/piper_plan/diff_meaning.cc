@@ -59,10 +59,8 @@ Result<StepFigures> figures_of(const Bundle& bundle, const StepCosts& costs) {
   PIPER_ASSIGN(const auto timeline, play_step(bundle, costs));
   StepFigures figures;
   figures.step = timeline.step;
-  for (size_t p = 0; p < bundle.ranks.size(); ++p) {
-    figures.idle += idle_share(timeline, p) / static_cast<double>(bundle.ranks.size());
-    figures.instructions += static_cast<int64_t>(bundle.ranks[p].instructions.size());
-  }
+  figures.idle = bubble(timeline);
+  for (const RankPlan& rank : bundle.ranks) figures.instructions += static_cast<int64_t>(rank.instructions.size());
   for (const RankSummary& rank : bundle.manifest.ranks) {
     figures.peak_bytes = std::max(figures.peak_bytes, rank.peak_bytes);
     figures.sent_bytes += rank.sent_bytes;

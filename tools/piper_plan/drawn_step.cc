@@ -6,7 +6,10 @@
 #include <unordered_map>
 
 #include "schemas/plan/json_writer.h"
+#include "schemas/plan/names.h"
+#include "schemas/timeline/stages.h"
 #include "schemas/verify/accesses.h"
+#include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/subject.h"
 #include "tools/piper_plan/text_table.h"
 
@@ -56,7 +59,9 @@ class StepWriter {
       : bundle_(step.bundle),
         timeline_(step.timeline),
         measured_(step.measured ? &*step.measured : nullptr),
-        unit_(step.microseconds ? "us" : "units") {
+        unit_(step.microseconds ? "us" : "units"),
+        times_(step.times),
+        stages_(step.bundle) {
     for (size_t p = 0; p < bundle_.ranks.size(); ++p) place(p);
   }
 
@@ -66,6 +71,8 @@ class StepWriter {
     json_.key("title");
     json_.string(manifest.model.name + " with " + manifest.strategy.name + ": " + std::to_string(manifest.world_size) +
                  (manifest.world_size == 1 ? " rank" : " ranks") + ", batch " + std::to_string(manifest.batch));
+    json_.member("about", "step " + number_text(timeline_.step) + " " + unit_ + ", bubble " +
+                              per_cent(timeline::bubble(timeline_)) + "; " + times_);
     json_.member("strategy", manifest.strategy.name);
     json_.member("unit", unit_);
     json_.key("step");
@@ -150,12 +157,36 @@ class StepWriter {
     json_.raw("}");
   }
 
+  std::optional<ChunkPass> pass_of(const Instruction& instruction) const {
+    const auto* const run = std::get_if<Run>(&instruction.action);
+    return run == nullptr ? std::nullopt : bundle_.programs[static_cast<size_t>(run->program)].of;
+  }
+  // In the model's order.
+  std::vector<std::string> stages_on(const RankPlan& plan) const {
+    std::set<int32_t> chunks;
+    for (const Instruction& instruction : plan.instructions)
+      if (const auto of = pass_of(instruction)) chunks.insert(of->chunk);
+    std::vector<std::string> stages;
+    for (const int32_t chunk : chunks)
+      if (std::find(stages.begin(), stages.end(), stages_.stage_of(chunk)) == stages.end())
+        stages.push_back(stages_.stage_of(chunk));
+    return stages;
+  }
+
   void columns(const RankPlan& plan, const std::vector<size_t>& members) {
     const size_t count = plan.instructions.size();
     const auto& activities = timeline_.activities[members.front()];
-    std::vector<int32_t> name, object, peer;
+    std::vector<int32_t> name, object, peer, stage, microbatch;
     std::vector<int64_t> bytes;
+    std::vector<std::string> pass;
+    const std::vector<std::string> stages = stages_on(plan);
     for (const Instruction& instruction : plan.instructions) {
+      const auto of = pass_of(instruction);
+      const auto at = of ? std::find(stages.begin(), stages.end(), stages_.stage_of(of->chunk)) : stages.end();
+      stage.push_back(of ? static_cast<int32_t>(at - stages.begin()) : -1);
+      pass.push_back(of ? std::string(1, pass_name(of->pass).back()) : "");
+      const auto* const run = std::get_if<Run>(&instruction.action);
+      microbatch.push_back(of ? plan.arguments[static_cast<size_t>(run->arguments)].microbatch : -1);
       const Subject subject = subject_of(plan, instruction.action);
       name.push_back(strings_.add(subject.name));
       object.push_back(subject.program >= 0 ? subject.program : strings_.add(subject.object));
@@ -165,9 +196,15 @@ class StepWriter {
     list("kind", count, [&](size_t i) { json_.number(plan.instructions[i].action.index()); });
     list("stream", count, [&](size_t i) { json_.number(plan.instructions[i].stream); });
     list("origin", count, [&](size_t i) { json_.number(plan.instructions[i].provenance); });
-    for (const auto& [column, values] : {std::pair{"name", &name}, {"object", &object}, {"peer", &peer}}) {
+    json_.member("stages", stages);
+    for (const auto& [column, values] : {std::pair{"name", &name},
+                                         {"object", &object},
+                                         {"peer", &peer},
+                                         {"stage", &stage},
+                                         {"microbatch", &microbatch}}) {
       json_.member(column, *values);
     }
+    json_.member("pass", pass);
     json_.member("bytes", bytes);
     list("begin", count, [&](size_t i) { time(activities[i].begin); });
     list("end", count, [&](size_t i) { time(activities[i].end); });
@@ -248,6 +285,8 @@ class StepWriter {
   const Timeline& timeline_;
   const Measured* measured_;
   const char* unit_;
+  const std::string& times_;
+  const timeline::Stages stages_;
   std::vector<std::vector<size_t>> rows_;  // loaded ranks
   std::vector<size_t> row_of_;             // of each loaded rank
   Strings strings_;

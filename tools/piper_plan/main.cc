@@ -391,7 +391,7 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
   auto* const write = command->add_subcommand("export", "the weights under the model's own names, for --load");
   for (auto* const each : {list, check, compare, write})
     each->add_option("DIR", flags->directory, "folder of checkpoints, or of one")->required();
-  list->add_flag("--json", flags->json, "as one JSON list");
+  for (auto* const each : {list, check, compare}) each->add_flag("--json", flags->json, "as one JSON list");
   compare->add_option("OTHER", flags->other, "that to compare with")->required();
   write->add_option("--step", flags->options.step, "its step; default: the newest valid one")
       ->check(CLI::NonNegativeNumber);
@@ -407,8 +407,13 @@ std::vector<Subcommand> add_checkpoint(CLI::App& app) {
   write->add_option("--dtype", flags->options.dtype, "round floating-point tensors to this type; default: as stored")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   return {{list, [flags] { return print_list(list_checkpoints(flags->directory, flags->json)); }},
-          {check, [flags] { return print(verify_checkpoints(flags->directory)); }},
-          {compare, [flags] { return print_difference(diff_checkpoints(flags->directory, flags->other), true); }},
+          {check,
+           [flags] {
+             if (flags->json) return print_list(verify_checkpoints_as_json(flags->directory));
+             return print(verify_checkpoints(flags->directory));
+           }},
+          {compare,
+           [flags] { return print_difference(diff_checkpoints(flags->directory, flags->other, flags->json), true); }},
           {write, [flags] { return print(export_checkpoint(flags->directory, flags->options)); }}};
 }
 

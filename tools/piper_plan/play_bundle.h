@@ -23,6 +23,7 @@ struct StepOfBundle {
   std::optional<timeline::Measured> measured;  // where a profile was given
   timeline::Timeline timeline;
   bool microseconds = false;  // else units of a cost
+  std::string times;          // what they are, for people: "a forward 1 unit, a backward 2", "measured in s.profile"
 };
 // Reading a machine prints its diagnostics to standard error.
 Result<StepOfBundle> play_bundle(const std::string& directory, const StepTimes& times);

@@ -132,6 +132,7 @@ Result<std::string> report_lines(const std::string& directory, const std::string
   PIPER_ASSIGN(const auto bundle, plan::read_bundle(directory));
   PIPER_ASSIGN(const Measured times, read_profile(bundle, profile));
   Report report;
+  report.measured_by = profile;
   PIPER_ASSIGN(Timeline simulated, predict(bundle, options, report));
   PIPER_ASSIGN(Timeline run, measured_timeline(bundle, times));
   const Played predicted = played(bundle, std::move(simulated)), measured = played(bundle, std::move(run));

@@ -24,8 +24,9 @@ struct LinePair {
   timeline::LineCost predicted, measured;
 };
 struct Report {
-  std::string priced_by;  // "unit costs (forward 1, backward 2)", "8 A100 ..., 3 of 9 distinct calls measured"
-  bool units = false;     // predicted times are units; else microseconds, as measured ones always are
+  std::string priced_by;    // "unit costs (forward 1, backward 2)", "8 A100 ..., 3 of 9 distinct calls measured"
+  std::string measured_by;  // the profile
+  bool units = false;       // predicted times are units; else microseconds, as measured ones always are
   StepAccount predicted, measured;
   std::vector<LinePair> lines;                         // by measured lost time, the largest first
   std::vector<int32_t> ranks;                          // loaded ones
@@ -37,7 +38,7 @@ struct Report {
 
 std::string report_as_text(const Report& report);
 std::string report_as_markdown(const Report& report);
-// {"priced_by","unit","step","unexplained","paths_part","ranks":[{"rank","busy","exposed_communication","waiting",
+// {"priced_by","measured_by","unit","step","unexplained","paths_part","ranks":[{"rank","busy","exposed_communication","waiting",
 // "peak_bytes"}],"lines":[{"line","directive","lost","on_path","exposed","kernel","message","collective","wait",
 // "bytes"}]}. But for names and bytes every value is [predicted, measured]; a measured peak that is not known is null.
 std::string report_as_json(const Report& report);

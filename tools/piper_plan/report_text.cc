@@ -20,7 +20,7 @@ std::string predicted_time(const Report& report, double time) {
 
 std::string heading(const Report& report) {
   return "step: predicted " + predicted_time(report, report.predicted.step) + " by " + report.priced_by +
-         "; measured " + measured_time(report.measured.step) + "\n";
+         "; measured " + measured_time(report.measured.step) + " by " + report.measured_by + "\n";
 }
 
 const std::vector<std::string> kRankHeadings = {"rank", "step", "busy", "exposed communication", "waiting", "peak"};
@@ -148,6 +148,7 @@ std::string report_as_json(const Report& report) {
   plan::JsonWriter json;
   json.begin_file();
   json.member("priced_by", report.priced_by);
+  json.member("measured_by", report.measured_by);
   json.member("unit", report.units ? "units" : "us");
   const auto both = [&](const char* key, double predicted, double measured) {
     json.key(key);

@@ -34,7 +34,7 @@ std::string draw(const std::vector<Cell>& cells, double unit, size_t width, doub
     const auto from = static_cast<size_t>(std::lround(cell.begin / unit)) * width;
     const auto to = std::max(from + width, static_cast<size_t>(std::lround(cell.end / unit)) * width);
     std::string text = cell.label;
-    text.resize(std::max(to - from, text.size() + 1), cell.label.find('F') == std::string::npos ? '-' : ' ');
+    text.resize(std::max(to - from, text.size() + 1), '-');
     text.back() = ' ';
     if (from + text.size() > row.size()) row.resize(from + text.size(), '.');
     row.replace(from, text.size(), text);
@@ -296,8 +296,9 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
   if (manifest.model_flops > 0) text += flops_line(manifest.model_flops);
   text += data_line(manifest.run);
   if (manifest.eval) text += evaluation_line(*manifest.eval, directory);
-  text += "\nSchedule (only passes of stages take time: a forward 1, a backward 2 unless stated)\n" +
-          picture(bundle, timeline, options);
+  text += "\nSchedule: step " + number_text(timeline.step) + " units, bubble " + per_cent(bubble(timeline)) +
+          " (only passes of stages take time: a forward " + number_text(options.costs.forward) + ", a backward " +
+          number_text(options.costs.backward) + " units)\n" + picture(bundle, timeline, options);
   text += "\nRanks\n" + rank_table(bundle, timeline);
   text += "\nMemory\n" + memory_table(bundle);
   text += "\nStreams\n" + stream_table(bundle, options.all);

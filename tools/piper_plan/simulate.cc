@@ -6,6 +6,7 @@
 #include "schemas/plan/json_writer.h"
 #include "schemas/timeline/assess.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/text_table.h"
 
 namespace piper::tools {
@@ -14,7 +15,7 @@ namespace {
 using namespace timeline;
 
 // Busy: the sum of its runs, on whatever stream.
-std::string table_of_ranks(const plan::Bundle& bundle, const Timeline& timeline) {
+std::string table_of_ranks(const plan::Bundle& bundle, const Timeline& timeline, const char* unit) {
   std::vector<std::vector<std::string>> rows;
   for (size_t p = 0; p < timeline.spans.size(); ++p) {
     double busy = 0;
@@ -24,13 +25,13 @@ std::string table_of_ranks(const plan::Bundle& bundle, const Timeline& timeline)
     std::snprintf(number[1], sizeof number[1], "%.1f %%", 100 * idle_share(timeline, p));
     rows.push_back({std::to_string(bundle.ranks[p].rank), number[0], number[1]});
   }
-  return format_table({"rank", "busy", "idle"}, merge_ranks(rows));
+  return format_table({"rank", std::string("busy ") + unit, "idle"}, merge_ranks(rows));
 }
 
-std::string step_line(const Timeline& timeline, const char* times, const Link& link) {
+std::string step_line(const Timeline& timeline, const std::string& times, const Link& link) {
   char line[160];
-  std::snprintf(line, sizeof line, "step: %.6g us (%s; links: %g us", timeline.step, times, link.latency_us);
-  std::string text = line;
+  std::snprintf(line, sizeof line, "; links: %g us", link.latency_us);
+  std::string text = "step: " + number_text(timeline.step) + " us (" + times + line;
   if (link.bytes_per_second > 0) {
     std::snprintf(line, sizeof line, ", %g bytes/s", link.bytes_per_second);
     text += line;
@@ -73,7 +74,7 @@ Result<std::string> simulate_bundle(const std::string& directory, const Costs& c
   char line[128];
   std::snprintf(line, sizeof line, "step: %g units (forward %g, backward %g)\n", timeline.step, costs.forward,
                 costs.backward);
-  return line + table_of_ranks(bundle, timeline);
+  return line + table_of_ranks(bundle, timeline, "units");
 }
 
 Result<std::string> simulate_measured(const std::string& directory, const std::string& profile, const Link& link,
@@ -83,7 +84,7 @@ Result<std::string> simulate_measured(const std::string& directory, const std::s
   measured.link = link;
   PIPER_ASSIGN(const auto timeline, simulate_times(bundle, measured));
   if (json) return as_json(bundle, timeline, "us");
-  return step_line(timeline, "measured runs", link) + table_of_ranks(bundle, timeline);
+  return step_line(timeline, "runs as measured in " + profile, link) + table_of_ranks(bundle, timeline, "us");
 }
 
 Result<std::string> simulate_by_table(const std::string& directory, const std::string& kernel_times, const Link& link,
@@ -103,7 +104,7 @@ Result<std::string> simulate_by_table(const std::string& directory, const std::s
   char line[160];
   std::snprintf(line, sizeof line, "of a rank: %.6g us kernels, %.6g us exposed transfers, %.6g us waiting\n",
                 mean.busy, mean.communication, mean.waiting);
-  return step_line(timeline, "kernel times of a table", link) + line + table_of_ranks(bundle, timeline);
+  return step_line(timeline, "kernel times of " + kernel_times, link) + line + table_of_ranks(bundle, timeline, "us");
 }
 
 }  // namespace piper::tools

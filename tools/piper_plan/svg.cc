@@ -9,6 +9,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/schedule_rows.h"
 #include "tools/piper_plan/text_table.h"
 
@@ -16,7 +17,7 @@ namespace piper::tools {
 namespace {
 
 // Lengths in pixels.
-constexpr double kLane = 20, kGap = 6, kTop = 46, kBottom = 30, kMargin = 10, kLetter = 6.7;
+constexpr double kLane = 20, kGap = 6, kTop = 46, kBottom = 46, kMargin = 10, kLetter = 6.7, kTitleLetter = 8;
 constexpr double kUsualCell = 30;                   // of the shortest cell, where that fits
 constexpr double kNarrowest = 640, kWidest = 2400;  // of the whole step, unless cells would be too short to see
 constexpr double kShortestSeen = 3, kWidestAtAll = 20000;
@@ -26,7 +27,7 @@ constexpr const char* kStyle =
     "text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#222}\n"
     ".t{font-size:13px;font-weight:bold}.c text,text.m{text-anchor:middle}text.e{text-anchor:end}\n"
     ".r{fill:#f3f4f6}.g{stroke:#c9ccd1;stroke-width:1}\n"
-    ".F{fill:#a9c9f2}.B{fill:#9fd9a8}.I{fill:#a6e3ee}.W{fill:#f0dc8c}.l{fill-opacity:.6}\n"
+    ".F{fill:#a9c9f2}.B{fill:#9fd9a8}.I{fill:#a6e3ee}.W{fill:#f0dc8c}\n"
     ".c rect{stroke:#fff;stroke-width:1}.bg{fill:#fff}\n"
     "@media(prefers-color-scheme:dark){text{fill:#e6e6e6}.c text{fill:#111}.bg{fill:#16181d}.r{fill:#22252c}\n"
     ".g{stroke:#454a54}.F{fill:#6fa0e0}.B{fill:#62b56f}.I{fill:#5fc0d2}.W{fill:#d6bb4e}.c rect{stroke:#16181d}}\n"
@@ -52,6 +53,13 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
+// Stages of one rank in shades of a pass's colour: how much of it, of the first stage all.
+double shade(size_t stage, size_t stages) {
+  if (stages < 2) return 1;
+  const double span = std::min(0.4 + 0.1 * static_cast<double>(stages - 2), 0.7);
+  return 1 - span * static_cast<double>(stage) / static_cast<double>(stages - 1);
+}
+
 // Cells that overlap, of different streams, go below one another.
 std::vector<size_t> lanes_of(const std::vector<Cell>& cells) {
   std::vector<size_t> order(cells.size()), lanes(cells.size());
@@ -71,8 +79,8 @@ std::vector<size_t> lanes_of(const std::vector<Cell>& cells) {
 
 class Drawing {
  public:
-  Drawing(std::string title, std::vector<ScheduleRow> rows, double step)
-      : title_(std::move(title)), rows_(std::move(rows)), step_(step) {
+  Drawing(std::string title, std::vector<ScheduleRow> rows, double step, const Costs& costs)
+      : title_(std::move(title)), rows_(std::move(rows)), step_(step), costs_(costs) {
     size_t letters = 4;
     for (const ScheduleRow& row : rows_) letters = std::max(letters, rank_list(row.ranks).size());
     left_ = kMargin + kLetter * static_cast<double>(letters + 1);
@@ -87,7 +95,8 @@ class Drawing {
     double top = kTop;
     std::string body;
     for (const ScheduleRow& row : rows_) body += draw_row(row, top);
-    const double height = top + kBottom, width = right_ + 2 * kMargin;
+    const double height = top + kBottom;
+    const double width = std::max(right_, kTitleLetter * static_cast<double>(title_.size())) + 2 * kMargin;
     return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + coordinate(width) + "\" height=\"" +
            coordinate(height) + "\" viewBox=\"0 0 " + coordinate(width) + " " + coordinate(height) + "\">\n" + kStyle +
            "<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n" + heading() + axis(top) + body + "</svg>\n";
@@ -130,7 +139,9 @@ class Drawing {
               "\"/><text class=\"m\" x=\"" + at + "\" y=\"" + coordinate(bottom + 14) + "\">" + coordinate(i * mark) +
               "</text>\n";
     }
-    return text;
+    return text + "<text x=\"" + coordinate(left_) + "\" y=\"" + coordinate(bottom + 32) +
+           "\">time in units: a forward " + coordinate(costs_.forward) + ", a backward " + coordinate(costs_.backward) +
+           "</text>\n";
   }
   std::string draw_row(const ScheduleRow& row, double& top) const {
     const auto lanes = lanes_of(row.cells);
@@ -144,19 +155,19 @@ class Drawing {
     std::map<std::string, size_t> stages;
     for (const Cell& cell : row.cells) stages.emplace(cell.stage, stages.size());
     for (size_t i = 0; i < row.cells.size(); ++i)
-      text +=
-          draw_cell(row.cells[i], top + kLane * static_cast<double>(lanes[i]), stages.at(row.cells[i].stage) % 2 == 1);
+      text += draw_cell(row.cells[i], top + kLane * static_cast<double>(lanes[i]),
+                        shade(stages.at(row.cells[i].stage), stages.size()));
     top += height + kGap;
     return text + "</g>\n";
   }
-  // `lighter`: every other stage of a rank.
-  std::string draw_cell(const Cell& cell, double top, bool lighter) const {
+  std::string draw_cell(const Cell& cell, double top, double opacity) const {
     const double width = (cell.end - cell.begin) * scale_;
-    std::string text = "<rect class=\"" + std::string(1, cell.pass) + (lighter ? " l" : "") + "\" x=\"" +
+    std::string text = "<rect class=\"" + std::string(1, cell.pass) +
+                       (opacity < 1 ? "\" fill-opacity=\"" + coordinate(opacity) : "") + "\" x=\"" +
                        coordinate(x(cell.begin)) + "\" y=\"" + coordinate(top) + "\" width=\"" + coordinate(width) +
                        "\" height=\"" + coordinate(kLane) + "\"><title>" + escaped(cell.stage) + " " + cell.pass +
                        " of microbatch " + std::to_string(cell.microbatch) + ", " + coordinate(cell.begin) + " to " +
-                       coordinate(cell.end) + "</title></rect>";
+                       coordinate(cell.end) + " units</title></rect>";
     if (kLetter * static_cast<double>(cell.label.size()) + 2 <= width)
       text += "<text x=\"" + coordinate(x(cell.begin) + width / 2) + "\" y=\"" + coordinate(top + kLane / 2 + 4) +
               "\">" + escaped(cell.label) + "</text>";
@@ -166,6 +177,7 @@ class Drawing {
   std::string title_;
   std::vector<ScheduleRow> rows_;
   double step_, scale_ = 1, left_ = 0, right_ = 0;
+  Costs costs_;
 };
 
 }  // namespace
@@ -175,8 +187,9 @@ Result<std::string> draw_svg(const std::string& directory, const Costs& costs) {
   PIPER_ASSIGN(const auto timeline, timeline::simulate(bundle, costs));
   const auto& manifest = bundle.manifest;
   return Drawing(manifest.model.name + " with " + manifest.strategy.name + ": " + std::to_string(manifest.world_size) +
-                     (manifest.world_size == 1 ? " rank" : " ranks") + ", step " + coordinate(timeline.step) + " units",
-                 merge_like_rows(schedule_rows(bundle, timeline)), timeline.step)
+                     (manifest.world_size == 1 ? " rank" : " ranks") + ", step " + coordinate(timeline.step) +
+                     " units, bubble " + per_cent(timeline::bubble(timeline)),
+                 merge_like_rows(schedule_rows(bundle, timeline)), timeline.step, costs)
       .draw();
 }
 

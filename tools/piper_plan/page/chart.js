@@ -3,6 +3,7 @@
 "use strict";
 
 const GUTTER = 150, AXIS = 24, LANE = 17, THIN = 9, CURVE = 34, GAP = 8, LETTER = 6.2;  // pixels
+const WAIT_PART = 4;       // waits are so much thinner than what is done
 const MOST_ARROWS = 4000;  // more are not drawn at once, but for those of the kept instruction
 const FADED = 0.18;        // how much is left of what a search does not find
 const APART = 4;           // pixels between marks that have no length: closer ones would fill the row, and none could be read
@@ -99,6 +100,7 @@ class Chart {
     c.rect(GUTTER, AXIS, this.width - GUTTER, this.visible - AXIS);
     c.clip();
     const seen = this.placed.filter(({ y, height }) => y + height >= this.top && y <= this.top + this.visible);
+    this.longLabels = this.roomForLong();
     for (const band of seen) this.drawBand(band);
     if (this.show.messages) this.drawArrows();
     this.drawKept();
@@ -146,24 +148,38 @@ class Chart {
     c.globalAlpha = 1;
   }
 
+  // Passes are labelled alike: all that are seen in full, or all in short where one of them has no room.
+  roomForLong() {
+    const scale = (this.width - GUTTER) / (this.to - this.from);
+    for (const row of this.rowsShown())
+      for (let i = 0; i < row.count; ++i) {
+        const length = this.endOf(row, i) - this.beginOf(row, i);
+        if (this.endOf(row, i) < this.from || this.beginOf(row, i) > this.to) continue;
+        if (row.pass[i] && length > 0 && length * scale < this.step.label(row, i).length * LETTER + 6) return false;
+      }
+    return true;
+  }
+
   drawBox(row, i, x, y, width, height, type, real) {
-    const c = this.context, transfer = this.step.transfers[row.transfer[i]];
+    const c = this.context, transfer = this.step.transfers[row.transfer[i]], opacity = c.globalAlpha;
     c.fillStyle = this.colours[type];
+    c.globalAlpha = opacity * this.step.shade(row, i);
     const inner = width > 3 ? width - 0.8 : width;
     if (transfer && !real && this.layout === "time" && transfer.begin > row.begin[i]) {
-      // In front of the transfer its end waits for the others.
-      const whole = c.globalAlpha, moved = Math.max(this.x(transfer.begin), x);
-      c.globalAlpha = whole * 0.3;
-      c.fillRect(x, y, Math.max(moved - x, 0), height);
-      c.globalAlpha = whole;
+      // Before the transfer its end waits for the others.
+      const moved = Math.max(this.x(transfer.begin), x);
+      c.globalAlpha = opacity * 0.5;
+      c.fillRect(x, y, Math.max(moved - x, 0), height / WAIT_PART);
+      c.globalAlpha = opacity;
       c.fillRect(moved, y, Math.max(x + inner - moved, 1.2), height);
     } else {
-      c.fillRect(x, y, inner, type === "wait" ? height / 4 : height);
+      c.fillRect(x, y, inner, type === "wait" ? height / WAIT_PART : height);
     }
+    c.globalAlpha = opacity;
     if (type === "wait" || real || height < LANE) return;
     const left = Math.max(x, GUTTER), room = Math.min(x + width, this.width) - left;
     const long = this.step.label(row, i), short = this.step.shortLabel(row, i);
-    const label = long.length * LETTER + 6 <= room ? long : short && short.length * LETTER + 1 <= room ? short : "";
+    const label = long.length * LETTER + 6 <= room && (this.longLabels || !row.pass[i]) ? long : short && short.length * LETTER + 1 <= room ? short : "";
     if (label) {
       c.fillStyle = this.colours[transfer && this.layout === "time" ? "text" : "on-box"];  // ends of transfers are mostly pale
       c.textAlign = "center";
@@ -324,7 +340,7 @@ class Chart {
     }
   }
   timeText(time, resolution = time / 1000) {
-    if (this.unit() !== "us") return `${+time.toPrecision(resolution < time / 1e5 ? 8 : 6)}`;
+    if (this.unit() !== "us") return `${+time.toPrecision(resolution < time / 1e5 ? 8 : 6)} ${this.unit()}`;
     const digits = Math.max(0, -Math.floor(Math.log10(Math.max(resolution, 1e-6) / (this.to > 2000 ? 1000 : 1))));
     return this.to > 2000 ? `${(time / 1000).toFixed(Math.min(digits, 6))} ms` : `${time.toFixed(Math.min(digits, 3))} us`;
   }

@@ -26,7 +26,7 @@ function factsOf(row, i) {
   else if (object) facts.push([isCollective(kind) ? "over" : "channel", object]);
   if (kind === SEND || kind === RECV) facts.push([kind === SEND ? "to rank" : "from rank", step.strings[row.peer[i]]]);
   if (row.bytes[i] > 0) facts.push(["size", `${bytesText(row.bytes[i])} (${row.bytes[i]} bytes)`]);
-  const time = (begin, end) => `${chart.timeText(begin)} to ${chart.timeText(end)}, ${chart.timeText(end - begin)}${step.unit === "us" ? "" : ` ${step.unit}`}`;
+  const time = (begin, end) => `${chart.timeText(begin)} to ${chart.timeText(end)}, ${chart.timeText(end - begin)}`;
   facts.push(["predicted", time(row.begin[i], row.end[i])]);
   if (transfer) facts.push(["in transfer", time(transfer.begin, transfer.end)]);
   if (row.measured) facts.push(["measured", time(row.measured.begin[i], row.measured.end[i])]);
@@ -101,6 +101,7 @@ function toFind(direction) {
 // ------------------------------------------------------------------ panel
 function fillPanel() {
   element("title").textContent = document.title = step.title;
+  element("about").textContent = step.about;
   const classes = { F: "forward", B: "backward", I: "backward, input part", W: "backward, weight part", run: "other run", update: "update",
     message: "message", collective: "collective", wait: "wait" };
   const present = new Set(step.rows.flatMap((row) => [...new Set(row.class)]));

@@ -6,11 +6,6 @@ const KINDS = ["run", "send", "recv", "all_reduce", "reduce_scatter", "all_gathe
 const [RUN, SEND, RECV, , , , ALL_TO_ALL, RECORD, WAIT, UPDATE] = KINDS.keys();
 const isCollective = (kind) => kind > RECV && kind <= ALL_TO_ALL;
 
-function lastWordOfRun(name) {
-  const found = /\.([A-Z]+)(?: m(\d+))?$/.exec(name);
-  return found && { chunk: name.slice(0, found.index), pass: found[1].slice(-1), microbatch: found[2] };
-}
-
 // How many ranks "0,2-3" are.
 function membersOf(ranks) {
   return ranks.split(",").reduce((sum, part) => {
@@ -21,7 +16,7 @@ function membersOf(ranks) {
 
 class Step {
   constructor(data) {
-    Object.assign(this, { title: data.title, unit: data.unit, length: data.step, strings: data.strings, origins: data.origins,
+    Object.assign(this, { title: data.title, about: data.about, unit: data.unit, length: data.step, strings: data.strings, origins: data.origins,
       programs: data.programs, strategy: data.strategy });
     this.rows = data.rows.map((row) => this.readRow(row));
     this.readTransfers(data.transfers);
@@ -32,21 +27,18 @@ class Step {
   readRow(row) {
     const read = { ranks: row.ranks, members: membersOf(row.ranks), streams: row.streams, buffers: row.buffers, persistent: row.persistent, count: row.kind.length,
       begin: Float64Array.from(row.begin), end: Float64Array.from(row.end), transfer: new Int32Array(row.kind.length).fill(-1) };
-    for (const column of ["kind", "stream", "name", "object", "peer", "bytes", "origin"]) read[column] = row[column];
+    for (const column of ["kind", "stream", "name", "object", "peer", "bytes", "origin", "stage", "stages", "pass", "microbatch"]) read[column] = row[column];
     if (row.measured) {
       read.measured = { begin: Float64Array.from(row.measured.begin), end: Float64Array.from(row.measured.end) };
     }
-    read.class = row.kind.map((kind, i) => this.classOf(kind, this.strings[row.name[i]]));
+    read.class = row.kind.map((kind, i) => this.classOf(kind, row.pass[i]));
     read.lanes = row.streams.map(() => []);
     row.stream.forEach((stream, i) => { if (row.kind[i] !== RECORD) read.lanes[stream].push(i); });
     return read;
   }
 
-  classOf(kind, name) {
-    if (kind === RUN) {
-      const pass = lastWordOfRun(name)?.pass;
-      return "FBIW".includes(pass ?? "?") ? pass : "run";
-    }
+  classOf(kind, pass) {
+    if (kind === RUN) return pass || "run";
     if (kind === UPDATE) return "update";
     if (kind === WAIT || kind === RECORD) return "wait";
     return isCollective(kind) ? "collective" : "message";
@@ -60,17 +52,20 @@ class Step {
     });
   }
 
-  // "F0" of a run of a pass; "" where nothing short can be said.
+  // "F0" of a run of a pass, "2F0" where the rank has several stages; "" where nothing short can be said.
   shortLabel(row, i) {
-    if (row.kind[i] !== RUN) return "";
-    const run = lastWordOfRun(this.strings[row.name[i]]);
-    return run ? run.pass + (run.microbatch ?? "") : "";
+    if (!row.pass[i]) return "";
+    const stage = row.stages[row.stage[i]], number = /\d+$/.exec(stage);
+    return (row.stages.length < 2 ? "" : number ? number[0] : `${stage}:`) + row.pass[i] + (row.microbatch[i] < 0 ? "" : row.microbatch[i]);
   }
   label(row, i) {
     const name = this.strings[row.name[i]];
-    if (row.kind[i] !== RUN) return row.kind[i] === UPDATE ? name : `${KINDS[row.kind[i]]} ${name}`;
-    const run = lastWordOfRun(name);
-    return run ? `${run.chunk} ${run.pass}${run.microbatch ?? ""}` : name;
+    return row.kind[i] === RUN || row.kind[i] === UPDATE ? name : `${KINDS[row.kind[i]]} ${name}`;
+  }
+  // How much of a pass's colour: the stages of one rank are shades of it, the first one all.
+  shade(row, i) {
+    const count = row.stages.length;
+    return count < 2 || row.stage[i] < 0 ? 1 : 1 - Math.min(0.4 + 0.1 * (count - 2), 0.7) * row.stage[i] / (count - 1);
   }
   modules(row, i) {
     const program = row.kind[i] === RUN || row.kind[i] === UPDATE ? this.programs[row.object[i]] : undefined;
