@@ -38,7 +38,7 @@ inline constexpr const char* kRuleStreams =
     "P0434";  // D5: streams have names of their own; those that a row names exist; computes put elsewhere exist
 inline constexpr const char* kRuleExperts = "P0435";  // D6: expert groups are disjoint and of one size, each at one
                                                       // place, and partition the groups that run their chunks
-inline constexpr const char* kRuleSizes = "P0436";  // D7: sizes of buckets and segments are not negative but for
+inline constexpr const char* kRuleSizes = "P0436";    // D7: sizes of buckets and segments are not negative but for
                                                     // "none", nor is a number of computes; a bound of rows is positive
 
 // --- the schedule: verify_schedule.cc

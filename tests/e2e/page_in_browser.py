@@ -145,7 +145,7 @@ SHADES = "(() => {const row = step.rows[0]; return ['F', 'I'].map((pass) => row.
          "step.shade(row, row.pass.findIndex((p, i) => p === pass && row.stage[i] === s))))})()"
 # What the first pass of each kind of the first row would be labelled as at this zoom.
 LABELS = "(() => {const row = step.rows[0]; return ['F', 'I'].map((pass) => step.shortLabel(row, row.pass.indexOf(pass)))})()"
-# Of the lane of messages in the last row, where its first receive waits: the colours at its top and in its middle.
+# Two colours of the lane of messages in the last row, where its first receive waits: at its top and in its middle.
 WAITING = "(() => {const row = step.rows.at(-1), i = row.kind.findIndex((kind, k) => kind === RECV && step.transfers[row.transfer[k]].begin > row.begin[k]), " \
           "place = chart.placeOf(row, i), ratio = canvas.width / chart.width, x = (chart.x(row.begin[i]) + chart.x(step.transfers[row.transfer[i]].begin)) / 2 - 9, " \
           "at = (y) => [...chart.context.getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data].join(); " \

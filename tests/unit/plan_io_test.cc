@@ -327,8 +327,8 @@ TEST_CASE("parts of tensors are printed and parsed") {
 // No kernel and no sum gets elements at a place that is no multiple of their size.
 TEST_CASE("ranges that are not aligned are refused") {
   const auto at = [](const std::string& line, int size, int offset, const std::string& buffer) {
-    return "P0607 r:" + line + "elements of " + std::to_string(size) + " bytes cannot be at " +
-           std::to_string(offset) + " of buffer \"" + buffer + "\"";
+    return "P0607 r:" + line + "elements of " + std::to_string(size) + " bytes cannot be at " + std::to_string(offset) +
+           " of buffer \"" + buffer + "\"";
   };
   CHECK(rank_damage("\"in\":[\"x\",\"weight\",\"act y m0\"]", "\"in\":[\"x\",\"weight\",\"act y m0+6\"]") ==
         at("57: slot \"y\" of program \"c0.F.b4\": ", 4, 6, "act y m0"));

@@ -119,8 +119,8 @@ void list_passes(std::ostream& out) {
   for (const driver::Pass& pass : driver::pipeline()) {
     if (pass.phase != phase) out << (phase.empty() ? "" : "\n") << "Phase `" << pass.phase << "`:\n\n";
     phase = pass.phase;
-    out << "- **" << pass.name << "** needs: " << pass.needs << ". Ensures: " << pass.ensures << ". Why here: "
-        << pass.why << ".\n";
+    out << "- **" << pass.name << "** needs: " << pass.needs << ". Ensures: " << pass.ensures
+        << ". Why here: " << pass.why << ".\n";
   }
 }
 
