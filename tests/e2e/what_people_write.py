@@ -235,8 +235,8 @@ CASES = {
     # gradients of one value from several terms are added up in the order in which forward reads it, cut or whole
     "parameter_in_several_terms": Case(lambda m, p, y, mask: 0.1 * (torch.exp(-m.w) * error(p, y).mean() + m.w) + m.w, more=with_parameter(), spread=True),
     "parameter_added_and_taken": Case(lambda m, p, y, mask: error(p, y).mean() * m.w + 3 * m.w - 2 * m.w + m.w / 4, more=with_parameter(), spread=True),
-    "mean_times_its_count": Case(lambda m, p, y, mask: error(p, y).mean() * error(p, y).numel()),
-    "mean_times_a_sum_of_ones": Case(lambda m, p, y, mask: error(p, y).mean() * torch.ones_like(error(p, y)).sum()),
+    "mean_times_its_count": Case(lambda m, p, y, mask: (p * y).sum(-1).mean() * mask.numel()),
+    "mean_times_a_sum_of_ones": Case(lambda m, p, y, mask: (p * y).sum(-1).mean() * torch.ones_like(mask).sum()),
     "terms_of_one_error": Case(lambda m, p, y, mask: (lambda e: e.mean() + e.pow(2).mean() + e.sum() / p.shape[0])(error(p, y)), spread=True),
     # ... in steps of few samples, and where forward's own indices need some
     **{f"{batch}_samples_{name}": Case(loss, forms=(1, batch), batch=batch, kinds=("pt2", "onnx") if batch == 2 else ("onnx", "pt2")) for batch in (2, 3) for name, loss in (
