@@ -160,13 +160,14 @@ def by_profile(bench):
     evened(rows)
     profile.write_text(text_of(rows))
     played = float(re.match(r"step: (\S+) us", bench.call([bench.bin / "piper-plan", "simulate", plans, "--profile", profile]))[1]) / 1e3
-    steps = []
+    steps, faults = [], []
     for factor in (1, 10):
         profile.write_text(text_of(row | {"cpu_us": row["cpu_us"] * factor} for row in rows))
         out, said = tuned(bench, "moe_dense", plans, strategy, target, "--profile", profile)
-        steps.append([float(re.search(rf"{what}: (\S+) ms a step", said)[1]) for what in ("start", "tuned")])
+        steps.append([float(re.search(rf"^{what}: (?:.* with .*: )?(\S+) ms a step", said, re.M)[1]) for what in ("start", "tuned")])
+        if f"start: {strategy} with " not in said:
+            faults.append(f"the start is not named: {said}")
     print(f"1f1b x experts by its profile: {steps}, played {played:.2f} ms\n{said}", flush=True)
-    faults = []
     if not 0.95 < steps[0][0] / played < 1.05:
         faults.append(f"by its profile a step takes {steps[0][0]} ms, but {played} ms as it was measured")
     if abs(steps[1][0] / steps[0][0] - 10) > 0.01 or abs(steps[1][1] / steps[0][1] - 10) > 0.01:
