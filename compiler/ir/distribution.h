@@ -21,7 +21,7 @@ using GroupId = Id<struct GroupTag>;  // Distribution::groups
 using TeamsId = Id<struct TeamsTag>;  // Distribution::teams
 
 // The devices that run a chunk on a microbatch. A replica is `places` ranks that share its samples: each works on the
-// same piece, at its own place. The list stands replica by replica: position = replica * places + place.
+// same piece, at its own place. The list goes replica by replica: position = replica * places + place.
 struct DeviceGroup {
   std::vector<int32_t> ranks;
   int32_t places = 1;

@@ -148,7 +148,7 @@ void Buckets::make_accumulators_of_readers() {
     }
 }
 
-// Who sums the gradient with whom: members at one place that have the same of the parameter. Of experts these stand at
+// Who sums the gradient with whom: members at one place that have the same of the parameter. Of experts these are at
 // one position in their expert groups.
 ir::Teams Buckets::teams_of(const ir::Accumulator& use) const {
   const ir::Distribution& d = module_.distribution;

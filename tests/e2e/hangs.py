@@ -133,7 +133,7 @@ def judged(bench, plans, run, label, right, what, least=AFTER):
     done = subprocess.run([bench.bin / "piper-plan", "whyhang", plans, incident, "--events", "3"], capture_output=True, text=True)
     check(f"{label}: piper-plan whyhang says the same", done.returncode == 0 and found.text in done.stdout, done.stdout + done.stderr)
     rings = [Ring(path) for path in sorted(incident.glob("*.ring"))]
-    check(f"{label}: process and host of every rank are told", bool(rings) and all(
+    check(f"{label}: process and host of every rank are in the message", bool(rings) and all(
         f"  rank {ring.rank} is process {ring.process} on {socket.gethostname()}\n" in text for ring in rings), text)
     check(f"{label}: no rank and no ring is left",
           not run.folder.exists() and not any(alive(ring.process) for ring in rings))

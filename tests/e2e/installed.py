@@ -59,7 +59,7 @@ def json_answers(called):
         check(f"piper-plan {' '.join(words)} --json is as its schema says", code == 0 and fits(json.loads(text), schema[name]), text)
     called("piper-run", "plans", "--data", "tokens.bin", "--steps", 3, "--checkpoint", "longer", "--threads", 1)
     code, text = called("piper-plan", "checkpoint", "diff", "checkpoints", "longer", "--json")
-    check("differences are told one by one", code == 1 and fits(json.loads(text), schema["checkpoint_diff"]) and
+    check("differences are listed one by one", code == 1 and fits(json.loads(text), schema["checkpoint_diff"]) and
           {"what": "step", "how": "2 against 3"} in json.loads(text), text)
     here = called.here
     whole = next(path for path in sorted((here / "longer").rglob("*.safetensors")) if path.stat().st_size > 0)

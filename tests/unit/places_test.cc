@@ -1,5 +1,5 @@
 // Ranks that share samples: what a group says of them, who sends to whom, and whole steps that have each sample once at
-// every place. No directive makes such groups: the tests write them, or set their places behind resolve_directives.
+// every place. No directive makes such groups: the tests write them, or set their places after resolve_directives.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
