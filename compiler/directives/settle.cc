@@ -7,7 +7,8 @@
 
 #include "compiler/directives/place.h"
 #include "compiler/directives/replicate.h"
-#include "compiler/directives/shard.h"
+#include "compiler/directives/shard_experts.h"
+#include "compiler/directives/shard_weights.h"
 #include "compiler/strategy/directive_args.h"
 #include "schemas/base/check.h"
 
@@ -152,6 +153,7 @@ void write_placement(Resolution& draft, bool any, const diag::Diagnostics& diags
 
 Status settle(Resolution& draft, diag::Diagnostics& diags) {
   claim_for_shards(draft.claims);
+  PIPER_RETURN_IF_ERROR(share_samples(draft, diags));
   bool any = false;
   for (size_t c = 0; c < draft.regions.size(); ++c) any |= !draft.claims.is_open(ir::ChunkId(c));
   PIPER_RETURN_IF_ERROR(check_shards(draft, diags));

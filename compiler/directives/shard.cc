@@ -1,8 +1,9 @@
 #include "compiler/directives/shard.h"
 
 #include <algorithm>
-#include <set>
 
+#include "compiler/directives/shard_experts.h"
+#include "compiler/directives/shard_weights.h"
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::directives {
@@ -12,9 +13,10 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& shard_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "shard",
-      .summary = "partitions the experts of the matched region over devices",
+      .summary = "partitions experts or weights of the matched region over devices",
       .doc =
-          "The expert dimension of the matched weights is partitioned; tokens travel to their experts and "
+          "`dim: expert`: the expert dimension of the matched weights is partitioned; tokens travel to their experts "
+          "and "
           "back by all_to_all at the region's boundary, forward and backward. The result equals the "
           "unsharded mixture of experts; expert gradients are not reduced over the group.\n\n"
           "Only weights that the recognised form indexes by expert are partitioned; others of the region "
@@ -28,18 +30,42 @@ const strategy::DirectiveSpec& shard_spec() {
           "are. `drop`: the step's log line and the progress line say how many pairs of the whole step were dropped. "
           "`error`: the run "
           "stops at the first one (R0406). Memory and messages are bounded by the capacity. It is for experts in the "
-          "grouped form; for others it is an error (P0242).",
+          "grouped form; for others it is an error (P0242).\n\n"
+          "`dim: column`: tensor parallelism. The devices of a group work on the same samples, each with a part of the "
+          "weights: of a product's output features, of its bias, and of the input features of the product that sums "
+          "over them again, whose results an all_reduce adds up, before its own bias. What is cut is `weights`, or "
+          "where it is left out every product of the region of which that is possible; a router or the logits, which "
+          "are needed whole, are not. Norms, residuals and embeddings stay whole on every device. All regions on "
+          "these devices share their samples, so `place` and `replicate` name all of them, and a replica is a group.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "", "the regions that hold experts", {}},
+              {"filter", ArgKind::kFilter, true, "", "the regions that hold experts, or weights to be cut", {}},
+              {"dim", ArgKind::kChoice, false, "expert", "what is partitioned", {"expert", "column"}},
               {"devices",
                ArgKind::kDeviceGroups,
-               true,
+               false,
                "",
                "one group, or a list of equal groups that partition the data group, or each of them where microbatches "
                "have several",
                {}},
-              {"stream", ArgKind::kName, false, "ep", "the stream of the exchanges", {}},
+              {"over",
+               ArgKind::kRankGroups,
+               false,
+               "",
+               "the same as an axis of the mesh, or several: groups along it, one for each index of the others",
+               {}},
+              {"weights",
+               ArgKind::kGlobs,
+               false,
+               "",
+               "`column`: patterns of parameters or of modules whose output features are cut",
+               {}},
+              {"stream",
+               ArgKind::kName,
+               false,
+               "",
+               "the stream of the exchanges and sums; left out: `ep` of experts, `tp` of columns",
+               {}},
               {"capacity",
                ArgKind::kCapacity,
                false,
@@ -52,6 +78,12 @@ const strategy::DirectiveSpec& shard_spec() {
       .filter_forbids = {"MB", "PASS"},
   };
   return spec;
+}
+
+std::vector<strategy::Devices> groups_named(const strategy::Directive& directive) {
+  if (const auto* over = strategy::find_arg<strategy::RankGroups>(directive, "over")) return over->groups;
+  const auto* devices = strategy::find_arg<std::vector<strategy::Devices>>(directive, "devices");
+  return devices != nullptr ? *devices : std::vector<strategy::Devices>();
 }
 
 namespace {
@@ -74,82 +106,42 @@ Result<std::vector<std::vector<int32_t>>> read_groups(const std::vector<strategy
   return groups;
 }
 
-// How many devices of `placed` are in one of the groups; -1 where a group has some of its devices outside of `placed`.
-int64_t covered(const std::vector<std::vector<int32_t>>& groups, const std::vector<int32_t>& placed) {
-  int64_t count = 0;
-  for (const std::vector<int32_t>& group : groups) {
-    const auto within = std::count_if(group.begin(), group.end(), [&](int32_t rank) {
-      return std::find(placed.begin(), placed.end(), rank) != placed.end();
-    });
-    if (within != 0 && within != static_cast<int64_t>(group.size())) return int64_t{-1};
-    count += within;
+// The groups of `over` or of `devices`, of which there is one.
+Result<RankGroups> groups_of(const strategy::Directive& directive, bool weights, diag::Diagnostics& diags) {
+  const auto* devices = strategy::find_arg<std::vector<strategy::Devices>>(directive, "devices");
+  const auto* over = strategy::find_arg<strategy::RankGroups>(directive, "over");
+  if ((devices == nullptr) == (over == nullptr)) {
+    auto error = diags.error("P0206", directive.span);
+    error << "'shard' needs one of 'over' and 'devices'" << (over != nullptr ? ", and not both" : "");
+    error.help("name an axis of the mesh, over: tp, or list groups of devices");
+    return error;
   }
-  return count;
+  const std::vector<strategy::Devices> listed = groups_named(directive);
+  RankGroups groups;
+  PIPER_ASSIGN(groups.groups, read_groups(listed, diags));
+  groups.span = listed.front().span;
+  const auto* stream = strategy::find_arg<std::string>(directive, "stream");
+  groups.stream = stream != nullptr ? *stream : weights ? "tp" : "ep";
+  return groups;
+}
+
+// Error P0204: an argument of another dim.
+Status belongs_to(const strategy::Directive& directive, std::string_view arg, std::string_view dim,
+                  diag::Diagnostics& diags) {
+  if (std::holds_alternative<std::monostate>(directive.args[strategy::arg_index(*directive.spec, arg)]))
+    return Status();
+  return diags.error("P0204", strategy::arg_span(directive, arg))
+         << "'" << arg << "' belongs to 'shard' with dim: " << dim;
 }
 
 }  // namespace
 
 Status resolve_shard(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
-  PIPER_ASSIGN(const auto devices, strategy::required_arg<std::vector<strategy::Devices>>(directive, "devices"));
-  PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
-  PIPER_ASSIGN(std::vector<std::vector<int32_t>> groups, read_groups(devices, diags));
-  for (ir::ChunkId region : selection.chunks) {
-    const int32_t other = draft.properties(region).shard;
-    if (other < 0) continue;
-    auto error = diags.error("P0217", directive.span);
-    error << draft.name(region) << " is sharded twice";
-    error.note("the other 'shard' is here", draft.distribution.expert_groups[other].span);
-    return error;
-  }
-  ir::ExpertGroups shard;
-  shard.prov = draft.provenance.directive({"shard", diags.place(directive.span)});
-  shard.span = directive.span;
-  if (const auto* capacity = strategy::find_arg<strategy::Capacity>(directive, "capacity"))
-    shard.bound =
-        ir::RowBound{capacity->factor, capacity->overflow == "error", strategy::arg_span(directive, "capacity")};
-  Claim all;
-  for (const std::vector<int32_t>& group : groups) all.ranks.insert(all.ranks.end(), group.begin(), group.end());
-  all.span = devices[0].span;
-  all.claimed_by = directive.span;
-  shard.groups = std::move(groups);
-  for (ir::ChunkId region : selection.chunks) {
-    draft.properties(region).shard = static_cast<int32_t>(draft.distribution.expert_groups.size());
-    draft.claims.sharded[region.index] = all;
-  }
-  draft.distribution.expert_groups.push_back(std::move(shard));
-  draft.expert_streams.push_back(strategy::arg_or_default<std::string>(directive, "stream"));
-  draft.note_cut(directive);
-  return Status();
-}
-
-Status check_shards(const Resolution& draft, diag::Diagnostics& diags) {
-  for (size_t c = 0; c < draft.regions.size(); ++c) {
-    const int32_t shard = draft.distribution.chunks[c].shard;
-    if (shard < 0) continue;
-    const Claim& all = draft.claims.sharded[c];
-    std::set<int32_t> used;
-    const Claim* wrong = nullptr;
-    for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
-      const Claim& claim = draft.claims.at(ir::ChunkId(c), m);
-      if (draft.claims.as_before(ir::ChunkId(c), m)) continue;
-      used.insert(claim.ranks.begin(), claim.ranks.end());
-      if (wrong == nullptr && covered(draft.distribution.expert_groups[shard].groups, claim.ranks) !=
-                                  static_cast<int64_t>(claim.ranks.size()))
-        wrong = &claim;
-    }
-    const bool idle =
-        std::any_of(all.ranks.begin(), all.ranks.end(), [&](int32_t rank) { return used.count(rank) == 0; });
-    if (wrong == nullptr && !idle) continue;
-    auto error = diags.error("P0215", all.span);
-    error << "the groups of this 'shard' do not partition the devices of " << draft.regions[c].name;
-    error.note("placed here", wrong != nullptr ? wrong->span : draft.claims.at(ir::ChunkId(c), 0).span);
-    error.help(
-        "list every device of the data group in exactly one group; where a region has several data groups, of each of "
-        "them");
-    return error;
-  }
-  return Status();
+  const bool weights = strategy::arg_or_default<std::string>(directive, "dim") == "column";
+  PIPER_RETURN_IF_ERROR(weights ? belongs_to(directive, "capacity", "expert", diags)
+                                : belongs_to(directive, "weights", "column", diags));
+  PIPER_ASSIGN(const RankGroups over, groups_of(directive, weights, diags));
+  return weights ? shard_weights(directive, over, draft, diags) : shard_experts(directive, over, draft, diags);
 }
 
 }  // namespace piper::directives

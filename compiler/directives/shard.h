@@ -1,4 +1,4 @@
-// The `shard` directive: expert parallelism over a device group. Its spec, and what it says of regions.
+// The `shard` directive: experts or weights in parts over groups of devices. Its spec, and what it says of regions.
 #pragma once
 
 #include "compiler/directives/resolution.h"
@@ -8,12 +8,19 @@ namespace piper::directives {
 
 const strategy::DirectiveSpec& shard_spec();
 
-// Partitions the experts of the matched regions, and places those that nothing else places. Errors: P0203, P0204,
-// P0206, P0213 groups of unequal size or with a device in common, P0217 another shard on one of the regions.
-Status resolve_shard(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags);
+// Groups of devices over which something is partitioned: of one size, without a device in common.
+struct RankGroups {
+  ir::Teams groups;
+  std::string stream;
+  diag::Span span;  // of the first list
+};
 
-// For when every claim is in. Error P0215: of a region on several groups, by microbatch, each must consist of whole
-// groups of its shard, and these must have no other devices.
-Status check_shards(const Resolution& draft, diag::Diagnostics& diags);
+// The groups that the directive lists, by `over` or by `devices`; none where it has neither.
+std::vector<strategy::Devices> groups_named(const strategy::Directive& directive);
+
+// Partitions experts (shard_experts.h) or weights (shard_weights.h) of the matched regions, and places those that
+// nothing else places. Errors: P0203, P0204 an argument of another dim, P0206, P0213 groups of unequal size or with a
+// device in common, and those of the two.
+Status resolve_shard(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

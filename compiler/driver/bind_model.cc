@@ -1,16 +1,19 @@
 #include "compiler/driver/bind_model.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/diag/diagnostics.h"
+#include "compiler/directives/shard.h"
 #include "compiler/directives/split.h"
 #include "compiler/analysis/model_flops.h"
 #include "compiler/diag/unmatched_globs.h"
 #include "compiler/frontend/patterns/mask_documents.h"
 #include "compiler/regions/cut_chunks.h"
 #include "compiler/regions/refine_variants.h"
+#include "compiler/strategy/directive_args.h"
 #include "schemas/base/glob.h"
 
 namespace piper::driver {
@@ -131,19 +134,36 @@ Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
   return error;
 }
 
-// The most devices that a list of the strategy names: the pieces of a microbatch can be no smaller.
-int64_t most_devices(const strategy::Strategy& strategy) {
+// [rank] the first rank of those that share its samples, itself where none do.
+std::map<int32_t, int32_t> sharing_samples(const strategy::Strategy& strategy) {
+  std::map<int32_t, int32_t> first;
+  for (const strategy::Directive& directive : strategy.directives) {
+    if (directive.spec->name != "shard" || strategy::arg_or_default<std::string>(directive, "dim") != "column")
+      continue;
+    for (const strategy::Devices& group : directives::groups_named(directive))
+      for (const int32_t rank : group.ranks) first.emplace(rank, group.ranks.front());
+  }
+  return first;
+}
+
+// The most replicas that a list of the strategy names: the pieces of a microbatch can be no smaller.
+int64_t most_replicas(const strategy::Strategy& strategy) {
+  const std::map<int32_t, int32_t> first = sharing_samples(strategy);
   int64_t most = 1;
   const auto count = [&](const std::vector<strategy::Devices>& groups) {
-    int64_t devices = 0;
-    for (const strategy::Devices& group : groups) devices += static_cast<int64_t>(group.ranks.size());
-    most = std::max(most, devices);
+    std::set<int32_t> replicas;
+    for (const strategy::Devices& group : groups)
+      for (const int32_t rank : group.ranks) {
+        const auto shares = first.find(rank);
+        replicas.insert(shares == first.end() ? rank : shares->second);
+      }
+    most = std::max(most, static_cast<int64_t>(replicas.size()));
   };
-  for (const strategy::Directive& directive : strategy.directives)
-    for (const strategy::ArgValue& arg : directive.args) {
+  for (const strategy::Directive& directive : strategy.directives) {
+    if (directive.spec->name == "shard") count(directives::groups_named(directive));
+    for (const strategy::ArgValue& arg : directive.args)
       if (const auto* devices = std::get_if<strategy::Devices>(&arg)) count({*devices});
-      if (const auto* groups = std::get_if<std::vector<strategy::Devices>>(&arg)) count(*groups);
-    }
+  }
   if (strategy.schedule)
     for (const strategy::Devices& devices : strategy.schedule->ranks) count({devices});
   return most;
@@ -416,7 +436,7 @@ Status choose_step(Compilation& c, diag::Diagnostics& diags) {
 // One variant is enough to see regions and tags; it is that of the largest group that the strategy names.
 Status bind_model(Compilation& c, diag::Diagnostics& diags) {
   ir::Step& step = c.module.step;
-  const int64_t most = most_devices(c.strategy);
+  const int64_t most = most_replicas(c.strategy);
   const int64_t pieces = step.num_microbatches * most;
   if (step.batch % pieces != 0) return does_not_divide(step, most, c.strategy.model.batch_span, diags);
   const int64_t local = step.batch / pieces;

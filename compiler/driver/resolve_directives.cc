@@ -40,6 +40,8 @@ Status resolve_directives(Compilation& c, diag::Diagnostics& diags) {
 
   for (size_t s = 0; s < draft.expert_streams.size(); ++s)
     draft.distribution.expert_groups[s].stream = draft.distribution.intern_stream(draft.expert_streams[s]);
+  for (size_t s = 0; s < draft.cut_streams.size(); ++s)
+    draft.distribution.cuts[s].stream = draft.distribution.intern_stream(draft.cut_streams[s]);
   if (c.module.step.cut_by.line == 0) c.module.step.cut_by = draft.cut_by;
   c.module.distribution = std::move(draft.distribution);
   c.module.schedule = std::move(draft.schedule);

@@ -36,6 +36,13 @@ bool ChunkProperties::recomputed_sometimes() const {
   return std::adjacent_find(recomputed.begin(), recomputed.end(), std::not_equal_to<>()) != recomputed.end();
 }
 
+Teams DeviceGroup::rows() const {
+  Teams rows(static_cast<size_t>(replicas()));
+  for (size_t position = 0; position < ranks.size(); ++position)
+    rows[position / static_cast<size_t>(places)].push_back(ranks[position]);
+  return rows;
+}
+
 bool ChunkProperties::alike(const ChunkProperties& other) const {
   return groups == other.groups && message_stream == other.message_stream && placed_by == other.placed_by &&
          replication == other.replication && backward_split == other.backward_split && recomputed == other.recomputed &&

@@ -28,6 +28,8 @@ struct DeviceGroup {
   int64_t replicas() const { return static_cast<int64_t>(ranks.size()) / places; }
   // [place] the ranks of one place, in replica order: together they have every sample once.
   std::vector<std::vector<int32_t>> columns() const;
+  // [replica] the ranks of one replica, by place.
+  std::vector<std::vector<int32_t>> rows() const;
   // "4 devices", "2 replicas of 2 devices".
   std::string size_text() const;
   friend bool operator==(const DeviceGroup&, const DeviceGroup&) = default;
@@ -59,6 +61,25 @@ struct ExpertGroups {
   friend bool operator==(const ExpertGroups&, const ExpertGroups&) = default;
 };
 
+// Groups of ranks that share samples and cut tensors: the position in its group is a rank's place, place p has part p.
+struct Cut {
+  Teams groups;         // of equal sizes; each is one replica of every device group that it meets
+  uint32_t stream = 0;  // of its collectives
+  ProvId prov;
+  diag::Span span;  // of the directive
+  int64_t places() const { return static_cast<int64_t>(groups.front().size()); }
+  friend bool operator==(const Cut&, const Cut&) = default;
+};
+
+// What a directive cuts in a chunk: the weights that a glob matches, by their output features.
+struct CutSeed {
+  int32_t cut = -1;                  // index into Distribution::cuts
+  std::vector<std::string> weights;  // globs over names of parameters and of modules; empty: all that can be cut
+  ProvId prov;
+  diag::Span span;  // of the directive
+  friend bool operator==(const CutSeed&, const CutSeed&) = default;
+};
+
 // Of what each member of a team keeps only its part, instead of the whole; each level includes the ones before.
 enum class Sharded : uint8_t { kNothing, kOptimizer, kGradients, kParameters };
 // How long gathered parameters live: one compute, a microbatch's forward to the end of its backward, the step.
@@ -87,6 +108,7 @@ struct ChunkProperties {
   Replication replication;
   int64_t segment_bytes = -1;    // bytes of parameters that a segment of it may first use; -1: it stays whole
   int32_t shard = -1;            // that parts its experts: index into Distribution::expert_groups; -1: none
+  std::vector<CutSeed> seeds;    // what is cut in it
   bool backward_split = false;   // its backward is an input part and a weight part
   std::vector<bool> recomputed;  // [microbatch] its backward repeats the forward
   std::map<std::pair<Phase, int32_t>, uint32_t> compute_streams;  // (phase, microbatch) -> stream, where not 0
@@ -94,8 +116,8 @@ struct ChunkProperties {
 
   bool recomputed_always() const;     // on every microbatch
   bool recomputed_sometimes() const;  // on some microbatches, not on others
-  // Whether the strategy treats two chunks alike, so that they can be joined. Their shard, segment_bytes and notes
-  // may differ.
+  // Whether the strategy treats two chunks alike, so that they can be joined. Their shard, seeds, segment_bytes and
+  // notes may differ.
   bool alike(const ChunkProperties& other) const;
 };
 
@@ -106,6 +128,7 @@ struct Distribution {
   std::vector<std::string> streams = {"compute"};  // [0]: of every compute that no directive puts elsewhere
   std::vector<ChunkProperties> chunks;             // [chunk]
   std::vector<ExpertGroups> expert_groups;         // Chunk::shard and Parameter::shard index it
+  std::vector<Cut> cuts;                           // ParameterCut::cut indexes it
 
   GroupId group(ChunkId chunk, int32_t microbatch) const { return chunks[chunk.index].groups[microbatch]; }
   const std::vector<int32_t>& ranks(GroupId group) const { return groups[group.index].ranks; }
@@ -120,6 +143,8 @@ struct Distribution {
   // The place of a member.
   int64_t place_of_rank(GroupId group, int32_t rank) const;
   Teams columns(GroupId group) const { return groups[group.index].columns(); }
+  // [replica] its ranks, by place.
+  Teams rows(GroupId group) const { return groups[group.index].rows(); }
   // The members of all groups, each once, in order of first use; the groups have equally many places.
   DeviceGroup joined(const std::vector<GroupId>& of) const;
   bool backward_split(ChunkId chunk) const { return chunks[chunk.index].backward_split; }

@@ -28,6 +28,18 @@ void fields(auto& v, Of<ExpertGroups> auto& groups) {
   v("", groups.span);
   v("bound", groups.bound);
 }
+void fields(auto& v, Of<Cut> auto& cut) {
+  v("", cut.groups);
+  v("stream", cut.stream, "a stream");
+  v.optional("by", cut.prov, {});
+  v("", cut.span);
+}
+void fields(auto& v, Of<CutSeed> auto& seed) {
+  v("", seed.cut, "a cut");
+  v.unless_empty("weights", seed.weights);
+  v.optional("by", seed.prov, {});
+  v("", seed.span);
+}
 void fields(auto& v, Of<Replication> auto& r) {
   v("bucket", r.bucket_bytes);
   v("stream", r.stream, "a stream");
@@ -96,6 +108,7 @@ void fields(V& v, Of<ChunkProperties> auto& row) {
   v.optional("replicate", row.replication, Replication());
   v.optional("segment", row.segment_bytes, -1);
   v.optional("shard", row.shard, -1, "a shard");
+  v.unless_empty("cuts", row.seeds);
   v.flag("backward_split", row.backward_split);
   v.optional("recomputed", Repeated{row.recomputed}, Repeated{fresh.recomputed});
   v.unless_empty("computes", Computes{row.compute_streams});
@@ -107,14 +120,15 @@ void fields(auto& v, Of<Distribution> auto& d) {
   v.table("group", d.groups, "groups");
   v.table("teams", d.teams, "teams");
   v.table("expert_groups", d.expert_groups, "expert groups");
+  v.table("cut", d.cuts, "cuts");
   const auto fresh = [&v] { return fresh_row(v.module()); };
   v.blocks("chunk", d.chunks, "chunks", fresh, 2 * static_cast<size_t>(v.module().step.num_microbatches));
 }
 
 void print_distribution_section(const Module& module, std::ostream& out) {
   const Distribution& d = module.distribution;
-  if (d.chunks.empty() && d.groups.empty() && d.expert_groups.empty() && d.world_size == Distribution().world_size &&
-      d.streams == Distribution().streams)
+  if (d.chunks.empty() && d.groups.empty() && d.expert_groups.empty() && d.cuts.empty() &&
+      d.world_size == Distribution().world_size && d.streams == Distribution().streams)
     return;
   BlockWriter(module, out, "").block("distribution", d);
 }

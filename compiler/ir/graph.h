@@ -80,6 +80,14 @@ struct WeightSource {
   std::vector<int64_t> permutation;  // un-done by the importer: stored = permute(parameter); empty = none
 };
 
+// An axis that is cut over places: this graph's type is one of `places` equal parts, place p has part p.
+struct ParameterCut {
+  int32_t cut = -1;  // index into Distribution::cuts
+  int32_t axis = 0;
+  int32_t places = 1;
+  friend bool operator==(const ParameterCut&, const ParameterCut&) = default;
+};
+
 struct Parameter {
   ValueId value;
   std::vector<std::string> names;  // every name of a tied parameter; the first is the model's canonical name
@@ -93,11 +101,13 @@ struct Parameter {
   // position p of its group holds part p, and `source` is the whole. `shard`: index into ChunkedGraph::shards.
   int32_t shards = 1;
   int32_t shard = -1;
+  std::optional<ParameterCut> cut;                      // `source` is the whole
   plan::ModelBuffer buffer = plan::ModelBuffer::kNone;  // other than kNone: not trainable
   bool matrix = false;  // its update takes the whole of it: no part of a bucket ends inside
   // The type of the whole, given that of a part.
   TensorType whole(TensorType part) const {
     if (shards > 1) part.shape[0] *= shards;
+    if (cut) part.shape[static_cast<size_t>(cut->axis)] *= cut->places;
     return part;
   }
   // The type of what is trained, given that of what programs read.

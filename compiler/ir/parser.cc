@@ -157,6 +157,18 @@ class GraphParser {
       cut.shards = static_cast<int32_t>(shards);
       cut.shard = static_cast<int32_t>(shard);
     }
+    if (kind == "parameter" && in_.is_word("cut")) {
+      PIPER_RETURN_IF_ERROR(in_.advance());
+      PIPER_ASSIGN(const int64_t index, in_.integer());
+      PIPER_RETURN_IF_ERROR(in_.want_word("axis"));
+      PIPER_ASSIGN(const int64_t axis, in_.integer());
+      PIPER_RETURN_IF_ERROR(in_.want_word("places"));
+      PIPER_ASSIGN(const int64_t places, in_.integer());
+      if (index < 0 || index > kMostShards || axis < 0 || axis >= static_cast<int64_t>(t.shape.size()) || places < 2 ||
+          places > kMostShards)
+        return in_.fail(at, "an axis in at least two parts expected");
+      cut.cut = ParameterCut{static_cast<int32_t>(index), static_cast<int32_t>(axis), static_cast<int32_t>(places)};
+    }
     if (kind == "parameter" && in_.is_word("master")) {
       PIPER_RETURN_IF_ERROR(in_.advance());
       PIPER_ASSIGN(cut.master, in_.dtype());
@@ -182,6 +194,7 @@ class GraphParser {
     graph_.parameters().back().buffer = cut.buffer;
     graph_.parameters().back().shards = cut.shards;
     graph_.parameters().back().shard = cut.shard;
+    graph_.parameters().back().cut = cut.cut;
     graph_.parameters().back().master = cut.master;
     graph_.parameters().back().stored = cut.stored;
     graph_.parameters().back().matrix = cut.matrix;

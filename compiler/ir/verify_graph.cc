@@ -67,9 +67,12 @@ class GraphVerifier {
           const Parameter& p = graph_.parameters()[v.payload];
           if (p.shards < 1 || (p.shards > 1 && (v.type.shape.empty() || p.shard < 0)))
             return broken(kRuleData, "'" + v.name + "' is a part of nothing");
+          if (p.cut && (p.cut->cut < 0 || p.cut->places < 2 || p.shards > 1 || p.cut->axis < 0 ||
+                        p.cut->axis >= static_cast<int64_t>(v.type.shape.size())))
+            return broken(kRuleData, "'" + v.name + "' is a part along no axis");
           if (p.master && (!p.trainable || !is_floating(*p.master) || *p.master == v.type.dtype))
             return broken(kRuleData, "'" + v.name + "' is a copy of nothing");
-          if (p.matrix && (!p.trainable || p.shards > 1 || v.type.shape.size() != 2))
+          if (p.matrix && (!p.trainable || p.shards > 1 || p.cut || v.type.shape.size() != 2))
             return broken(kRuleData, "'" + v.name + "' is no whole matrix");
           if (p.buffer != plan::ModelBuffer::kNone && p.trainable)
             return broken(kRuleData, "'" + v.name + "' is a buffer that is trained");

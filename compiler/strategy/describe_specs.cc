@@ -48,6 +48,7 @@ Json argument(const ArgSpec& arg) {
     case ArgKind::kFlag: return text("boolean");
     case ArgKind::kCapacity:
       return object({{"factor", above_zero()}, {"overflow", choice({"drop", "error"})}}, {"factor"});
+    case ArgKind::kGlobs: return {{"anyOf", {text("string"), ref("globs")}}};
   }
   return {};
 }
@@ -230,6 +231,7 @@ std::string_view kind_name(ArgKind kind) {
     case ArgKind::kMebibytes: return "megabytes (2^20 bytes)";
     case ArgKind::kFlag: return "true or false";
     case ArgKind::kCapacity: return "{factor: number, overflow: drop | error}";
+    case ArgKind::kGlobs: return "glob, or list of globs";
   }
   return "";
 }

@@ -44,6 +44,11 @@ std::string print_arg(const ArgValue& value) {
     std::string operator()(const Capacity& capacity) const {
       return fmt::format("{{factor: {}, overflow: {}}}", capacity.factor, capacity.overflow);
     }
+    std::string operator()(const Globs& globs) const {
+      std::string text = "[";
+      for (const std::string& glob : globs.globs) text += (text.size() > 1 ? ", " : "") + as_yaml(glob);
+      return text + "]";
+    }
   };
   return std::visit(Printer{}, value);
 }

@@ -21,6 +21,7 @@ enum class ArgKind : uint8_t {
   kMebibytes,     // double >= 0
   kFlag,          // bool
   kCapacity,      // Capacity
+  kGlobs,         // Globs: one, or a list that is not empty
 };
 struct ArgSpec {
   std::string_view name;

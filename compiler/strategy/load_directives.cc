@@ -103,6 +103,14 @@ std::optional<RankGroups> read_rank_groups(ReadContext& context, const Value& va
   return over;
 }
 
+std::optional<Globs> read_globs(ReadContext& context, const Value& value, const std::string& what) {
+  Globs globs{read_strings(context, value, what), item_spans(value)};
+  if (value.kind == Value::Kind::kList && value.items.empty())
+    context.diags.error("P0207", value.span) << what << " is empty; name at least one weight or module";
+  if (globs.globs.empty()) return std::nullopt;
+  return globs;
+}
+
 template <class T>
 ArgValue or_nothing(std::optional<T> value) {
   return value ? ArgValue(std::move(*value)) : ArgValue();
@@ -141,6 +149,7 @@ ArgValue read_argument(ReadContext& context, const DirectiveSpec& spec, const Ar
     }
     case ArgKind::kFlag: return or_nothing(read_bool(context, value, what));
     case ArgKind::kCapacity: return or_nothing(read_capacity(context, value));
+    case ArgKind::kGlobs: return or_nothing(read_globs(context, value, what));
   }
   return {};
 }

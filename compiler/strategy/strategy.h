@@ -56,12 +56,17 @@ struct Devices {
 struct RankGroups {
   std::vector<Devices> groups;
 };
+// Patterns of names, each with its place.
+struct Globs {
+  std::vector<std::string> globs;
+  std::vector<Span> spans;
+};
 struct Capacity {
   double factor = 1.0;
   std::string overflow = "drop";
 };
 using ArgValue = std::variant<std::monostate, Filter, FilterGroups, Devices, std::vector<Devices>, std::string, int64_t,
-                              double, bool, Capacity, RankGroups>;
+                              double, bool, Capacity, RankGroups, Globs>;
 
 struct DirectiveSpec;
 struct Directive {

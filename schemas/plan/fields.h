@@ -50,6 +50,7 @@ constexpr std::string_view word_of(BufferClass cls) { return class_name(cls); }
 constexpr std::string_view word_of(SlotRole role) { return role_name(role); }
 constexpr std::string_view word_of(RateByShape rule) { return rate_by_shape_name(rule); }
 constexpr std::string_view word_of(StepNumber number) { return number_name(number); }
+constexpr std::string_view word_of(Spread spread) { return spread_name(spread); }
 constexpr std::string_view word_of(Pass pass) { return pass_name(pass); }
 constexpr std::string_view word_of(Feed feed) { return feed_name(feed); }
 constexpr std::string_view word_of(PlacementKind kind) { return kind_name(kind); }

@@ -21,6 +21,14 @@ void fields(auto& v, Of<InputDecl> auto& input) {
   v("batched", input.batched);
   v("feed", input.feed, {.or_empty = true});
 }
+void fields(auto& v, Of<Cut> auto& cut) {
+  v("cut", cut.name, {.filled = true, .unique = "cuts"});
+  v("groups", cut.groups);
+}
+void fields(auto& v, Of<TensorCut> auto& cut) {
+  v("over", cut.cut, {.least = 0, .about = "the place of a cut in the list of them"});
+  v("axis", cut.axis, {.least = 0});
+}
 void fields(auto& v, Of<TensorInfo> auto& tensor) {
   v("tensor", tensor.name, {.unique = "tensors"});
   v("dtype", tensor.dtype);
@@ -29,6 +37,7 @@ void fields(auto& v, Of<TensorInfo> auto& tensor) {
   v("trained", tensor.trained);
   v.optional("group", tensor.group, 0, {.least = 1});
   v.optional("buffer", tensor.buffer, ModelBuffer::kNone, {.what = "kind of buffer"});
+  v("cut", tensor.cut);
 }
 void fields(auto& v, Of<Chunk> auto& chunk) {
   v("chunk", chunk.name, {.unique = "chunks"});
@@ -138,6 +147,7 @@ void fields(auto& v, Of<Manifest> auto& manifest) {
   v.optional("proved", manifest.proved, 0, {.least = 1});
   v.optional("evaluates", manifest.evaluates, false);
   v("inputs", manifest.inputs);
+  v.unless_empty("cuts", manifest.cuts);
   v("tensors", manifest.tensors);
   v("chunks", manifest.chunks);
   v("optimizer", manifest.optimizer);

@@ -71,6 +71,15 @@ constexpr std::string_view number_name(StepNumber number) {
   return "";
 }
 
+constexpr std::string_view spread_name(Spread spread) {
+  switch (spread) {
+    case Spread::kSame: return "same";
+    case Spread::kPart: return "part";
+    case Spread::kShare: return "share";
+  }
+  return "";
+}
+
 constexpr std::string_view pass_name(Pass pass) {
   switch (pass) {
     case Pass::kForward: return "F";

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <unordered_set>
 
 #include "schemas/plan/bundle_io.h"
@@ -70,7 +71,36 @@ class ManifestReader : public FieldReader<ManifestReader> {
     }
   }
 
+  // Ranks of a cut: equal groups, no rank twice.
+  void check(const Cut& cut, size_t at) {
+    const std::string name = "cut " + in_quotes(cut.name);
+    if (cut.groups.empty() || cut.places() < 2) {
+      reader_.fail(kRange, at, name + " is over groups of at least two ranks");
+      return;
+    }
+    std::set<int32_t> seen;
+    for (const std::vector<int32_t>& group : cut.groups) {
+      if (group.size() != cut.groups.front().size())
+        reader_.fail(kRange, at, "the groups of " + name + " are not of one size");
+      for (const int32_t rank : group)
+        if (rank < 0 || rank >= manifest_.world_size || !seen.insert(rank).second)
+          reader_.fail(kRange, at, name + " names rank " + std::to_string(rank) + " twice, or there is no such rank");
+    }
+  }
+  void check_cut(const TensorInfo& tensor, size_t at) {
+    const auto over = static_cast<size_t>(tensor.cut->cut), axis = static_cast<size_t>(tensor.cut->axis);
+    if (over >= manifest_.cuts.size()) {
+      reader_.fail(kRange, at, in_quotes(tensor.name) + " is cut over something that is not there");
+      return;
+    }
+    const int64_t places = manifest_.cuts[over].places();
+    if (axis >= tensor.shape.size() || tensor.shape[axis] % places != 0)
+      reader_.fail(kRange, at,
+                   in_quotes(tensor.name) + " has no axis " + std::to_string(axis) + " of " + std::to_string(places) +
+                       " equal parts");
+  }
   void check(const TensorInfo& tensor, size_t at) {
+    if (tensor.cut) check_cut(tensor, at);
     if (tensor.trained && tensor.buffer != ModelBuffer::kNone)
       reader_.fail(kSyntax, at, in_quotes(tensor.name) + " is trained, so it is no buffer that steps leave as it is");
   }

@@ -182,6 +182,11 @@ class ProgramReader : public FieldReader<ProgramReader> {
     const auto bad = [&](const char* why) {
       return reader_.fail(kSyntax, at, "slot " + in_quotes(slot.name) + ": " + why);
     };
+    if ((slot.spread == Spread::kSame) != (slot.cut < 0))
+      return bad("a part or a share, and nothing else, is of a cut");
+    if (slot.cut >= 0 && (slot.role != SlotRole::kInput && slot.role != SlotRole::kOutput))
+      return bad("only what arrives or leaves is a part or a share");
+    if (slot.cut >= 0 && !slot.of.empty()) return bad("an input of the model is no part");
     const StepNumber holds = slot.holds;
     const bool term = holds == StepNumber::kLoss || holds == StepNumber::kCount;
     const bool added = term || holds == StepNumber::kDropped;

@@ -28,7 +28,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 9;
+inline constexpr int kFormatVersion = 10;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -77,6 +77,12 @@ enum class StepNumber : uint8_t {
   kLearningRate,  // read, by updates
   kLossScale,     // read
 };
+// What a rank has of a value whose tensors are cut (Manifest::cuts).
+enum class Spread : uint8_t {
+  kSame,   // the whole; every rank of a group has it
+  kPart,   // the part of the rank's place
+  kShare,  // an addend: the value is the sum over the places of the group
+};
 struct Slot {
   std::string name;  // unique in the program; programs that exchange a value call it alike
   SlotRole role = SlotRole::kInput;
@@ -85,6 +91,9 @@ struct Slot {
   std::string of = {};  // the model's name of the input, parameter or state, or of what the gradient is of; "": none
   StepNumber holds = StepNumber::kNone;
   int32_t term = 0;  // of an evaluation's kLoss or kCount: index into RankPlan::means
+  // Of an activation, or of the gradient of one, that is a part or a share: over which cut.
+  Spread spread = Spread::kSame;
+  int32_t cut = -1;  // index into Manifest::cuts; -1: kSame
 };
 
 // What is done with a part of the model.
@@ -133,7 +142,8 @@ struct Buffer {
   std::vector<int64_t> shape;  // empty for mixed contents
 };
 
-// Elements [first, first + count) of a tensor, in row-major order of the whole tensor.
+// Elements [first, first + count) of a tensor, in row-major order of the whole tensor; of one that is cut part by part
+// (TensorCut).
 struct Part {
   BufferRange where;
   int64_t first = 0, count = 0;  // elements
@@ -412,6 +422,20 @@ struct FileEntry {
 struct RankSummary {
   int64_t arena_bytes = 0, persistent_bytes = 0, scratch_bytes = 0, sent_bytes = 0, peak_bytes = 0;
 };
+// Ranks that work on the same samples with parts of the model's tensors. The position in its group is a rank's place;
+// place p has part p of what is cut.
+struct Cut {
+  std::string name;                          // unique; that of its stream
+  std::vector<std::vector<int32_t>> groups;  // of equal sizes, at least two; no rank is in two of them
+  int64_t places() const { return static_cast<int64_t>(groups.front().size()); }
+};
+// A tensor of which each place has one of `places` equal parts along an axis. Its elements are counted part by part:
+// all of part 0 in row-major order of that part, then part 1, and so on. Files hold it in row-major order of the whole.
+struct TensorCut {
+  int32_t cut = -1;  // index into Manifest::cuts
+  int32_t axis = 0;
+  friend bool operator==(const TensorCut&, const TensorCut&) = default;
+};
 struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
@@ -420,6 +444,7 @@ struct TensorInfo {
   bool trained = true;
   int32_t group = 0;  // where trained: index into Optimizer::groups
   ModelBuffer buffer = ModelBuffer::kNone;
+  std::optional<TensorCut> cut;
 };
 
 // A part of the model that programs compute.
@@ -453,6 +478,7 @@ struct Manifest {
   double model_flops = 0;  // of the model's products in one step, all ranks together; 0: not known
   int64_t proved = 0;      // results that rule 12 proves to be the model's; fewer refute the bundle
   std::vector<InputDecl> inputs;
+  std::vector<Cut> cuts;
   std::vector<TensorInfo> tensors;  // parameters and buffers of the model, canonical order
   std::vector<Chunk> chunks;
   Optimizer optimizer;

@@ -39,6 +39,9 @@ void slot_fields(auto& v, auto& slot) {
   v.optional("holds", slot.holds, StepNumber::kNone,
              {.what = "number of the step", .says = "a slot that holds no number does not say so"});
   v.optional("term", slot.term, 0, {.least = 1});
+  v.optional("spread", slot.spread, Spread::kSame, {.what = "spread of a value"});
+  v.optional("cut", slot.cut, -1,
+             {.least = 0, .about = "over which the value is spread: its place in the list of cuts"});
 }
 template <class V>
 void fields(V& v, Of<Slot> auto& slot) {

@@ -439,8 +439,8 @@ TEST_CASE("more streams and events than can be put in order are refused") {
 }
 
 TEST_CASE("damaged manifests") {
-  CHECK(manifest_damage("\"version\":9", "\"version\":8") ==
-        "P0608 m:2: plan format version 8 cannot be read; this program reads version 9: compile the plan again");
+  CHECK(manifest_damage("\"version\":10", "\"version\":9") ==
+        "P0608 m:2: plan format version 9 cannot be read; this program reads version 10: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:9: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") ==

@@ -1,0 +1,88 @@
+#include "compiler/directives/shard_experts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/strategy/directive_args.h"
+
+namespace piper::directives {
+namespace {
+
+// How many devices of `placed` are in one of the groups; -1 where a group has some of its devices outside of `placed`.
+int64_t covered(const std::vector<std::vector<int32_t>>& groups, const std::vector<int32_t>& placed) {
+  int64_t count = 0;
+  for (const std::vector<int32_t>& group : groups) {
+    const auto within = std::count_if(group.begin(), group.end(), [&](int32_t rank) {
+      return std::find(placed.begin(), placed.end(), rank) != placed.end();
+    });
+    if (within != 0 && within != static_cast<int64_t>(group.size())) return int64_t{-1};
+    count += within;
+  }
+  return count;
+}
+
+}  // namespace
+
+Status shard_experts(const strategy::Directive& directive, const RankGroups& over, Resolution& draft,
+                     diag::Diagnostics& diags) {
+  PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
+  PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
+  for (ir::ChunkId region : selection.chunks) {
+    const int32_t other = draft.properties(region).shard;
+    if (other < 0) continue;
+    auto error = diags.error("P0217", directive.span);
+    error << draft.name(region) << " is sharded twice";
+    error.note("the other 'shard' is here", draft.distribution.expert_groups[other].span);
+    return error;
+  }
+  ir::ExpertGroups shard;
+  shard.groups = over.groups;
+  shard.prov = draft.provenance.directive({"shard", diags.place(directive.span)});
+  shard.span = directive.span;
+  if (const auto* capacity = strategy::find_arg<strategy::Capacity>(directive, "capacity"))
+    shard.bound =
+        ir::RowBound{capacity->factor, capacity->overflow == "error", strategy::arg_span(directive, "capacity")};
+  Claim all;
+  for (const std::vector<int32_t>& group : over.groups) all.ranks.insert(all.ranks.end(), group.begin(), group.end());
+  all.span = over.span;
+  all.claimed_by = directive.span;
+  for (ir::ChunkId region : selection.chunks) {
+    draft.properties(region).shard = static_cast<int32_t>(draft.distribution.expert_groups.size());
+    draft.claims.sharded[region.index] = all;
+  }
+  draft.distribution.expert_groups.push_back(std::move(shard));
+  draft.expert_streams.push_back(over.stream);
+  draft.note_cut(directive);
+  return Status();
+}
+
+Status check_shards(const Resolution& draft, diag::Diagnostics& diags) {
+  for (size_t c = 0; c < draft.regions.size(); ++c) {
+    const int32_t shard = draft.distribution.chunks[c].shard;
+    if (shard < 0) continue;
+    const Claim& all = draft.claims.sharded[c];
+    std::set<int32_t> used;
+    const Claim* wrong = nullptr;
+    for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
+      const Claim& claim = draft.claims.at(ir::ChunkId(c), m);
+      if (draft.claims.as_before(ir::ChunkId(c), m)) continue;
+      used.insert(claim.ranks.begin(), claim.ranks.end());
+      if (wrong == nullptr && covered(draft.distribution.expert_groups[shard].groups, claim.ranks) !=
+                                  static_cast<int64_t>(claim.ranks.size()))
+        wrong = &claim;
+    }
+    const bool idle =
+        std::any_of(all.ranks.begin(), all.ranks.end(), [&](int32_t rank) { return used.count(rank) == 0; });
+    if (wrong == nullptr && !idle) continue;
+    auto error = diags.error("P0215", all.span);
+    error << "the groups of this 'shard' do not partition the devices of " << draft.regions[c].name;
+    error.note("placed here", wrong != nullptr ? wrong->span : draft.claims.at(ir::ChunkId(c), 0).span);
+    error.help(
+        "list every device of the data group in exactly one group; where a region has several data groups, of each of "
+        "them");
+    return error;
+  }
+  return Status();
+}
+
+}  // namespace piper::directives
