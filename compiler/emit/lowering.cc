@@ -82,7 +82,7 @@ void Lowering::analyse_usage() {
       for (const Contribution& part : contributions.at(static_cast<uint32_t>(i))) read(part.value, key);
     } else if (o.kind == OpKind::kStepSum) {
       read(o.operands[0], {o.chunk.index, Phase::kCount});
-    } else if (is_call(i) || o.kind == OpKind::kAllToAll) {
+    } else if (is_call(i) || ir::is_communication(o.kind)) {
       for (ValueId v : o.operands)
         if (v.valid()) read(v, key);
     }
@@ -104,7 +104,7 @@ void Lowering::analyse_usage() {
         home = Home::kCount;
         continue;
       }
-      if (o.kind == OpKind::kAllToAll) {
+      if (ir::is_communication(o.kind)) {
         home = Home::kOwnSlot;
         continue;
       }

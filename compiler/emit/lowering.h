@@ -13,6 +13,7 @@
 #include "compiler/emit/layout.h"
 #include "compiler/emit/lower_programs.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/op_traits.h"
 #include "compiler/ir/step_scalars.h"
 
 namespace piper::emit {
@@ -48,7 +49,7 @@ struct Lowering {
   bool is_call(size_t i) const {
     const ir::OpKind kind = op(i).kind;
     return !skipped.count(static_cast<uint32_t>(i)) && kind != ir::OpKind::kAccumulateGrad &&
-           kind != ir::OpKind::kStepSum && kind != ir::OpKind::kAllToAll && !is_view(graph, layouts, ir::OpId(i));
+           kind != ir::OpKind::kStepSum && !ir::is_communication(kind) && !is_view(graph, layouts, ir::OpId(i));
   }
 
   const ir::Graph& graph;

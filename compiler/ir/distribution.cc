@@ -75,6 +75,13 @@ int64_t Distribution::place_of_rank(GroupId group, int32_t rank) const {
   return place_of(group, at - members.begin());
 }
 
+int32_t Distribution::cut_of_rank(int32_t rank) const {
+  for (size_t c = 0; c < cuts.size(); ++c)
+    for (const std::vector<int32_t>& group : cuts[c].groups)
+      if (std::find(group.begin(), group.end(), rank) != group.end()) return static_cast<int32_t>(c);
+  return -1;
+}
+
 DeviceGroup Distribution::joined(const std::vector<GroupId>& of) const {
   PIPER_CHECK(!of.empty(), "no group to join");
   DeviceGroup all{{}, places(of[0])};
