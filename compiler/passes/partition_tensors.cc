@@ -19,9 +19,9 @@ using ir::OpKind;
 using ir::ValueId;
 using tensors::FollowedCuts;
 
-class Partitioner {
+class TensorPartitioner {
  public:
-  Partitioner(ir::ChunkedGraph& chunked, const ir::Distribution& distribution, diag::Diagnostics& diags)
+  TensorPartitioner(ir::ChunkedGraph& chunked, const ir::Distribution& distribution, diag::Diagnostics& diags)
       : chunked_(chunked), graph_(chunked.graph), distribution_(distribution), diags_(diags) {}
 
   Result<std::vector<ir::ChunkId>> run() {
@@ -35,6 +35,8 @@ class Partitioner {
     enter(found);
     add_up(found);
     graph_.sort_ops();
+    marks_.pass = "partition_tensors";
+    marks_.cut.resize(chunked_.chunks.size(), false);
     return regions::cut_at_exchanges(chunked_, marks_);
   }
 
@@ -253,8 +255,9 @@ class Partitioner {
 
 Status partition_tensors(ir::Module& module, diag::Diagnostics& diags) {
   if (module.distribution.cuts.empty()) return Status();
-  return regions::refine_variants(
-      module, diags, [&](ir::ChunkedGraph& chunked) { return Partitioner(chunked, module.distribution, diags).run(); });
+  return regions::refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) {
+    return TensorPartitioner(chunked, module.distribution, diags).run();
+  });
 }
 
 }  // namespace piper::passes
