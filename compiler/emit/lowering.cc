@@ -23,7 +23,7 @@ using ir::ValueId;
 using ir::ValueKind;
 
 Lowering::Lowering(const ir::Graph& g, size_t num_chunks, const std::vector<Layout>* like)
-    : graph(g), sums(ir::step_sums(g)), layouts(lay_out(g, like)) {
+    : graph(g), sums(ir::step_sums(g)), layouts(lay_out(g, like)), spreads(ir::find_spreads(g)) {
   usage.saved_bytes.assign(num_chunks, {});
   for (size_t v = 0; v < graph.num_values(); ++v) root_bytes.push_back(graph.type(ValueId(v)).bytes());
   parameter_index.assign(graph.num_values(), -1);

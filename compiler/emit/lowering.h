@@ -14,6 +14,7 @@
 #include "compiler/emit/lower_programs.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/op_traits.h"
+#include "compiler/ir/spreads.h"
 #include "compiler/ir/step_scalars.h"
 
 namespace piper::emit {
@@ -56,6 +57,7 @@ struct Lowering {
   std::vector<ir::StepSum> sums;  // rows of step_sums
   std::vector<ir::Layout> layouts;
   Usage usage;
+  std::vector<ir::ValueSpread> spreads;                                   // [value]
   std::vector<int64_t> root_bytes;                                        // [value]
   std::vector<int64_t> parameter_index;                                   // [value]
   std::vector<size_t> plain_uses;                                         // [value]: ops that name it
