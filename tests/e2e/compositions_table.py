@@ -306,8 +306,8 @@ def _parts_over() -> list[Row]:
 
 
 def _places() -> list[Row]:
-    """Weights cut over devices that share samples: beside every schedule, level of sharding, recomputation, clipping, tied and
-    frozen weights."""
+    """Weights cut over devices that share samples: beside every schedule, level of sharding, recomputation, clipping and tied
+    weights."""
     pair, fours, eight = ((0, 1),), ((0, 1, 2, 3),), ((0, 1, 2, 3), (4, 5, 6, 7))
     pipeline = ((0, 1), (2, 3))
     rate = {"lr_schedule": {"warmup": 3, "cosine": {"until": 8, "to": 0.1}}, "clip_grad_norm": 0.5}
@@ -335,7 +335,6 @@ def _places() -> list[Row]:
         Row("places_recompute", "dense", TWO, ranks=pipeline, places=2, family="1f1b", microbatches=2, more=(_TAIL,), fast=True),
         Row("places_recompute_some", "losses", groups=fours, places=2, microbatches=2, more=({"op": "recompute", "filter": {"MB": 0}},)),
         Row("places_shared", "shared", TWO, ranks=pipeline, places=2, family="1f1b", microbatches=2),
-        Row("places_frozen", "dense", groups=pair, places=2, microbatches=2, keys={"model": {"batch": BATCH, "freeze": ["*.up", "*.ln1"]}}),
         Row("places_over_pairs", "dense", groups=((0, 1, 2, 3, 4, 5, 6, 7),), places=2, microbatches=1, keys=rate,
             replicate=LEVELS["params"] | {"parts_over": [[0, 1, 2, 3], [4, 5, 6, 7]]}),
     ]
