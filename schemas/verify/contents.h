@@ -20,12 +20,15 @@ struct Nothing {  // never written
 struct Zero {  // cleared
   friend bool operator==(const Zero&, const Zero&) = default;
 };
-struct Value {           // made by a run, or a model input
-  int64_t bytes = 0;     // of the whole value
-  int32_t label = -1;    // -1: any
-  int32_t samples = 0;   // SampleTable
-  int32_t parts = 0;     // > 0: its samples stand one after the other, in as many parts from other ranks; 0: not known
-  int32_t at : 31 = -1;  // what other ranks sent to this one as that part of theirs; -1: its own rows
+struct Value {          // made by a run, or a model input
+  int64_t bytes = 0;    // of the whole value
+  int32_t label = -1;   // -1: any
+  int32_t samples = 0;  // SampleTable
+  // > 0: its samples stand one after the other, in as many parts from other ranks; 0: not known
+  int64_t parts : 22 = 0;
+  int64_t at : 22 = -1;     // what other ranks sent to this one as that part of theirs; -1: its own rows
+  int64_t spread : 18 = 0;  // Places: of a value whose tensors are cut, what of it this is
+  bool summed : 1 = false;  // over the places of a cut
   bool scaled : 1 = false;  // the loss scale entered it
   friend bool operator==(const Value&, const Value&) = default;
 };
@@ -108,6 +111,9 @@ struct Piece {
   int64_t bytes = 0;
   Content content;
 };
+// A plan for thousands of ranks has millions.
+static_assert(sizeof(Value) == 24 && sizeof(Content) == 48);
+
 // One after the other, without gaps.
 using Pieces = std::vector<Piece>;
 void append(Pieces& pieces, const Piece& piece);  // joins what continues

@@ -57,6 +57,7 @@ Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, con
       num_elements_(element_counts(bundle)),
       element_bytes_(element_sizes(bundle)),
       working_types_(tensors_.size()),
+      places_(bundle.manifest),
       ledger_(bundle.manifest.batch, tensors_, first_element_, element_bytes_),
       effects_(program_effects(bundle, tensors_, ledger_.labels, ledger_.addends)),
       transfers_(std::make_unique<Transfers>(*this)) {

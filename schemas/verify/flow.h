@@ -16,6 +16,7 @@
 #include "schemas/verify/exchanges.h"
 #include "schemas/verify/ledger.h"
 #include "schemas/verify/match.h"
+#include "schemas/verify/places.h"
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/program_effects.h"
 #include "schemas/verify/rank_contents.h"
@@ -54,6 +55,7 @@ class Flow {
     bool arrived = false;                                    // at the collective at `next`
     std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: what it holds from load on
     std::vector<PlacedGradient> gradients;                   // by place
+    int32_t kept = Places::kWhole;                           // what its saved blocks are
   };
   struct Place {
     size_t rank = 0;
@@ -101,17 +103,24 @@ class Flow {
     int32_t at = -1;      // the part that others sent here
     bool scaled = false;  // the loss scale is among what was read, or entered it
   };
-  bool is_called(int32_t value, int32_t label);  // whether a value may stand at a slot of this label
-  bool is_made(int32_t label) const;             // by a program
+  bool is_called(const Value& value, int32_t label);  // whether it may stand at a slot of this label
+  bool is_made(int32_t label) const;                  // by a program
   Status check_no_value(const Rank& rank, const Content& content, const plan::BufferRange& where, int32_t label,
                         const std::string& slot);
-  Status read_value(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
-                    Seen& seen);
+  // What a rank has in a slot of a program, as the slot says it (Places); -1: it can have no such thing.
+  int32_t spread_of(const Rank& rank, const plan::Slot& slot) const;
+  Status check_spread(const Rank& rank, int32_t found, int32_t wanted, const std::string& slot) const;
+  // `bound.what`: the label; `spread`: what of the value its slot wants.
+  Status read_value(Rank& rank, const plan::BufferRange& where, const ProgramEffects::Bound& bound, int32_t spread,
+                    const std::string& slot, Seen& seen);
   Status read_parameter(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor,
                         const std::string& slot, const Seen& seen);
-  // `count` elements from `first` on are all of the tensor, or the part that belongs to the rows that were read.
+  // `count` elements from `first` on are all of the tensor, or the part that belongs to the rows that were read; of a
+  // tensor that is cut the part of the rank's place.
   Status check_part(const Rank& rank, int64_t first, int64_t count, int32_t tensor, const std::string& slot,
                     const Seen& seen) const;
+  Status check_part_of_cut(const Rank& rank, int64_t first, int64_t count, int32_t tensor,
+                           const std::string& slot) const;
   Status read_scalar(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
                      Seen& seen);
   Status read_constant(Rank& rank, const plan::BufferRange& where, ProgramEffects::Bound& bound,
@@ -141,6 +150,7 @@ class Flow {
   std::vector<int64_t> num_elements_;                // [tensor]
   std::vector<int64_t> element_bytes_;               // [tensor] of what is trained
   std::vector<std::optional<DType>> working_types_;  // [tensor] of its copies that programs read
+  Places places_;
   Ledger ledger_;
   std::vector<ProgramEffects> effects_;
   std::vector<Rank> ranks_;
@@ -155,8 +165,10 @@ class Flow {
   std::map<int32_t, Updated> updated_;  // by tensor: what the first update of some of it was like
   std::vector<SampleRange> updated_elements_;
   OrdersOfSums orders_;
-  std::vector<char> made_;                // [label] a program makes it
-  std::map<int32_t, int32_t> exchanged_;  // label of a value that came by an exchange, at its readers -> at its arrival
+  std::vector<char> made_;  // [label] a program makes it
+  // Of a value that came by an exchange, or was added up over places: its label at readers, where no program makes such
+  // a value -> its label at its arrival, and whether it was added up.
+  std::map<int32_t, std::pair<int32_t, bool>> exchanged_;
   // By name: the addends that every use of a sum of this name had.
   std::map<std::string, std::vector<int32_t>> used_sums_;
   std::set<Sum> checked_sums_;         // of those that were read as values

@@ -41,12 +41,14 @@ class Flow::Begin {
  public:
   Begin(Flow& flow, Rank& rank) : flow_(flow), rank_(rank) {}
   Status all() {
+    places();
     PIPER_RETURN_IF_ERROR(inputs());
     PIPER_RETURN_IF_ERROR(scalars());
     return placements();
   }
 
  private:
+  void places();
   Status inputs();
   Status scalars();
   Status placements();
@@ -58,7 +60,21 @@ class Flow::Begin {
 
 Status Flow::begin() {
   for (Rank& rank : ranks_) PIPER_RETURN_IF_ERROR(Begin(*this, rank).all());
-  return {};
+  return places_.fit() ? Status() : violates(Rule::kMeaning, "the cuts have more places than contents can name");
+}
+
+// Of a tensor that is cut programs see the part of the rank's place.
+void Flow::Begin::places() {
+  if (!flow_.places_.any()) return;
+  rank_.kept = flow_.places_.kept(rank_.plan->rank);
+  const auto& tensors = flow_.bundle_.manifest.tensors;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const auto& cut = tensors[t].cut;
+    const int32_t place = cut ? flow_.places_.place(cut->cut, rank_.plan->rank) : -1;
+    if (place < 0) continue;
+    const int64_t places = flow_.bundle_.manifest.cuts[static_cast<size_t>(cut->cut)].places();
+    rank_.contents.slice[t] = flow_.num_elements_[t] / places * place;
+  }
 }
 
 Status Flow::Begin::inputs() {

@@ -25,10 +25,28 @@ int32_t Flow::samples_of(const Value& value, const Piece& piece) {
   return ledger_.samples.slice(value.samples, piece.content.origin, piece.bytes, value.bytes);
 }
 
-bool Flow::is_called(int32_t value, int32_t label) {
-  if (value < 0 || value == label) return true;
-  // An exchange makes another value, which no program makes and whose name its first reader tells.
-  return ledger_.is_exchanged(value) && !is_made(label) && exchanged_.emplace(label, value).first->second == value;
+bool Flow::is_called(const Value& value, int32_t label) {
+  if (value.label < 0 || value.label == label) return true;
+  // An exchange, or a sum over places, makes another value, which no program makes and whose name its first reader
+  // tells.
+  if (is_made(label) || !(value.summed || ledger_.is_exchanged(value.label))) return false;
+  const std::pair<int32_t, bool> arrived{value.label, value.summed};
+  return exchanged_.emplace(label, arrived).first->second == arrived;
+}
+
+int32_t Flow::spread_of(const Rank& rank, const Slot& slot) const {
+  if (slot.cut >= 0) return places_.id(slot.spread, slot.cut, rank.plan->rank);
+  return slot.role == SlotRole::kSaved ? rank.kept : Places::kWhole;
+}
+
+Status Flow::check_spread(const Rank& rank, int32_t found, int32_t wanted, const std::string& slot) const {
+  if (wanted < 0)
+    return refuted(Rule::kMeaning, rank,
+                   "has a part or a share in " + in_quotes(slot) + ", but is in no group of the cut that it is of");
+  if (found == wanted) return {};
+  return refuted(
+      Rule::kMeaning, rank,
+      "reads " + places_.text(found) + " " + in_quotes(slot) + " where " + places_.text(wanted) + " it should be");
 }
 
 bool Flow::is_made(int32_t label) const {
@@ -64,13 +82,15 @@ Status Flow::check_no_value(const Rank& rank, const Content& content, const Buff
       content.what);
 }
 
-Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
-                        Seen& seen) {
+Status Flow::read_value(Rank& rank, const BufferRange& where, const ProgramEffects::Bound& bound, int32_t spread,
+                        const std::string& slot, Seen& seen) {
+  const int32_t label = bound.what;
+  const int64_t bytes = bound.bytes;
   // Nearly always: one whole value.
   if (const auto* segment = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes)) {
     const auto* const value = segment->content.as<Value>();
-    if (value != nullptr && value->label == label && value->parts == 0 && segment->begin == where.offset &&
-        segment->content.origin == 0 && value->bytes == bytes &&
+    if (value != nullptr && value->label == label && value->parts == 0 && value->spread == spread &&
+        segment->begin == where.offset && segment->content.origin == 0 && value->bytes == bytes &&
         (value->samples == 0 || seen.samples == 0 || value->samples == seen.samples)) {
       if (value->samples != 0) seen.samples = value->samples;
       seen.scaled = seen.scaled || value->scaled;
@@ -91,9 +111,10 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
       PIPER_RETURN_IF_ERROR(check_no_value(rank, content, where, label, slot));
       continue;
     }
-    if (!is_called(value->label, label))
+    if (!is_called(*value, label))
       return refuted(Rule::kMeaning, rank,
                      "reads " + shown(ledger_.labels[value->label]) + " where " + in_quotes(slot) + " should be");
+    PIPER_RETURN_IF_ERROR(check_spread(rank, static_cast<int32_t>(value->spread), spread, slot));
     const bool saved = label >= 0 && ledger_.labels[label].find('\n') != std::string::npos;
     if (saved && (content.origin != 0 || value->bytes != bytes))
       return refuted(Rule::kMeaning, rank, "reads a part of a saved block as " + in_quotes(slot));
@@ -103,8 +124,8 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
                      "reads a part of " + in_quotes(slot) + " that begins or ends inside of a sample");
     if (first < 0) first = here;
     alike = alike && here == first;
-    parts = std::max(parts, value->parts);
-    const int32_t part = value->at;
+    parts = std::max(parts, static_cast<int32_t>(value->parts));
+    const auto part = static_cast<int32_t>(value->at);
     if (at >= 0 && part >= 0 && part != at)
       return refuted(Rule::kMeaning, rank, "reads " + in_quotes(slot) + " of rows that others sent to different parts");
     at = std::max(at, part);
@@ -131,6 +152,8 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, int64_t bytes, int
 Status Flow::check_part(const Rank& rank, int64_t first, int64_t count, int32_t tensor, const std::string& slot,
                         const Seen& seen) const {
   const int64_t whole = num_elements_[static_cast<size_t>(tensor)];
+  if (bundle_.manifest.tensors[static_cast<size_t>(tensor)].cut)
+    return check_part_of_cut(rank, first, count, tensor, slot);
   if (count >= whole) return {};
   if (seen.at < 0)
     return refuted(Rule::kMeaning, rank,
@@ -140,6 +163,24 @@ Status Flow::check_part(const Rank& rank, int64_t first, int64_t count, int32_t 
                  "reads " + in_quotes(slot) + " from element " + std::to_string(first) +
                      " on for rows that were sent to part " + std::to_string(seen.at) + " of " +
                      std::to_string(seen.parts));
+}
+
+Status Flow::check_part_of_cut(const Rank& rank, int64_t first, int64_t count, int32_t tensor,
+                               const std::string& slot) const {
+  const auto t = static_cast<size_t>(tensor);
+  const int32_t over = bundle_.manifest.tensors[t].cut->cut, place = places_.place(over, rank.plan->rank);
+  const Cut& cut = bundle_.manifest.cuts[static_cast<size_t>(over)];
+  if (place < 0)
+    return refuted(
+        Rule::kMeaning, rank,
+        "reads " + in_quotes(slot) + ", but is in no group of cut " + in_quotes(cut.name) + " that it is cut over");
+  const int64_t part = num_elements_[t] / cut.places();
+  if (first == part * place && count == part) return {};
+  return refuted(Rule::kMeaning, rank,
+                 "reads " + std::to_string(count) + " elements of " + in_quotes(slot) + " from " +
+                     std::to_string(first) + " on, where those of its place " + std::to_string(place) + " of cut " +
+                     in_quotes(cut.name) + " are " + std::to_string(part) + " from " + std::to_string(part * place) +
+                     " on");
 }
 
 Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes, int32_t tensor,
@@ -162,6 +203,8 @@ Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes,
   const auto* const first = scratch_.empty() ? nullptr : scratch_[0].content.as<Parameter>();
   const int64_t element = first == nullptr ? 1 : std::max(first->element, 1);
   if (slice < 0) slice = expected / element;
+  if (slice * element != expected && bundle_.manifest.tensors[static_cast<size_t>(tensor)].cut)
+    return check_part_of_cut(rank, expected / element, bytes / element, tensor, slot);
   if (slice * element != expected)
     return refuted(Rule::kMeaning, rank,
                    "reads " + in_quotes(slot) + " from another element on than other runs of this rank");
@@ -198,6 +241,7 @@ Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, in
     const auto* const value = piece.content.as<Value>();
     if (value == nullptr || (value->label >= 0 && value->label != label))
       return refuted(Rule::kMeaning, rank, "reads something else where " + in_quotes(slot) + " should be");
+    PIPER_RETURN_IF_ERROR(check_spread(rank, static_cast<int32_t>(value->spread), Places::kWhole, slot));
     if (value->samples != 0)
       return refuted(Rule::kMeaning, rank, "reads samples where " + in_quotes(slot) + " should be");
   }
@@ -362,8 +406,9 @@ Status Flow::run(Rank& rank, const Run& run) {
       PIPER_RETURN_IF_ERROR(check_layout(rank, where(bound.slot), bound.bytes,
                                          layouts[static_cast<size_t>(bound.slot)].reads, name(bound.slot)));
   Seen seen;
-  for (const auto& [index, label, bytes] : effects.reads)
-    PIPER_RETURN_IF_ERROR(read_value(rank, where(index), bytes, label, name(index), seen));
+  const auto spread = [&](int32_t index) { return spread_of(rank, program.slots[static_cast<size_t>(index)]); };
+  for (const auto& bound : effects.reads)
+    PIPER_RETURN_IF_ERROR(read_value(rank, where(bound.slot), bound, spread(bound.slot), name(bound.slot), seen));
   for (const auto& [index, tensor, bytes] : effects.parameters)
     PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), bytes, tensor, name(index), seen));
   for (const auto& [index, label, bytes] : effects.scalars)
@@ -386,7 +431,10 @@ Status Flow::run(Rank& rank, const Run& run) {
     PIPER_RETURN_IF_ERROR(
         on_sum(rank, where(sum.slot), sum.bytes, sum, layouts[static_cast<size_t>(sum.slot)], seen, name(sum.slot)));
   for (const auto& [index, label, bytes] : effects.writes) {
-    const Value value{bytes, label, seen.samples, seen.parts, seen.at, seen.scaled};
+    Value value{.bytes = bytes, .label = label, .samples = seen.samples, .parts = seen.parts, .at = seen.at};
+    value.spread = spread(index);
+    value.scaled = seen.scaled;
+    if (value.spread < 0) return check_spread(rank, 0, -1, name(index));
     rank.contents.put(where(index), bytes, {.what = value, .layout = layouts[static_cast<size_t>(index)].leaves});
   }
   return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/plan/actions.h"
+#include "schemas/plan/names.h"
 #include "schemas/plan/own_part.h"
 
 namespace piper::verify {
@@ -107,6 +108,7 @@ Status Flow::Transfers::collective(int32_t transfer) {
 
   // Rule 2: all members do the same.
   const auto reduce_all = [&](const AllReduce& shape) -> Status {
+    if (adds_shares(shape)) return add_shares(shape, order);
     Pieces sum;
     PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; }, shape.bytes(),
                                   shape.types.data, sum));
@@ -146,6 +148,65 @@ Status Flow::Transfers::collective(int32_t transfer) {
             [&](const AllGather& shape) { return gather_all(shape); }, [&](const AllToAll&) { return exchange(); },
             [](const IsOneOf<Run, Update, Send, Recv, Record, Wait> auto&) { return Status(); }},
       *members[0].action);
+}
+
+bool Flow::Transfers::adds_shares(const AllReduce& shape) {
+  if (!flow_.places_.any()) return false;
+  scratch_.clear();
+  Rank& first = *members_[0].rank;
+  first.contents.take(std::get<AllReduce>(*members_[0].action).data, shape.bytes(), scratch_);
+  return std::any_of(scratch_.begin(), scratch_.end(), [](const Piece& piece) {
+    const auto* const value = piece.content.as<Value>();
+    return value != nullptr && value->spread != Places::kWhole;
+  });
+}
+
+// The shares that all places of a group have of one value, for the same samples, in the order of the places: the value.
+Status Flow::Transfers::add_shares(const AllReduce& shape, const std::vector<int32_t>& order) {
+  sent_.resize(members_.size());
+  for (size_t i = 0; i < members_.size(); ++i) {
+    Rank& rank = *members_[i].rank;
+    const auto wrong = [&](const std::string& what) { return flow_.refuted(Rule::kSums, rank, what); };
+    sent_[i].clear();
+    rank.contents.take(std::get<AllReduce>(*members_[i].action).data, shape.bytes(), sent_[i]);
+    PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, sent_[i], shape.types.data));
+    const Pieces& first = sent_[0];
+    for (size_t k = 0; k < sent_[i].size(); ++k) {
+      const Piece& piece = sent_[i][k];
+      const auto* const value = piece.content.as<Value>();
+      if (value == nullptr) return wrong("adds what is no value to a share of one");
+      const auto spread = static_cast<int32_t>(value->spread);
+      const std::string name = value->label < 0 ? "a value" : in_quotes(flow_.ledger_.labels[value->label]);
+      if (!flow_.places_.is_share(spread))
+        return wrong("adds " + flow_.places_.text(spread) + " " + name + " up over places, which is no share of a sum");
+      const int32_t cut = flow_.places_.cut_of(spread);
+      const std::vector<int32_t>* const group = flow_.places_.group(cut, rank.plan->rank);
+      if (group == nullptr || *group != order)
+        return wrong("adds up shares of " + name + " over ranks that are not, in this order, a group of cut " +
+                     in_quotes(flow_.bundle_.manifest.cuts[static_cast<size_t>(cut)].name));
+      if (flow_.places_.place_of(spread) != static_cast<int32_t>(i))
+        return wrong("adds up " + flow_.places_.text(spread) + " " + name + " as that of place " + std::to_string(i));
+      const auto* const other = k < first.size() ? first[k].content.as<Value>() : nullptr;
+      Value alike = *value;
+      if (other != nullptr) alike.spread = other->spread;
+      if (other == nullptr || alike != *other || piece.bytes != first[k].bytes ||
+          piece.content.origin != first[k].content.origin)
+        return wrong("adds up shares of different values, samples or elements, one of them of " + name);
+    }
+    if (sent_[i].size() != first.size()) return wrong("adds up shares of different values, samples or elements");
+  }
+  for (Piece& piece : sent_[0]) {
+    auto& value = std::get<Value>(piece.content.what);
+    const int32_t cut = flow_.places_.cut_of(static_cast<int32_t>(value.spread));
+    note({value.label, true}, {.sent = flow_.ledger_.labels[value.label],
+                               .devices = static_cast<int64_t>(members_.size()),
+                               .dtype = shape.types.data,
+                               .summed_over = cut});
+    value.spread = Places::kWhole;
+    value.summed = true;
+  }
+  for (const Member& member : members_) member.rank->contents.put(std::get<AllReduce>(*member.action).data, sent_[0]);
+  return {};
 }
 
 // Parts of equal size: part j of what member i sends becomes part i of what member j has.
@@ -212,7 +273,8 @@ Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& 
   PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, scratch_, DType::kI64));
   const auto* const first = scratch_[0].content.as<Value>();
   for (const Piece& piece : scratch_)
-    if (const auto* const value = piece.content.as<Value>(); value == nullptr || value->label != first->label)
+    if (const auto* const value = piece.content.as<Value>();
+        value == nullptr || value->label != first->label || value->spread != Places::kWhole)
       return flow_.refuted(Rule::kMeaning, rank, "counts the rows that it moves by what is no value of a program");
   // Rows that came from several ranks and went back to them are their own again.
   const int32_t counted = first->samples, moved = samples_of_all(rows);
@@ -227,18 +289,22 @@ Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& 
   return first->label;
 }
 
+Exchange& Flow::Transfers::note(const std::pair<int32_t, bool>& arrived, const Exchange& exchange) {
+  Exchange& known = exchanges_.emplace(arrived, exchange).first->second;
+  if (known.sent != exchange.sent || known.devices != exchange.devices || known.dtype != exchange.dtype ||
+      known.counted != exchange.counted || known.row != exchange.row || known.summed_over != exchange.summed_over)
+    known.devices = 0;
+  return known;
+}
+
 void Flow::Transfers::note_exchange(const AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows) {
   if (label < 0) return;
   const bool counted = action.send_counts.buffer >= 0 || action.recv_counts.buffer >= 0;
   const auto name = [&](int32_t of) { return of < 0 ? std::string() : flow_.ledger_.labels[of]; };
   const std::string& sent = flow_.ledger_.labels[label];
   const auto devices = static_cast<int64_t>(members_.size());
-  const auto found =
-      exchanges_.emplace(flow_.ledger_.exchanged(label), Exchange{sent, devices, action.dtype, counted, action.row});
-  Exchange& known = found.first->second;
-  if (known.sent != sent || known.devices != devices || known.dtype != action.dtype || known.counted != counted ||
-      known.row != action.row)
-    known.devices = 0;
+  Exchange& known =
+      note({flow_.ledger_.exchanged(label), false}, Exchange{sent, devices, action.dtype, counted, action.row});
   if (counted) known.counts.emplace(name(sent_rows), name(received_rows));
 }
 

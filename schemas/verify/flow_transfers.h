@@ -31,9 +31,14 @@ class Flow::Transfers {
   };
 
   Status collective(int32_t transfer);
+  // Of `members_`, where the first of them has a share, or a part, of a value: what they add up. `order`: their ranks.
+  bool adds_shares(const plan::AllReduce& shape);
+  Status add_shares(const plan::AllReduce& shape, const std::vector<int32_t>& order);
   Status exchange();  // of `members_`
   // The label of the value by which a member counts the rows that it sends or gets, of the same samples as these.
   Result<int32_t> label_of_counts(Rank& rank, const plan::BufferRange& counts, const Pieces& rows);
+  // By the label at arrival; of what is exchanged in different ways no more is known.
+  Exchange& note(const std::pair<int32_t, bool>& arrived, const Exchange& exchange);
   void note_exchange(const plan::AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows);
 
   Flow& flow_;
@@ -41,10 +46,10 @@ class Flow::Transfers {
   std::vector<int32_t> flight_of_;  // [transfer] a sent message's place in flights_, or -1
   std::vector<Pieces> flights_;
   std::vector<int32_t> free_flights_;
-  std::map<int32_t, Exchange> exchanges_;          // by the label at arrival
-  std::vector<Member> members_;                    // of the collective at hand, by position
-  std::vector<Pieces> sent_, arrived_;             // of an exchange, by position
-  std::vector<std::pair<size_t, int32_t>> moved_;  // members and the labels of what they send
+  std::map<std::pair<int32_t, bool>, Exchange> exchanges_;  // by the label at arrival, and whether it was added up
+  std::vector<Member> members_;                             // of the collective at hand, by position
+  std::vector<Pieces> sent_, arrived_;                      // of an exchange, by position
+  std::vector<std::pair<size_t, int32_t>> moved_;           // members and the labels of what they send
   Pieces scratch_, scratch_sum_;
 };
 
