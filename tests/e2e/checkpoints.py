@@ -407,6 +407,16 @@ def places(bench, model="llama"):
     for name in drawn:
         check(f"{name}: gradients of drawn weights are those of one device", not (wrong := unlike(drawn[name], drawn["one"], 1e-5)), wrong)
     pairs(runs)
+    # Frozen parts, and masters that are ranges of a part beside copies of all of it. Sums of bf16 round otherwise in other parts.
+    strategies = place_strategies(model)
+    kinds = Runs(bench, model)
+    for name, (text, ranks) in strategies.items():
+        if name in ("one", "tp2_zero1", "tp2_zero3"):
+            kinds.compile(f"bf16-{name}", text + "precision: {compute: bf16}\n", ranks)
+    text, ranks = strategies["tp2_zero1"]
+    kinds.compile("frozen", text.replace(f"{{batch: {harness.BATCH}}}", f'{{batch: {harness.BATCH}, freeze: ["*.layers.0.*"]}}'), ranks)
+    bits(kinds)
+    pairs(kinds, [(a, b) for a in kinds.plans for b in kinds.plans if "frozen" not in (a, b)], tolerance=None)
 
 
 def unlike(a, b, tolerance):
