@@ -11,6 +11,7 @@
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/signature.h"
+#include "schemas/verify/numbers/bias.h"
 #include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/constants_of_samples.h"
 #include "schemas/verify/numbers/evaluation.h"
@@ -54,6 +55,7 @@ class ProgramCalls {
       run_.made.push_back(parts->number);
       return evaluation_.put(call.outputs[0], parts->number, *parts);
     }
+    if (add_bias(call, operands)) return;
     int32_t none = -1;  // the number of all results, where nothing is known of them
     const std::vector<RowResult> results = evaluation_.apply(call, operands, run_.samples, none);
     for (size_t i = 0; i < call.outputs.size(); ++i) {
@@ -68,6 +70,24 @@ class ProgramCalls {
       evaluation_.keep(call, out, number, held);
     }
     change_inputs(call, operands);
+  }
+
+  // A bias that is added to a product by itself, where the model's product adds it.
+  bool add_bias(const KernelCall& call, const std::vector<View>& operands) {
+    if (run_.index == kReferenceProgram) return false;
+    auto product = product_with_bias(call, operands, table_);
+    if (!product) return false;
+    int32_t none = -1;
+    HeldValue held;
+    const std::vector<RowResult> results = evaluation_.apply(product->call, product->operands, run_.samples, none);
+    if (none >= 0) return false;
+    const int32_t number = evaluation_.made(product->call, product->operands, results[0], 0, run_.samples, held);
+    if (number >= run_.known) {
+      run_.made.pop_back();
+      return false;
+    }
+    evaluation_.put(call.outputs[0], number, held);
+    return true;
   }
 
   void fill(const KernelCall& call) {
