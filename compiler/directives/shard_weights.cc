@@ -84,7 +84,17 @@ Status shard_weights(const strategy::Directive& directive, const RankGroups& ove
     draft.distribution.cuts.push_back({over.groups, 0, seed.prov, directive.span});
     draft.cut_streams.push_back(over.stream);
   }
-  for (ir::ChunkId region : selection.chunks) draft.properties(region).seeds.push_back(seed);
+  for (ir::ChunkId region : selection.chunks) {
+    for (const ir::CutSeed& other : draft.properties(region).seeds) {
+      if (other.cut == seed.cut) continue;
+      auto error = diags.error("P0246", directive.span);
+      error << draft.name(region) << " is cut over two lists of groups";
+      error.note("the other 'shard' is here", other.span);
+      error.help("list all groups in one directive");
+      return error;
+    }
+    draft.properties(region).seeds.push_back(seed);
+  }
   return Status();
 }
 

@@ -88,7 +88,7 @@ std::string print_plans(const plan::Bundle& bundle) {
 void count_snapshots(plan::Bundle& bundle) {
   if (bundle.manifest.target.device != plan::DeviceKind::kCpu) return;
   for (size_t r = 0; r < bundle.ranks.size(); ++r)
-    bundle.manifest.ranks[r].peak_bytes += checkpoint::snapshot_bytes(bundle.ranks[r]);
+    bundle.manifest.ranks[r].peak_bytes += checkpoint::snapshot_bytes(bundle.manifest, bundle.ranks[r]);
 }
 
 Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics& diags) {
@@ -105,11 +105,11 @@ Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics
             : ", communicators " + std::to_string(plan::communicator_bytes(bundle.ranks[r], target)) +
                   ", parts of kernels' sums " +
                   std::to_string(plan::kernel_part_bytes(bundle.programs, bundle.ranks[r], target));
-    error.note("arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " +
-               std::to_string(summary.persistent_bytes) + ", library scratch " + std::to_string(summary.scratch_bytes) +
-               samples_read_ahead(bundle.manifest, bundle.ranks[r]) + of_gpu +
-               ", on the host the copy of a checkpoint " + std::to_string(checkpoint::snapshot_bytes(bundle.ranks[r])) +
-               " (counted with --checkpoints)");
+    error.note(
+        "arena " + std::to_string(summary.arena_bytes) + ", parameters, gradients and optimizer " +
+        std::to_string(summary.persistent_bytes) + ", library scratch " + std::to_string(summary.scratch_bytes) +
+        samples_read_ahead(bundle.manifest, bundle.ranks[r]) + of_gpu + ", on the host the copy of a checkpoint " +
+        std::to_string(checkpoint::snapshot_bytes(bundle.manifest, bundle.ranks[r])) + " (counted with --checkpoints)");
     const verify::LiveAtPeak peak = verify::live_at_peak(bundle, bundle.ranks[r]);
     if (!peak.buffers.empty())
       error.note("the arena is fullest, with " + std::to_string(peak.bytes) + " bytes, at " +

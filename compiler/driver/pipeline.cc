@@ -26,6 +26,7 @@
 #include "compiler/passes/order_nodes.h"
 #include "compiler/passes/part_sinks.h"
 #include "compiler/passes/partition_experts.h"
+#include "compiler/passes/partition_tensors.h"
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/split_backward.h"
 #include "compiler/passes/spread_losses.h"
@@ -98,6 +99,11 @@ constexpr Pass kPipeline[] = {
      "the step's loss is the sum of the pieces' losses, each mean written as sum x 1/count",
      "before autodiff, which takes the loss as it is; before partition_experts, which asks for sums",
      &on_module<&passes::normalise_losses>},
+    {"partition_tensors", "place", "losses are sums",
+     "weights that a directive cuts are parts; conversions between parts and wholes are chunks of their own",
+     "before partition_experts, which sees products as a place has them; before autodiff: the derivative of a "
+     "conversion is a conversion",
+     &on_module<&passes::partition_tensors>},
     {"partition_experts", "place", "losses are sums",
      "experts that a directive shards are parts; every all_to_all is a chunk of its own",
      "before autodiff: derivatives of an exchange are exchanges, so nothing has to be known of them there",
@@ -122,8 +128,8 @@ constexpr Pass kPipeline[] = {
     {"part_sinks", "differentiate", "a backward", "no operator of attention has a sink: its result is scaled for it",
      "derivatives are of attention with the sink; before recompute, which repeats what backwards read",
      &on_module<&passes::part_sinks>},
-    {"leave_exchanges", "differentiate", "a backward", "chunks that are an all_to_all hold nothing else",
-     "autodiff puts sums of gradients into the chunk of their value, which may be an exchange",
+    {"leave_exchanges", "differentiate", "a backward", "chunks that are a conversion hold nothing else",
+     "autodiff puts sums of gradients into the chunk of their value, which may be a conversion",
      &on_module<&passes::leave_exchanges>},
     {"recompute", "differentiate", "a backward", "backwards of recomputed chunks repeat their forward",
      "what is repeated is what the backward reads; before split_backward, so that it is of the input part",

@@ -53,9 +53,12 @@ class RankBinder {
     return origin.microbatch * per_microbatch + replica * (per_microbatch / d.replicas(origin.group));
   }
 
-  // The place in its expert group of what the rank has of a parameter.
+  // Which of a parameter's parts the rank has: by its position in its expert group, or its place; 0 of a whole one.
   int64_t slice(const ir::Parameter& parameter) const {
-    const std::vector<int32_t>& group = module_.distribution.expert_group_of(parameter.shard, binding_.rank);
+    if (parameter.shard < 0 && !parameter.cut) return 0;
+    const std::vector<int32_t>& group = parameter.cut
+                                            ? module_.distribution.sharing_with(binding_.rank)
+                                            : module_.distribution.expert_group_of(parameter.shard, binding_.rank);
     return std::find(group.begin(), group.end(), binding_.rank) - group.begin();
   }
 
@@ -66,8 +69,13 @@ class RankBinder {
     return connections_.place(bucket.teams, binding_.rank).position == 0 && owner;
   }
 
-  // A frozen part of the experts is saved by the first group's members, each its own.
+  // A frozen part of the experts is saved by the first group's members, each its own; one of a cut by those that share
+  // samples with its owner.
   bool saves_frozen(uint32_t p, const ir::Parameter& parameter) const {
+    if (parameter.cut) {
+      const std::vector<int32_t>& places = module_.distribution.sharing_with(module_.state.parameter_owner[p]);
+      return std::find(places.begin(), places.end(), binding_.rank) != places.end();
+    }
     if (parameter.shard < 0) return module_.state.parameter_owner[p] == binding_.rank;
     const std::vector<int32_t>& first = module_.distribution.expert_groups[parameter.shard].groups[0];
     return std::find(first.begin(), first.end(), binding_.rank) != first.end();
@@ -120,8 +128,7 @@ class RankBinder {
       return;
     }
     const ir::Parameter& parameter = module_.graph().parameters()[held.index];
-    if (parameter.shard >= 0)
-      placement.part.first += slice(parameter) * module_.graph().type(parameter.value).elements();
+    placement.part.first += slice(parameter) * module_.graph().type(parameter.value).elements();
     if (held.kind == HeldTensor::Kind::kFrozen) {
       placement.part.owner = saves_frozen(held.index, parameter);
       return;

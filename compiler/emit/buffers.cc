@@ -43,6 +43,14 @@ std::string pass_name(const ir::Module& module, const ir::ComputeNode& pass) {
   return module.step.split ? name + " m" + std::to_string(pass.microbatch) : name;
 }
 
+Buffers::Buffers(const ir::Module& module) : module_(module) {
+  for (const ir::ModelVariant& variant : module.variants) {
+    std::unordered_map<uint32_t, uint32_t>& in_place = in_place_.emplace_back();
+    for (const ir::Exchange& exchange : variant.lowered.exchanges)
+      if (exchange.in_place) in_place.emplace(exchange.to.index, exchange.from.index);
+  }
+}
+
 std::string Buffers::microbatch_mark(int32_t microbatch) const {
   return module_.step.split && microbatch >= 0 ? " m" + std::to_string(microbatch) : "";
 }
@@ -52,7 +60,10 @@ std::string Buffers::variant_mark(size_t variant) const {
 }
 
 BufferKey Buffers::value(ir::ValueId root, int32_t microbatch, size_t variant) const {
-  return {BufferKind::kValue, root.index, microbatch, static_cast<uint32_t>(variant)};
+  uint32_t where = root.index;
+  for (auto at = in_place_[variant].find(where); at != in_place_[variant].end(); at = in_place_[variant].find(where))
+    where = at->second;
+  return {BufferKind::kValue, where, microbatch, static_cast<uint32_t>(variant)};
 }
 
 BufferKey Buffers::gathered_for(ir::BucketId bucket, ir::NodeId gather, int32_t microbatch) const {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/module.h"
@@ -54,7 +55,7 @@ struct BufferKey {
 
 class Buffers {
  public:
-  explicit Buffers(const ir::Module& module) : module_(module) {}
+  explicit Buffers(const ir::Module& module);
 
   // Of any kind but kGathered, kConstant, kSaved and kWorkspace, whose keys do not say their size: see below.
   plan::Buffer declaration(const BufferKey& key) const;
@@ -63,6 +64,7 @@ class Buffers {
   plan::Buffer saved(const BufferKey& key, int64_t bytes) const;
   plan::Buffer workspace(const std::string& stream) const;
 
+  // Of a sum over ranks in place: the key of what is summed.
   BufferKey value(ir::ValueId root, int32_t microbatch, size_t variant) const;
   // The key under which a gather leaves parameters of a bucket for a reader, by how long they live there.
   BufferKey gathered_for(ir::BucketId bucket, ir::NodeId gather, int32_t microbatch) const;
@@ -75,6 +77,7 @@ class Buffers {
  private:
   const ir::Graph& graph(size_t variant) const { return module_.variants[variant].chunked.graph; }
   const ir::Module& module_;
+  std::vector<std::unordered_map<uint32_t, uint32_t>> in_place_;  // [variant] a sum over ranks -> what is summed
 };
 
 // "PP0.F m3": a pass of a chunk in a plan.

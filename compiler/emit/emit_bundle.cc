@@ -38,6 +38,16 @@ std::vector<plan::Chunk> chunks_of(const std::vector<ir::Chunk>& chunks) {
   return result;
 }
 
+// A cut is called like its stream; of several on one stream later ones have a number, too.
+std::string unused_name(const std::string& stream, const std::vector<plan::Cut>& cuts) {
+  const auto used = [&](const std::string& name) {
+    return std::any_of(cuts.begin(), cuts.end(), [&](const plan::Cut& cut) { return cut.name == name; });
+  };
+  std::string name = stream;
+  for (int32_t number = 2; used(name); ++number) name = stream + "." + std::to_string(number);
+  return name;
+}
+
 plan::Manifest manifest_of(const EmitRequest& request) {
   const strategy::Strategy& strategy = *request.strategy;
   const ir::Graph& graph = request.module->graph();
@@ -68,6 +78,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     info.shape = p.whole(graph.type(p.value)).shape;
     info.aliases.assign(p.names.begin() + 1, p.names.end());
     info.trained = trained;
+    if (p.cut) info.cut = plan::TensorCut{p.cut->cut, p.cut->axis};
     m.tensors.push_back(std::move(info));
   };
   for (size_t p = 0; p < graph.parameters().size(); ++p) {
@@ -77,6 +88,9 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     m.tensors.back().buffer = graph.parameters()[p].buffer;
   }
   for (const ir::Parameter& b : graph.buffers()) tensor(b, false);
+  const ir::Distribution& distribution = request.module->distribution;
+  for (const ir::Cut& cut : distribution.cuts)
+    m.cuts.push_back({unused_name(distribution.streams[cut.stream], m.cuts), cut.groups});
   m.chunks = chunks_of(request.module->chunks());
   m.optimizer = request.optimizer;
   m.lr_schedule = strategy.lr_schedule;

@@ -34,6 +34,7 @@ void RoleEmitter::all_reduce(const Visit& at, const ir::CollectiveNode& n) {
     const size_t variant = s_.variant_of_group(at.node.group);
     where = value(value_sum->value, value_sum->at.microbatch, variant);
     count = graph(variant).type(value_sum->value).elements();
+    keep_operand(at, value_sum->at, where);
   } else if (const auto* gradients = std::get_if<ir::GradientOperand>(&n.what)) {
     const ir::Bucket& b = bucket(gradients->bucket);
     where = start_of(summed_of(gradients->bucket));
@@ -47,6 +48,17 @@ void RoleEmitter::all_reduce(const Visit& at, const ir::CollectiveNode& n) {
   const Lane lane = communicator(at.communicator, at.node.stream);
   add(lane.stream, plan::AllReduce{where, count, n.types, lane.index, n.reduction}, {{where.buffer, true, true}},
       at.provenance);
+}
+
+// An operand that others read too is summed in a copy.
+void RoleEmitter::keep_operand(const Visit& at, const ir::ComputeNode& pass, const BufferRange& sum) {
+  const size_t variant = s_.variant_of_group(at.node.group);
+  const ir::Exchange& exchange = s_.find_exchange(variant, pass.chunk, pass.phase);
+  if (exchange.in_place) return;
+  const BufferRange operand = value(exchange.from, pass.microbatch, variant);
+  const int64_t bytes = graph(variant).type(exchange.to).bytes();
+  run(s_.intern_program(copy_program(bytes, s_.cut_of(at.node.group))), "copy " + plan_.buffers[sum.buffer].name,
+      {operand, sum}, at.provenance, communicator(at.communicator, at.node.stream).stream);
 }
 
 void RoleEmitter::reduce_scatter(const Visit& at, const ir::CollectiveNode& n, const ir::GradientOperand& gradients) {

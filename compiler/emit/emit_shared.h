@@ -51,6 +51,8 @@ class EmitShared {
   ir::ScalarId overflow() const { return scalar_read_by(ir::ScalarReader::kSkips); }
   ir::ScalarId scalar_read_by(ir::ScalarReader reader) const;
   size_t variant_of_group(ir::GroupId group) const;
+  // Index into the manifest's cuts: over which the group's replicas have parts; -1: none.
+  int32_t cut_of(ir::GroupId group) const { return module.distribution.cut_of(group); }
   // Whether an exchange of rows that are counted sends the padding, too: where the host would have to read the counts,
   // and a bound keeps the parts small.
   bool sends_whole_parts(ir::ChunkId exchange) const;

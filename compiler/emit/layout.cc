@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
 
 namespace piper::emit {
@@ -72,10 +73,13 @@ bool leaves_with_step_value(const ir::Graph& graph, const ir::Uses& uses, ir::Va
          graph.op(op).phase != ir::Phase::kCountFinish && !read_in_own_chunk_only(graph, uses, op);
 }
 
-// What is exchanged between ranks lies in one piece: parts are ranges of bytes.
+// What ranks send each other lies in one piece: parts are ranges of bytes.
 bool is_exchanged(const ir::Graph& graph, const ir::Uses& uses, ir::ValueId value) {
-  for (ir::OpId user : uses[value.index])
-    if (graph.op(user).kind == OpKind::kAllToAll) return true;
+  for (ir::OpId user : uses[value.index]) {
+    const ir::Op& op = graph.op(user);
+    if (ir::is_communication(op.kind)) return true;
+    if (op.kind == OpKind::kEnter && is_exchanged(graph, uses, op.results[0])) return true;
+  }
   return false;
 }
 
@@ -94,6 +98,11 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
     const ir::ValueId in = op.operands[0], out = op.results[0];
     const std::vector<int64_t>& shape = graph.type(out).shape;
     const Layout& source = layouts[in.index];
+    if (op.kind == OpKind::kEnter) {  // its chunk has no program that could copy
+      layouts[out.index] = source;
+      continue;
+    }
+    if (op.kind == OpKind::kAllReduce) layouts[out.index].strides = source.strides;  // an element there is one here
     if (is_exchanged(graph, uses, out)) continue;
     if (graph.made_by(in, OpKind::kStepSum) != nullptr) continue;
     if (leaves_with_step_value(graph, uses, source.root, ir::OpId(i))) continue;

@@ -1,5 +1,5 @@
 // Where the elements of each value lie: as a view of a root. View operators (reshape, permute,
-// expand, slice, detach) become strides over the storage of the value they read, so that they are
+// expand, slice, detach, enter) become strides over the storage of the value they read, so that they are
 // never kernel calls; a view that strides cannot express is a root of its own (a `copy`).
 // Read by program lowering and by the boundary analysis. It plans no memory.
 #pragma once
@@ -13,9 +13,9 @@ namespace piper::emit {
 
 // [value] -> layout. Roots are dense; attention results are stored [B, S, H, D] behind their
 // [B, H, S, D] shape, so that the transpose and reshape that follow them cost nothing.
-// A slice that another chunk reads is a root, so that a message carries no more than is read; each operand of an
-// all_to_all is one, too, and so is what is made of a sum over the step, which forwards do not read. `like`: layouts of
-// the same graph bound to another batch, or null. Its roots are roots here: with one sample more reshapes are views,
+// A slice that another chunk reads is a root, so that a message carries no more than is read; each operand of a
+// communication is one, too, and so is what is made of a sum over the step, which forwards do not read. `like`: layouts
+// of the same graph bound to another batch, or null. Its roots are roots here: with one sample more reshapes are views,
 // and programs of pieces of different sizes must exchange the same values.
 std::vector<ir::Layout> lay_out(const ir::Graph& graph, const std::vector<ir::Layout>* like = nullptr);
 

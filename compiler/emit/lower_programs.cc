@@ -69,11 +69,14 @@ LoweredGraph lower_graph(const ir::Graph& graph, size_t num_chunks, const Lowere
     }
   }
   for (size_t i = 0; i < graph.num_ops(); ++i) {
-    if (l.op(i).kind != OpKind::kAllToAll) continue;
-    Exchange exchange{l.op(i).chunk, l.op(i).phase, l.root(l.op(i).operands[0]), l.op(i).results[0], {}, {}};
-    if (l.op(i).operands.size() > 2) {
-      exchange.send_counts = l.root(l.op(i).operands[1]);
-      exchange.receive_counts = l.root(l.op(i).operands[2]);
+    const ir::Op& op = l.op(i);
+    if (!ir::is_communication(op.kind)) continue;
+    Exchange exchange{op.kind, false, op.chunk, op.phase, l.root(op.operands[0]), op.results[0], {}, {}};
+    exchange.in_place = op.kind == OpKind::kAllReduce && l.usage.home[exchange.from.index] == Home::kOwnSlot &&
+                        l.usage.num_reads[exchange.from.index] == 1;
+    if (op.operands.size() > 2) {
+      exchange.send_counts = l.root(op.operands[1]);
+      exchange.receive_counts = l.root(op.operands[2]);
     }
     result.exchanges.push_back(exchange);
   }
@@ -98,6 +101,9 @@ void add_repeating(LoweredGraph& lowered, LoweredGraph other, const std::vector<
     const Layout &a = lowered.layouts[crossing.value.index], &b = other.layouts[crossing.value.index];
     PIPER_CHECK(a.root == b.root && a.strides == b.strides, "a repeated forward changes how a value is laid out");
   }
+  PIPER_CHECK(lowered.exchanges.size() == other.exchanges.size(), "a repeated forward changes what ranks exchange");
+  for (size_t i = 0; i < lowered.exchanges.size(); ++i)
+    lowered.exchanges[i].in_place = lowered.exchanges[i].in_place && other.exchanges[i].in_place;
   for (LoweredProgram& program : other.programs)
     if (chunks[program.chunk.index]) lowered.repeating.push_back(std::move(program));
 }

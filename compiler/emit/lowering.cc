@@ -23,7 +23,7 @@ using ir::ValueId;
 using ir::ValueKind;
 
 Lowering::Lowering(const ir::Graph& g, size_t num_chunks, const std::vector<Layout>* like)
-    : graph(g), sums(ir::step_sums(g)), layouts(lay_out(g, like)) {
+    : graph(g), sums(ir::step_sums(g)), layouts(lay_out(g, like)), spreads(ir::find_spreads(g)) {
   usage.saved_bytes.assign(num_chunks, {});
   for (size_t v = 0; v < graph.num_values(); ++v) root_bytes.push_back(graph.type(ValueId(v)).bytes());
   parameter_index.assign(graph.num_values(), -1);
@@ -82,7 +82,7 @@ void Lowering::analyse_usage() {
       for (const Contribution& part : contributions.at(static_cast<uint32_t>(i))) read(part.value, key);
     } else if (o.kind == OpKind::kStepSum) {
       read(o.operands[0], {o.chunk.index, Phase::kCount});
-    } else if (is_call(i) || o.kind == OpKind::kAllToAll) {
+    } else if (is_call(i) || ir::is_communication(o.kind)) {
       for (ValueId v : o.operands)
         if (v.valid()) read(v, key);
     }
@@ -104,7 +104,7 @@ void Lowering::analyse_usage() {
         home = Home::kCount;
         continue;
       }
-      if (o.kind == OpKind::kAllToAll) {
+      if (ir::is_communication(o.kind)) {
         home = Home::kOwnSlot;
         continue;
       }

@@ -13,6 +13,8 @@
 #include "compiler/emit/layout.h"
 #include "compiler/emit/lower_programs.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/op_traits.h"
+#include "compiler/ir/spreads.h"
 #include "compiler/ir/step_scalars.h"
 
 namespace piper::emit {
@@ -48,13 +50,14 @@ struct Lowering {
   bool is_call(size_t i) const {
     const ir::OpKind kind = op(i).kind;
     return !skipped.count(static_cast<uint32_t>(i)) && kind != ir::OpKind::kAccumulateGrad &&
-           kind != ir::OpKind::kStepSum && kind != ir::OpKind::kAllToAll && !is_view(graph, layouts, ir::OpId(i));
+           kind != ir::OpKind::kStepSum && !ir::is_communication(kind) && !is_view(graph, layouts, ir::OpId(i));
   }
 
   const ir::Graph& graph;
   std::vector<ir::StepSum> sums;  // rows of step_sums
   std::vector<ir::Layout> layouts;
   Usage usage;
+  std::vector<ir::ValueSpread> spreads;                                   // [value]
   std::vector<int64_t> root_bytes;                                        // [value]
   std::vector<int64_t> parameter_index;                                   // [value]
   std::vector<size_t> plain_uses;                                         // [value]: ops that name it

@@ -80,6 +80,10 @@ void ProgramBuilder::say_what(const SlotHolds& holds, plan::Slot& slot) const {
       slot.holds = l_.sums[holds.index].number;
       slot.term = l_.sums[holds.index].term;
       break;
+    case Kind::kValue:
+      slot.spread = l_.spreads[holds.value.index].spread;
+      slot.cut = l_.spreads[holds.value.index].cut;
+      break;
     default: break;  // what chunks make and read
   }
 }

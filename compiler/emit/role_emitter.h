@@ -81,6 +81,7 @@ class RoleEmitter {
   void emit(const Visit& at, const ir::ComputeNode& n);
   void emit(const Visit& at, const ir::CollectiveNode& n);
   void all_reduce(const Visit& at, const ir::CollectiveNode& n);
+  void keep_operand(const Visit& at, const ir::ComputeNode& pass, const plan::BufferRange& sum);
   void reduce_scatter(const Visit& at, const ir::CollectiveNode& n, const ir::GradientOperand& gradients);
   void all_gather(const Visit& at, const ir::ParameterOperand& parameters);
   void all_to_all(const Visit& at, const ir::CollectiveNode& n, const ir::ComputeNode& pass);

@@ -256,14 +256,16 @@ plan::Program update_program(const UpdateShape& shape) {
   return p;
 }
 
-plan::Program copy_program(int64_t bytes) {
+plan::Program copy_program(int64_t bytes, int32_t cut) {
   plan::Program p;
-  p.name = "copy." + std::to_string(bytes);
+  p.name = "copy." + std::to_string(bytes) + (cut < 0 ? "" : ".share" + std::to_string(cut));
   p.slots = {make_slot("from", plan::SlotRole::kInput, bytes, true, false),
              make_slot("to", plan::SlotRole::kOutput, bytes, false, true)};
   const DType dtype = bytes % dtype_bytes(DType::kI32) == 0 ? DType::kI32 : DType::kBool;
   const int64_t elements = bytes / dtype_bytes(dtype);
   p.calls.push_back(call("copy", {flat(1, elements, dtype)}, {flat(0, elements, dtype)}, "copy"));
+  if (cut >= 0)
+    for (plan::Slot& slot : p.slots) slot.spread = plan::Spread::kShare, slot.cut = cut;
   return p;
 }
 

@@ -58,7 +58,7 @@ struct UpdateShape {
 // One call of the optimizer's kernel. slots: parameter, gradient, moments (all read, written), learning_rate,
 // optimizer_step, grad_scale and overflow where the shape says so (read), working copy (written).
 plan::Program update_program(const UpdateShape& shape);
-// slots: from (read), to (written); plain bytes.
-plan::Program copy_program(int64_t bytes);
+// slots: from (read), to (written); plain bytes. `cut`: of shares over it; -1: of what is the same everywhere.
+plan::Program copy_program(int64_t bytes, int32_t cut = -1);
 
 }  // namespace piper::emit

@@ -8,12 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ir/chunks.h"
-#include "compiler/experts/cut_at_exchanges.h"
 #include "compiler/experts/expert_marks.h"
+#include "compiler/ir/chunks.h"
+#include "compiler/regions/cut_at_exchanges.h"
 #include "schemas/base/check.h"
 
 namespace piper::experts {
+
+// What the chunk of an all_to_all is called after.
+inline constexpr const char* kToExperts = "to_experts";
+inline constexpr const char* kFromExperts = "from_experts";
+inline constexpr const char* kCounts = "counts";  // of the rows that will travel
 
 class PartitionState {
  public:
@@ -27,7 +32,7 @@ class PartitionState {
   std::map<uint32_t, ir::ValueId> inside;   // old value -> what it is between the exchanges
   std::map<uint32_t, ir::ValueId> outside;  // old value of a part -> what others read instead
   std::vector<bool> dropped;                // [op of the graph as given]
-  ExchangeMarks marks;
+  regions::ExchangeMarks marks;
 
   // What an op outside of all parts reads for v.
   ir::ValueId resolve(ir::ValueId v) const {

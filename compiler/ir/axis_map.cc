@@ -242,10 +242,13 @@ class AxisMap::Maker {
       for (const uint32_t r : all_results()) axis.results.push_back({r, d, {}});
     };
     for (int64_t d = 0; d < 3; ++d) {
-      const bool shared = d == 1 && extent(1, 1) != extent(0, 1);  // several heads read one head of keys
+      if (d == 1 && extent(1, 1) != extent(0, 1)) {
+        shared_heads(reads_vectors);
+        continue;
+      }
       // Where a query is says to which keys it attends.
       const bool by_place = d == 2 && (a.is_causal || reads_vectors);
-      OpAxis& axis = add_of(shared || by_place ? AxisRole::kWhole : AxisRole::kEach, 0, d);
+      OpAxis& axis = add_of(by_place ? AxisRole::kWhole : AxisRole::kEach, 0, d);
       if (d < 2) axis.operands.insert(axis.operands.end(), {{1, d, {}}, {2, d, {}}});
       with_mask(axis, d);
       with_results(axis, d);
@@ -257,6 +260,26 @@ class AxisMap::Maker {
     OpAxis& width = add_of(AxisRole::kWhole, 0, 3);
     width.operands.insert(width.operands.end(), {{1, 3, {}}, {2, 3, {}}});
     width.results.push_back({0, 3, {}});
+  }
+
+  // Several heads of queries, one after the other, read one head of keys: heads of keys are one axis, the queries of
+  // one another, which parts would have to keep in step with the first.
+  void shared_heads(bool reads_vectors) {
+    const int64_t heads = extent(1, 1), each = extent(0, 1) / heads;
+    const AxisFactor outer{1, each}, inner{heads, 1};
+    OpAxis& keys = add(AxisRole::kEach, heads);
+    keys.operands = {{0, 1, outer}, {1, 1, {}}, {2, 1, {}}};
+    if (has_operand(4)) keys.operands.push_back({4, 1, outer});
+    if (const int64_t own = has_operand(3) && !reads_vectors ? rank(3) - 3 : -1; own >= 0) {
+      const bool repeats = extent(3, own) != extent(0, 1);
+      keys.operands.push_back({3, own, repeats ? AxisFactor{} : outer, repeats});
+    }
+    OpAxis& queries = add(AxisRole::kWhole, each);
+    queries.operands = {{0, 1, inner}};
+    for (const uint32_t r : all_results()) {
+      axes_[axes_.size() - 2].results.push_back({r, 1, outer});
+      queries.results.push_back({r, 1, inner});
+    }
   }
 
   // A number for each row of the targets, or one: a sum where the reduction says so.

@@ -24,7 +24,7 @@ struct Chunk {
   TagSet tags;
   int32_t region = -1;    // index of the region that the strategy names; segments of one region share it (cut_segments)
   std::string name;       // "PP0", "PP0.EP1", "all" where untagged; ".2" added where tags repeat; unique
-  bool exchange = false;  // holds one all_to_all and nothing else
+  bool exchange = false;  // holds one conversion (is_conversion) and nothing else
   int32_t shard = -1;     // index into Distribution::expert_groups; -1: cut by none
 };
 

@@ -12,7 +12,7 @@ void Dag::add_edge(NodeId from, NodeId to, EdgeKind kind, diag::Span span) { edg
 const ComputeNode* chunk_pass(const NodePayload& payload) {
   if (const auto* compute = std::get_if<ComputeNode>(&payload)) return compute;
   const auto* collective = std::get_if<CollectiveNode>(&payload);
-  if (collective == nullptr || collective->kind != CollectiveKind::kAllToAll) return nullptr;
+  if (collective == nullptr) return nullptr;
   const auto* value = std::get_if<ValueOperand>(&collective->what);
   return value == nullptr ? nullptr : &value->at;
 }

@@ -104,7 +104,8 @@ struct UpdateNode {
 };
 
 using NodePayload = std::variant<ComputeNode, CollectiveNode, TransferNode, StepNode, UpdateNode>;
-// The chunk, pass and microbatch of a compute, or of an all_to_all, which is all that its chunk does; null for others.
+// The chunk, pass and microbatch of a compute, or of a collective of a value, which is all that its chunk does; null
+// for others.
 const ComputeNode* chunk_pass(const NodePayload& payload);
 
 struct Node {

@@ -75,6 +75,21 @@ int64_t Distribution::place_of_rank(GroupId group, int32_t rank) const {
   return place_of(group, at - members.begin());
 }
 
+int32_t Distribution::cut_of_rank(int32_t rank) const {
+  for (size_t c = 0; c < cuts.size(); ++c)
+    for (const std::vector<int32_t>& group : cuts[c].groups)
+      if (std::find(group.begin(), group.end(), rank) != group.end()) return static_cast<int32_t>(c);
+  return -1;
+}
+
+const std::vector<int32_t>& Distribution::sharing_with(int32_t rank) const {
+  const int32_t cut = cut_of_rank(rank);
+  PIPER_CHECK(cut >= 0, "rank ", rank, " shares samples with no other");
+  for (const std::vector<int32_t>& group : cuts[static_cast<size_t>(cut)].groups)
+    if (std::find(group.begin(), group.end(), rank) != group.end()) return group;
+  return cuts[static_cast<size_t>(cut)].groups.front();
+}
+
 DeviceGroup Distribution::joined(const std::vector<GroupId>& of) const {
   PIPER_CHECK(!of.empty(), "no group to join");
   DeviceGroup all{{}, places(of[0])};

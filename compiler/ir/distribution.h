@@ -145,6 +145,11 @@ struct Distribution {
   Teams columns(GroupId group) const { return groups[group.index].columns(); }
   // [replica] its ranks, by place.
   Teams rows(GroupId group) const { return groups[group.index].rows(); }
+  // The cut of which the replicas of a group are groups, -1 where there is none; the cut that has a rank.
+  int32_t cut_of(GroupId group) const { return cut_of_rank(ranks(group)[0]); }
+  int32_t cut_of_rank(int32_t rank) const;
+  // The ranks that share the samples of one in a cut, by place.
+  const std::vector<int32_t>& sharing_with(int32_t rank) const;
   // The members of all groups, each once, in order of first use; the groups have equally many places.
   DeviceGroup joined(const std::vector<GroupId>& of) const;
   bool backward_split(ChunkId chunk) const { return chunks[chunk.index].backward_split; }

@@ -62,8 +62,12 @@ struct Crossing {
   Phase read_in = Phase::kForward;  // the first of `to` that reads it: a backward may read what a forward made
 };
 
-// An all_to_all: the work of a chunk that has no program. Counts are invalid where whole parts travel.
+// A communication (ir::is_communication): the work of a chunk that has no program. Counts are of an all_to_all, and
+// invalid where whole parts travel.
 struct Exchange {
+  OpKind kind = OpKind::kAllToAll;
+  // `to` lies where `from` does: an all_reduce whose operand nothing else reads.
+  bool in_place = false;
   ChunkId chunk;
   Phase phase = Phase::kForward;
   ValueId from, to;                     // roots

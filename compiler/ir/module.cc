@@ -73,15 +73,13 @@ std::string Module::describe(NodeId id) const {
     std::string operator()(const ScalarOperand& o) const { return module.dag.scalars[o.scalar.index].what; }
 
     std::string operator()(const CollectiveNode& n) const {
-      const auto of = [&] { return " of " + std::visit(*this, n.what); };
+      const auto* value = std::get_if<ValueOperand>(&n.what);  // all that its chunk does
+      const auto of = [&] { return value != nullptr ? " " + (*this)(value->at) : " of " + std::visit(*this, n.what); };
       switch (n.kind) {
         case CollectiveKind::kAllReduce: return "all_reduce" + of();
         case CollectiveKind::kReduceScatter: return "reduce_scatter" + of();
         case CollectiveKind::kAllGather: return "all_gather" + of();
-        case CollectiveKind::kAllToAll: {
-          const auto* value = std::get_if<ValueOperand>(&n.what);
-          return "all_to_all " + (value != nullptr ? (*this)(value->at) : of());
-        }
+        case CollectiveKind::kAllToAll: return "all_to_all" + of();
       }
       return "";
     }

@@ -64,5 +64,10 @@ enum class Takes : uint8_t {
 
 AxisRule axis_rule(OpKind kind);
 Takes takes(OpKind kind);
+// Whether it changes what the ranks of a group have of a value: an exchange between them, or a view that says so. Each
+// is a chunk of its own, and so is its derivative, which is a conversion too.
+bool is_conversion(OpKind kind);
+// A conversion for which ranks send each other something; the others are views.
+bool is_communication(OpKind kind);
 
 }  // namespace piper::ir

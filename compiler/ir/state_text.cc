@@ -36,6 +36,7 @@ void fields(auto& v, Of<Bucket> auto& b) {
   v("gather", b.gather_stream, "a stream");
   v.optional("dtype", b.dtype, DType::kF32);
   v("working", b.working);
+  v.flag("cut", b.cut);
   v.flag("matrices", b.matrices);
   v.optional("by", b.prov, {});
 }

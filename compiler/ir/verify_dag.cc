@@ -135,6 +135,9 @@ class DagVerifier {
       return broken(kRuleCollectives, "its teams do not partition its group");
     if (c.types.data != dtype_of(c.what))
       return broken(kRuleCollectives, "its element type is not that of its operand");
+    if (std::holds_alternative<ValueOperand>(c.what) && c.kind != CollectiveKind::kAllToAll &&
+        module_.distribution.teams[c.teams.index] != module_.distribution.rows(n.group))
+      return broken(kRuleCollectives, "its teams are not the replicas of its group");
     const bool adds = c.kind == CollectiveKind::kAllReduce || c.kind == CollectiveKind::kReduceScatter;
     if (!adds && c.types != plan::SumTypes(c.types.data))
       return broken(kRuleCollectives, "it adds nothing, and has the types of a sum");

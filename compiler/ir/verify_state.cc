@@ -67,7 +67,7 @@ class StateVerifier {
       if (p >= parameters.size()) return broken(kRuleAccumulators, "there is no such parameter");
       const DType read = module_.graph().type(parameters[p].value).dtype;
       if (parameters[p].master.value_or(read) != b.dtype || parameters[p].master.has_value() != b.working.has_value() ||
-          read != b.read() || parameters[p].matrix != b.matrices)
+          read != b.read() || parameters[p].matrix != b.matrices || parameters[p].cut.has_value() != b.cut)
         return broken(kRuleBucketTypes, "'" + parameters[p].names[0] + "' has other types than its bucket");
     }
     return {};

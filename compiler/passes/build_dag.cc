@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "schemas/base/check.h"
+
 namespace piper::passes {
 
 using ir::ChunkId;
@@ -123,29 +125,44 @@ std::vector<ir::ScalarId> add_count_scalars(ir::Module& module, ChunkId chunk) {
   return added;
 }
 
-// The passes of all chunks on all microbatches, and between chunks of experts their exchanges.
+// What a chunk that is a conversion does on a microbatch: among whom, on which stream.
+NodeId add_exchange(ir::Module& module, const ir::Exchange& exchange, int32_t microbatch) {
+  ir::Distribution& d = module.distribution;
+  const ir::GroupId group = d.group(exchange.chunk, microbatch);
+  ir::CollectiveNode node;
+  node.what = ir::ValueOperand{{exchange.chunk, exchange.phase, microbatch}, exchange.to};
+  node.types = module.graph().type(exchange.to).dtype;
+  if (exchange.kind == ir::OpKind::kAllToAll) {
+    const ir::ExpertGroups& experts = d.expert_groups[module.chunks()[exchange.chunk.index].shard];
+    node.kind = ir::CollectiveKind::kAllToAll;
+    node.teams = d.intern_teams(experts.groups);
+    return module.dag.add_node(node, group, experts.stream, experts.prov);
+  }
+  const int32_t index = d.cut_of(group);
+  PIPER_CHECK(index >= 0, module.chunks()[exchange.chunk.index].name, " sums over devices that share no samples");
+  const ir::Cut& cut = d.cuts[index];
+  node.kind = ir::CollectiveKind::kAllReduce;
+  node.teams = d.intern_teams(d.rows(group));
+  if (is_half(node.types.data)) node.types.sum = DType::kF32;
+  return module.dag.add_node(node, group, cut.stream, cut.prov);
+}
+
+// The passes of all chunks on all microbatches; of chunks that are conversions what ranks send each other.
 void add_computes(ir::Module& module) {
   const std::vector<ir::ChunkShape>& shapes = module.shapes;
   const size_t num_chunks = module.chunks().size();
-  std::map<std::pair<uint32_t, Phase>, ir::ValueId> exchanged;  // (chunk, phase) -> what its all_to_all makes
+  std::map<std::pair<uint32_t, Phase>, const ir::Exchange*> exchanges;  // by chunk and phase
   for (const ir::Exchange& exchange : module.variants[0].lowered.exchanges)
-    exchanged[{exchange.chunk.index, exchange.phase}] = exchange.to;
+    exchanges[{exchange.chunk.index, exchange.phase}] = &exchange;
   const std::vector<ir::ProvId> origins = origins_of_computes(module);
   const auto add = [&](size_t c, Phase phase) {
     if (!shapes[c].has_phase(phase)) return;
     for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
-      const ComputeNode at{ChunkId(c), phase, m};
       NodeId& node = module.dag.compute[c][static_cast<size_t>(phase)][m];
       if (module.chunks()[c].exchange) {
-        const ir::ExpertGroups& groups = module.distribution.expert_groups[module.chunks()[c].shard];
-        const ir::ValueId value = exchanged.at({static_cast<uint32_t>(c), phase});
-        ir::CollectiveNode exchange{ir::CollectiveKind::kAllToAll, ir::ValueOperand{at, value},
-                                    module.distribution.intern_teams(groups.groups), module.graph().type(value).dtype,
-                                    plan::Reduction::kSum};
-        node = module.dag.add_node(std::move(exchange), module.distribution.group(ChunkId(c), m), groups.stream,
-                                   groups.prov);
+        node = add_exchange(module, *exchanges.at({static_cast<uint32_t>(c), phase}), m);
       } else {
-        node = module.dag.add_node(at, module.distribution.group(ChunkId(c), m),
+        node = module.dag.add_node(ComputeNode{ChunkId(c), phase, m}, module.distribution.group(ChunkId(c), m),
                                    module.distribution.compute_stream(ChunkId(c), phase, m), origins[c]);
       }
     }

@@ -25,13 +25,14 @@ struct ParameterInfo {
   std::optional<DType> working;  // of the copies that programs read
   bool matrix = false;           // its update takes all of it
   int32_t shard = -1;            // which expert shard it belongs to
+  int32_t cut = -1;              // of which cut it is a part
 };
 
 std::vector<ParameterInfo> parameters_of(const ir::Module& module) {
   std::vector<ParameterInfo> parameters;
   for (const ir::Parameter& p : module.graph().parameters()) {
     const ir::TensorType &read = module.graph().type(p.value), trained = p.trained(read);
-    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype, {}, p.matrix, p.shard};
+    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype, {}, p.matrix, p.shard, p.cut ? p.cut->cut : -1};
     if (p.master) info.working = read.dtype;
     parameters.push_back(std::move(info));
   }
@@ -282,6 +283,7 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
       kAlignment * dtype_bytes(bucket.dtype) / std::min(dtype_bytes(bucket.read()), dtype_bytes(bucket.dtype));
   bucket.name = module_.chunks()[first.chunk.index].name + "/" + parameters_[first.parameter].name;
   bucket.matrices = parameters_[first.parameter].matrix;
+  bucket.cut = parameters_[first.parameter].cut >= 0;
   for (AccumulatorId id : members) module_.state.accumulators[id.index].bucket = BucketId(module_.state.buckets.size());
   if (bucket.matrices && bucket.moments == ir::Kept::kPart) {
     bucket.bytes = team * share_out(members, team, alignment);
@@ -297,18 +299,18 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
 // Buckets of a region, from its last parameter to its first. Parameters that cannot share a layout stand apart: later
 // uses of tied ones (on ranks that hold the first use too, they have no weights beside them), ones kept whole beside
 // sharded ones, sharded ones that are used elsewhere too (each alone, so that its parts are the same everywhere), ones
-// summed by other teams, ones that are updated as whole matrices. Ones that several segments add to are ready late, and
-// would keep the others waiting.
+// summed by other teams, ones of which each place has a part, ones that are updated as whole matrices. Ones that
+// several segments add to are ready late, and would keep the others waiting.
 void Buckets::make_buckets() {
   const std::vector<bool> shardable = find_shardable();
-  // region, later use, kept whole, expert shard, spread, alone, types of what is trained and read, matrices
-  using Key = std::tuple<int32_t, bool, bool, int32_t, bool, int64_t, DType, DType, bool>;
+  // region, later use, kept whole, expert shard, cut, spread, alone, types of what is trained and read, matrices
+  using Key = std::tuple<int32_t, bool, bool, int32_t, int32_t, bool, int64_t, DType, DType, bool>;
   std::map<Key, std::vector<AccumulatorId>> classes;
   for (size_t i = 0; i < module_.state.accumulators.size(); ++i) {
     const ir::Accumulator& a = module_.state.accumulators[i];
     const bool sharded = module_.distribution.chunks[a.chunk.index].replication.sharded != ir::Sharded::kNothing;
     classes[{-module_.chunks()[a.chunk.index].region, a.use > 0, sharded && !shardable[a.parameter],
-             parameters_[a.parameter].shard, a.chunks.size() > 1,
+             parameters_[a.parameter].shard, parameters_[a.parameter].cut, a.chunks.size() > 1,
              sharded && shardable[a.parameter] && module_.state.parameter_uses[a.parameter].size() > 1 ? a.parameter
                                                                                                        : -1,
              parameters_[a.parameter].dtype, parameters_[a.parameter].working.value_or(parameters_[a.parameter].dtype),

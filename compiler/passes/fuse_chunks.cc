@@ -70,10 +70,14 @@ std::vector<ChunkId> find_fusions(const ir::ChunkedGraph& chunked, const ChunkTr
   const std::vector<ir::Chunk>& chunks = chunked.chunks;
   const Messages messages = find_messages(chunked, traits.place);
   const std::vector<int64_t> bytes = trained_bytes(chunked);
+  std::set<int32_t> in_pieces;  // regions that conversions cut
+  for (const ir::Chunk& chunk : chunks)
+    if (chunk.exchange) in_pieces.insert(chunk.region);
+  const auto is_piece = [&](size_t c) { return chunks[c].shard >= 0 || in_pieces.count(chunks[c].region) > 0; };
   std::vector<ChunkId> into;
   int64_t filled = 0;
   for (size_t c = 0; c < chunks.size(); ++c) {
-    const bool left_over = c > 0 && (chunks[c].shard >= 0 || chunks[c - 1].shard >= 0);
+    const bool left_over = c > 0 && (is_piece(c) || is_piece(c - 1));
     const bool near = left_over && traits.with_previous[c] && traits.place[c] == traits.place[c - 1] &&
                       !chunks[c].exchange && !chunks[c - 1].exchange && chunks[c].region != chunks[c - 1].region &&
                       !messages.sends[c - 1] && !messages.receives[c];

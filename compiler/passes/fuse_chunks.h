@@ -1,5 +1,5 @@
-// Joins what partition_experts left of a region to its neighbours where the strategy treats them alike, so that they
-// run as one program.
+// Joins what passes that cut at conversions left of a region to its neighbours where the strategy treats them alike, so
+// that they run as one program.
 //
 // The tag of a mixture is there to shard its experts. What routes to them, and what stands between two mixtures, has
 // one place, one stream and one time; each border between them would cost an instruction per pass and microbatch and

@@ -1,5 +1,7 @@
 #include "compiler/passes/leave_exchanges.h"
 
+#include "compiler/ir/op_traits.h"
+
 namespace piper::passes {
 namespace {
 
@@ -7,7 +9,7 @@ void leave_exchanges(ir::ChunkedGraph& chunked) {
   ir::Graph& graph = chunked.graph;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     ir::Op& op = graph.op(ir::OpId(i));
-    if (op.kind == ir::OpKind::kAllToAll || !op.chunk.valid() || !chunked.chunks[op.chunk.index].exchange) continue;
+    if (ir::is_conversion(op.kind) || !op.chunk.valid() || !chunked.chunks[op.chunk.index].exchange) continue;
     // Backwards run from the last chunk to the first: the lowest chunk makes its operand last.
     ir::ChunkId last;
     for (ir::ValueId v : op.operands) {

@@ -1,5 +1,5 @@
-// Moves ops that autodiff put into a chunk that is an all_to_all (sums of the gradients of its result) into the chunk
-// that makes the last of their operands: an exchange has no program.
+// Moves ops that autodiff put into a chunk that is a conversion (sums of the gradients of its result) into the chunk
+// that makes the last of their operands: a conversion has no program.
 #pragma once
 
 #include "compiler/ir/module.h"

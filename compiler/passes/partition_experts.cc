@@ -6,13 +6,13 @@
 #include <memory>
 #include <set>
 
-#include "compiler/experts/cut_at_exchanges.h"
 #include "compiler/experts/find_expert_parts.h"
 #include "compiler/experts/find_grouped_parts.h"
 #include "compiler/experts/partition_state.h"
-#include "compiler/regions/refine_variants.h"
 #include "compiler/experts/rewrite_expert_part.h"
 #include "compiler/experts/rewrite_grouped_part.h"
+#include "compiler/regions/cut_at_exchanges.h"
+#include "compiler/regions/refine_variants.h"
 
 namespace piper::passes {
 namespace {
@@ -41,14 +41,16 @@ class Partitioner {
       : state_(chunked), graph_(chunked.graph), shards_(shards), diags_(diags) {}
 
   Result<std::vector<ir::ChunkId>> run() {
-    state_.marks.shard.assign(state_.chunked.chunks.size(), -1);
+    state_.marks.pass = "partition_experts";
+    state_.marks.cut.assign(state_.chunked.chunks.size(), false);
+    for (const ir::Chunk& chunk : state_.chunked.chunks) state_.marks.shard.push_back(chunk.shard);
     PIPER_RETURN_IF_ERROR(find());
     for (const ShardedChunks& s : shards_) {
       state_.provs.push_back(graph_.provenance().directive({"shard", diags_.place(s.shard.span)}));
     }
     rewrite();
     redirect();
-    return experts::cut_at_exchanges(state_.chunked, state_.marks);
+    return regions::cut_at_exchanges(state_.chunked, state_.marks);
   }
 
  private:
@@ -167,6 +169,7 @@ class Partitioner {
 
   template <class Part>
   void take(const Assigned<Part>& a) {
+    state_.marks.cut[a.part.chunk.index] = true;
     state_.marks.shard[a.part.chunk.index] = a.shard;
     std::string names;
     for (ValueId w : a.part.weights) {
@@ -219,7 +222,7 @@ class Partitioner {
                              op.kind == OpKind::kCast || op.kind == OpKind::kDetach || op.kind == OpKind::kExpertOrder;
       const bool read =
           std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) { return readers[v.index] > 0; });
-      const bool in_reach = state_.marks.shard[op.chunk.index] >= 0 || op.kind == OpKind::kExpertOrder;
+      const bool in_reach = state_.marks.cut[op.chunk.index] || op.kind == OpKind::kExpertOrder;
       if (dropped[i] || !candidate || read || !in_reach) continue;
       dropped[i] = true;
       --readers[op.operands[0].index];

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "compiler/ir/op_traits.h"
+
 namespace piper::passes {
 namespace {
 
 using ir::OpId;
-using ir::OpKind;
 using ir::Phase;
 using ir::ValueId;
 using ir::ValueKind;
@@ -25,7 +26,7 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
   auto repeatable = [&](ValueId v, ir::ChunkId chunk) {
     if (!v.valid() || graph.value(v).kind != ValueKind::kOpResult) return false;
     const ir::Op& producer = graph.op(graph.value(v).producer);
-    return producer.phase == Phase::kForward && producer.chunk == chunk && producer.kind != OpKind::kAllToAll &&
+    return producer.phase == Phase::kForward && producer.chunk == chunk && !ir::is_conversion(producer.kind) &&
            !changes_state(graph, producer);
   };
   for (size_t i = num_ops; i-- > 0;) {

@@ -368,6 +368,10 @@ void check_mesh(ReadContext& context, Strategy& strategy) {
   std::set<int32_t> named;
   for_all_devices(
       strategy, [&](const Directive*, Devices& devices) { named.insert(devices.ranks.begin(), devices.ranks.end()); });
+  for (const Directive& directive : strategy.directives)
+    for (const ArgValue& arg : directive.args)
+      if (const auto* over = std::get_if<RankGroups>(&arg))
+        for (const Devices& group : over->groups) named.insert(group.ranks.begin(), group.ranks.end());
   for (int32_t rank = 0; rank < context.mesh->num_ranks(); ++rank) {
     if (named.count(rank) > 0) continue;
     context.diags.error("P0248", context.mesh->span)

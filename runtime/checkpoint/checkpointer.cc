@@ -55,12 +55,14 @@ std::vector<StoredTensor> all_tensors(const std::vector<std::vector<StatePart>>&
   for (const auto& parts : by_rank)
     for (const StatePart& part : parts)
       found.try_emplace({part.kind, part.name}, StoredTensor{part.name, part.kind, part.dtype, part.shape, {}, {}});
+  const plan::PartsByName along(manifest);
   std::map<std::string, const plan::TensorInfo*> of_model;
   for (const plan::TensorInfo& tensor : manifest.tensors) of_model[tensor.name] = &tensor;
   std::vector<StoredTensor> tensors;
   for (auto& [key, tensor] : found) {
     const auto info = of_model.find(key.second);
     if (info != of_model.end() && key.first == StateKind::kParameter) tensor.aliases = info->second->aliases;
+    if (key.first != StateKind::kTraining) tensor.cut = stored_cut(along.of(tensor.name, tensor.shape));
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -70,7 +72,7 @@ std::vector<StoredTensor> all_tensors(const std::vector<std::vector<StatePart>>&
 
 Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPlan& plan,
                              const std::vector<hal::Address>& buffers, hal::ControlChannel& control) {
-  const std::vector<StatePart> all_mine = state_parts(plan);
+  const std::vector<StatePart> all_mine = state_parts(manifest, plan);
   PIPER_ASSIGN(const std::vector<std::string> texts, control.allgather(encode_parts(all_mine), wait_));
   std::vector<std::vector<StatePart>> by_rank;
   for (const std::string& text : texts) by_rank.push_back(decode_parts(text));
@@ -78,9 +80,11 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
 
   std::map<TensorKey, int64_t> index;
   std::vector<plan::TensorInfo> infos;
+  std::vector<plan::ElementOrder> orders;
   for (const StoredTensor& tensor : manifest_.tensors) {
     index[{tensor.kind, tensor.name}] = static_cast<int64_t>(infos.size());
     infos.push_back({tensor.name, tensor.dtype, tensor.shape, {}, true});
+    orders.push_back(tensor.order());
   }
   std::vector<std::vector<Piece>> pieces;
   for (const auto& parts : by_rank) {
@@ -91,7 +95,7 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
           {index.at({part.kind, part.name}), part.first * element, part.count * element, part.owner, {}});
     }
   }
-  PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(pieces, infos));
+  PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(pieces, infos, orders));
 
   // Every rank computes all files alike, so that rank 0 needs to be told of digests alone.
   std::vector<const StatePart*> mine;  // as encode_parts() lists them
@@ -102,12 +106,8 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
   for (const Chosen& c : chosen) {
     StoredTensor& tensor = manifest_.tensors[static_cast<size_t>(c.tensor)];
     const int64_t element = dtype_bytes(tensor.dtype), begin = c.offset / element, end = (c.offset + c.bytes) / element;
-    PIPER_ASSIGN(const int64_t elements, element_count(tensor.shape));
-    const bool whole = end - begin == elements;
-    const std::string key = shard_key(tensor.kind, tensor.name, begin, end, whole);
-    tensor.parts.push_back({c.rank, key, begin, end});
-    entries[static_cast<size_t>(c.rank)].push_back(
-        {key, tensor.dtype, whole ? tensor.shape : std::vector<int64_t>{end - begin}, {}, c.bytes});
+    entries[static_cast<size_t>(c.rank)].push_back(shard_entry(tensor, begin, end));
+    tensor.parts.push_back({c.rank, entries[static_cast<size_t>(c.rank)].back().name, begin, end});
     if (c.rank == control.rank()) copied.push_back(&c);
   }
   std::vector<int32_t> file_of(by_rank.size(), -1);

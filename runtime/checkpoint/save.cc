@@ -18,6 +18,13 @@ int64_t tensor_bytes(const plan::TensorInfo& tensor) {
   return bytes;
 }
 
+std::vector<plan::ElementOrder> orders_of(const plan::Manifest& manifest) {
+  std::vector<plan::ElementOrder> orders;
+  for (const plan::TensorInfo& tensor : manifest.tensors)
+    orders.emplace_back(tensor.shape, plan::parts_along(manifest, tensor));
+  return orders;
+}
+
 std::string encode(const std::vector<Piece>& pieces) {
   std::ostringstream text;
   for (const Piece& p : pieces) text << p.tensor << ' ' << p.offset << ' ' << p.bytes << ' ' << p.owner << '\n';
@@ -47,7 +54,8 @@ const Candidate* pick(const std::vector<Candidate>& candidates, int64_t at) {
 }  // namespace
 
 Result<std::vector<Chosen>> choose_pieces(const std::vector<std::vector<Piece>>& by_rank,
-                                          const std::vector<plan::TensorInfo>& tensors) {
+                                          const std::vector<plan::TensorInfo>& tensors,
+                                          const std::vector<plan::ElementOrder>& orders) {
   std::vector<std::vector<Candidate>> of_tensor(tensors.size());
   for (size_t rank = 0; rank < by_rank.size(); ++rank)
     for (size_t i = 0; i < by_rank[rank].size(); ++i) {
@@ -61,9 +69,12 @@ Result<std::vector<Chosen>> choose_pieces(const std::vector<std::vector<Piece>>&
     const int64_t bytes = tensor_bytes(tensors[t]);
     for (int64_t at = 0; at < bytes;) {
       const Candidate* best = pick(of_tensor[t], at);
-      if (best == nullptr)
+      if (best == nullptr) {
+        const plan::ElementOrder order = orders.empty() ? plan::ElementOrder() : orders.at(t);
+        const plan::ElementRuns element = order.row_major_runs(at / dtype_bytes(tensors[t].dtype), 1);
         return Status::failure("R0503", "tensor '" + tensors[t].name + "' cannot be saved: no rank owns its element " +
-                                            std::to_string(at / dtype_bytes(tensors[t].dtype)));
+                                            std::to_string(element.begin()->there));
+      }
       const int64_t end = std::min(best->piece->offset + best->piece->bytes, bytes);
       chosen.push_back({static_cast<int64_t>(t), best->rank, best->index, at, end - at});
       at = end;
@@ -89,9 +100,16 @@ Status send(hal::Address from, int64_t bytes, hal::Device& device, hal::ControlC
 // Rank 0: collects a tensor when the writer asks for it; its other names follow it and reuse it.
 class Collector {
  public:
-  Collector(const plan::Manifest& manifest, const std::vector<Piece>& mine, const std::vector<Chosen>& chosen,
-            hal::Device& device, hal::ControlChannel& control, const hal::WaitControl& wait)
-      : manifest_(manifest), mine_(mine), chosen_(chosen), device_(device), control_(control), wait_(wait) {}
+  Collector(const plan::Manifest& manifest, const std::vector<plan::ElementOrder>& orders,
+            const std::vector<Piece>& mine, const std::vector<Chosen>& chosen, hal::Device& device,
+            hal::ControlChannel& control, const hal::WaitControl& wait)
+      : manifest_(manifest),
+        orders_(orders),
+        mine_(mine),
+        chosen_(chosen),
+        device_(device),
+        control_(control),
+        wait_(wait) {}
 
   Status write(int64_t tensor, const std::function<Status(const void*, int64_t)>& write) {
     if (tensor != held_) PIPER_RETURN_IF_ERROR(collect(tensor));
@@ -101,20 +119,33 @@ class Collector {
  private:
   Status collect(int64_t tensor) {
     held_ = tensor;
-    bytes_.resize(static_cast<size_t>(tensor_bytes(manifest_.tensors[static_cast<size_t>(tensor)])));
+    const plan::TensorInfo& info = manifest_.tensors[static_cast<size_t>(tensor)];
+    const plan::ElementOrder& order = orders_[static_cast<size_t>(tensor)];
+    const int64_t element = dtype_bytes(info.dtype);
+    bytes_.resize(static_cast<size_t>(tensor_bytes(info)));
+    std::vector<std::byte> counted;  // a piece of a tensor that is cut
     for (; next_ < chosen_.size() && chosen_[next_].tensor == tensor; ++next_) {
       const Chosen& c = chosen_[next_];
-      if (c.rank == control_.rank()) {
-        const Piece& piece = mine_[static_cast<size_t>(c.piece)];
-        PIPER_RETURN_IF_ERROR(device_.read(bytes_.data() + c.offset, piece.data + (c.offset - piece.offset), c.bytes));
-      } else {
-        PIPER_RETURN_IF_ERROR(control_.receive(c.rank, bytes_.data() + c.offset, c.bytes, wait_));
+      if (order.row_major()) {
+        PIPER_RETURN_IF_ERROR(fetch(c, bytes_.data() + c.offset));
+        continue;
       }
+      counted.resize(static_cast<size_t>(c.bytes));
+      PIPER_RETURN_IF_ERROR(fetch(c, counted.data()));
+      for (const plan::ElementRun& run : order.row_major_runs(c.offset / element, c.bytes / element))
+        std::memcpy(bytes_.data() + run.there * element, counted.data() + run.at * element,
+                    static_cast<size_t>(run.count * element));
     }
     return {};
   }
+  Status fetch(const Chosen& c, std::byte* to) {
+    if (c.rank != control_.rank()) return control_.receive(c.rank, to, c.bytes, wait_);
+    const Piece& piece = mine_[static_cast<size_t>(c.piece)];
+    return device_.read(to, piece.data + (c.offset - piece.offset), c.bytes);
+  }
 
   const plan::Manifest& manifest_;
+  const std::vector<plan::ElementOrder>& orders_;  // by tensor
   const std::vector<Piece>& mine_;
   const std::vector<Chosen>& chosen_;
   hal::Device& device_;
@@ -144,7 +175,8 @@ Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, 
   PIPER_ASSIGN(std::vector<std::string> encoded, control.allgather(encode(mine), wait));
   std::vector<std::vector<Piece>> by_rank;
   for (const std::string& text : encoded) by_rank.push_back(decode_pieces(text));
-  PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(by_rank, manifest.tensors));
+  const std::vector<plan::ElementOrder> orders = orders_of(manifest);
+  PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(by_rank, manifest.tensors, orders));
 
   if (control.rank() != 0) {
     for (const Chosen& c : chosen) {
@@ -155,7 +187,7 @@ Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, 
     return {};
   }
 
-  Collector collector(manifest, mine, chosen, device, control, wait);
+  Collector collector(manifest, orders, mine, chosen, device, control, wait);
   std::vector<bool> placed(manifest.tensors.size(), false);
   for (const Chosen& c : chosen) placed[static_cast<size_t>(c.tensor)] = true;
   std::vector<plan::TensorToWrite> to_write;

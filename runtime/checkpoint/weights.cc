@@ -152,13 +152,38 @@ LoadReport WeightSource::load_report() const {
   return report;
 }
 
-Status WeightSource::check_fixed(const std::string& name, int64_t offset, const std::byte* data, int64_t bytes) const {
+Status WeightSource::check_fixed(const std::string& name, int64_t offset, const std::byte* data, int64_t bytes,
+                                 const plan::ElementOrder& order) const {
   const auto info = info_.find(name);
   if (bytes == 0 || info == info_.end() || info->second->buffer != plan::ModelBuffer::kFixed) return {};
   const plan::TensorView* const compiled = find_tensor(*info->second);
   if (compiled == nullptr) return Status::failure("R0501", "the bundle's weights hold no buffer '" + name + "'");
-  PIPER_RETURN_IF_ERROR(check(compiled->data + offset, bytes));
-  return std::memcmp(compiled->data + offset, data, static_cast<size_t>(bytes)) == 0 ? Status() : another_value(name);
+  const int64_t element = dtype_bytes(compiled->dtype);
+  for (const plan::ElementRun& run : order.row_major_runs(offset / element, bytes / element)) {
+    const std::byte* const expected = compiled->data + run.there * element;
+    PIPER_RETURN_IF_ERROR(check(expected, run.count * element));
+    if (std::memcmp(expected, data + run.at * element, static_cast<size_t>(run.count * element)) != 0)
+      return another_value(name);
+  }
+  return {};
+}
+
+Status WeightSource::read(const plan::TensorView& found, const plan::ElementOrder& order, int64_t first, int64_t count,
+                          const plan::UsePiece& take) const {
+  const int64_t element = dtype_bytes(found.dtype);
+  if (order.row_major()) {
+    PIPER_RETURN_IF_ERROR(check(found.data + first * element, count * element));
+    return take(0, count, found.data + first * element);
+  }
+  const auto fill = [&](int64_t at, int64_t n, std::byte* to) -> Status {
+    for (const plan::ElementRun& run : order.row_major_runs(first + at, n)) {
+      const std::byte* const from = found.data + run.there * element;
+      PIPER_RETURN_IF_ERROR(check(from, run.count * element));
+      std::memcpy(to + run.at * element, from, static_cast<size_t>(run.count * element));
+    }
+    return {};
+  };
+  return plan::gather_pieces(count, element, fill, take);
 }
 
 Status WeightSource::check(const std::byte* data, int64_t bytes) const {

@@ -12,6 +12,7 @@
 
 #include "schemas/base/status.h"
 #include "schemas/plan/chunk_digests.h"
+#include "schemas/plan/element_order.h"
 #include "schemas/plan/plan.h"
 #include "schemas/plan/weight_files.h"
 
@@ -54,9 +55,14 @@ class WeightSource {
   Result<plan::TensorView> find(const plan::Placement& placement) const;
   // A tensor of the bundle or the loaded file by name; nullptr where there is none.
   const plan::TensorView* find_tensor(const plan::TensorInfo& tensor) const;
-  // Elements of a buffer of whose value the plan is made, as another file has them, from byte `offset` on. R0504: they
-  // are not those of the bundle.
-  Status check_fixed(const std::string& name, int64_t offset, const std::byte* data, int64_t bytes) const;
+  // Elements of a buffer of whose value the plan is made, as another file has them, from byte `offset` on in this
+  // order. R0504: they are not those of the bundle.
+  Status check_fixed(const std::string& name, int64_t offset, const std::byte* data, int64_t bytes,
+                     const plan::ElementOrder& order = {}) const;
+  // Elements [first, first + count) of what find() has found, as `order` counts them, in order: `take` gets them from
+  // the first one's number on. They are checked. Thread-safe.
+  Status read(const plan::TensorView& found, const plan::ElementOrder& order, int64_t first, int64_t count,
+              const plan::UsePiece& take) const;
   // Before these bytes of a found tensor are used: of the bundle's own weights, whether they are the manifest's. Every
   // rank asks for what it reads; the process reads and checks each piece once. P0604. Thread-safe.
   Status check(const std::byte* data, int64_t bytes) const;

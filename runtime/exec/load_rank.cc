@@ -63,43 +63,54 @@ Status allocate_buffers(LoadedRank& rank) {
   return {};
 }
 
+// Elements that a file holds, in the type that this rank has them in. `converted`: kept from call to call.
+Status write_as(const LoadedRank& rank, hal::Address to, DType dtype, const std::byte* data, DType stored,
+                int64_t count, std::vector<std::byte>& converted) {
+  const int64_t bytes = count * dtype_bytes(dtype);
+  if (stored == dtype) return rank.device().write(to, data, bytes);
+  converted.resize(static_cast<size_t>(bytes));
+  convert_elements(stored, data, dtype, converted.data(), count);
+  return rank.device().write(to, converted.data(), bytes);
+}
+
 // From a checkpoint; what it holds in another type is converted.
 Status fill_state(LoadedRank& rank, const checkpoint::WeightSource* weights, const checkpoint::OpenCheckpoint& resume) {
-  const std::vector<checkpoint::StatePart> parts = checkpoint::state_parts(*rank.plan);
+  const std::vector<checkpoint::StatePart> parts = checkpoint::state_parts(rank.bundle->manifest, *rank.plan);
   PIPER_RETURN_IF_ERROR(checkpoint::check_same_training(resume.manifest(), rank.bundle->manifest, parts));
   std::vector<std::byte> converted;
   for (const checkpoint::StatePart& part : parts) {
     const checkpoint::StoredTensor* stored = checkpoint::find_tensor(resume.manifest(), part.kind, part.name);
     if (stored == nullptr) continue;
     const int64_t from_bytes = dtype_bytes(stored->dtype), to_bytes = dtype_bytes(part.dtype);
+    const plan::ElementOrder order(part.shape, part.along);
     PIPER_RETURN_IF_ERROR(resume.read(
-        *stored, part.first, part.count, [&](int64_t offset, const std::byte* data, int64_t bytes) -> Status {
+        *stored, order, part.first, part.count, [&](int64_t offset, const std::byte* data, int64_t bytes) -> Status {
           if (weights != nullptr && part.kind == checkpoint::StateKind::kParameter)
-            PIPER_RETURN_IF_ERROR(weights->check_fixed(part.name, part.first * from_bytes + offset, data, bytes));
-          const int64_t count = bytes / from_bytes;
-          const hal::Address to = rank.at(part.where) + offset / from_bytes * to_bytes;
-          if (stored->dtype == part.dtype) return rank.device().write(to, data, bytes);
-          converted.resize(static_cast<size_t>(count * to_bytes));
-          convert_elements(stored->dtype, data, part.dtype, converted.data(), count);
-          return rank.device().write(to, converted.data(), count * to_bytes);
+            PIPER_RETURN_IF_ERROR(
+                weights->check_fixed(part.name, part.first * from_bytes + offset, data, bytes, order));
+          return write_as(rank, rank.at(part.where) + offset / from_bytes * to_bytes, part.dtype, data, stored->dtype,
+                          bytes / from_bytes, converted);
         }));
   }
   return {};
 }
 
 // From the weights, where it is one.
-Status fill_placement(LoadedRank& rank, const checkpoint::WeightSource* weights, const plan::Placement& placement) {
+Status fill_placement(LoadedRank& rank, const checkpoint::WeightSource* weights, const plan::Placement& placement,
+                      const plan::PartsByName& along) {
   if (weights == nullptr || !checkpoint::is_weight(placement)) return {};
   const plan::Part& part = placement.part;
   PIPER_ASSIGN(const plan::TensorView view, weights->find(placement));
-  const int64_t element = dtype_bytes(view.dtype), bytes = part.count * element;
-  if (bytes == 0) return {};
-  const std::byte* const from = view.data + part.first * element;
-  PIPER_RETURN_IF_ERROR(weights->check(from, bytes).with_context("tensor '" + placement.name + "'"));
-  if (view.dtype == placement.dtype) return rank.device().write(rank.at(part.where), from, bytes);
-  std::vector<std::byte> converted(static_cast<size_t>(part.count * dtype_bytes(placement.dtype)));
-  convert_elements(view.dtype, from, placement.dtype, converted.data(), part.count);
-  return rank.device().write(rank.at(part.where), converted.data(), static_cast<int64_t>(converted.size()));
+  if (part.count == 0) return {};
+  const plan::ElementOrder order(placement.shape, along.of(placement.name, placement.shape));
+  std::vector<std::byte> converted;
+  return weights
+      ->read(view, order, part.first, part.count,
+             [&](int64_t at, int64_t n, const std::byte* data) {
+               return write_as(rank, rank.at(part.where) + at * dtype_bytes(placement.dtype), placement.dtype, data,
+                               view.dtype, n, converted);
+             })
+      .with_context("tensor '" + placement.name + "'");
 }
 
 Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights,
@@ -111,13 +122,14 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights,
     const auto scale = static_cast<float>(rank.bundle->manifest.loss_scale);
     PIPER_RETURN_IF_ERROR(rank.device().write(rank.at(rank.plan->loss_scale), &scale, sizeof scale));
   }
+  const plan::PartsByName along(rank.bundle->manifest);
   for (const plan::Placement& placement : rank.plan->placements)
     if (resume == nullptr || placement.kind == plan::PlacementKind::kConstant)
-      PIPER_RETURN_IF_ERROR(fill_placement(rank, weights, placement));
+      PIPER_RETURN_IF_ERROR(fill_placement(rank, weights, placement, along));
   if (rank.evaluation != nullptr)
     for (const plan::Placement& placement : rank.evaluation->plan->placements)
       if (placement.kind == plan::PlacementKind::kConstant)
-        PIPER_RETURN_IF_ERROR(fill_placement(*rank.evaluation, weights, placement));
+        PIPER_RETURN_IF_ERROR(fill_placement(*rank.evaluation, weights, placement, along));
   return resume == nullptr ? Status() : fill_state(rank, weights, *resume);
 }
 

@@ -43,11 +43,16 @@ void fields(V& v, Of<StoredPart> auto& part) {
     part.end = two ? flat[1] : -1;
   }
 }
+void fields(auto& v, Of<plan::PartsAlong> auto& cut) {
+  v("axis", cut.axis, {.least = 0});
+  v("parts", cut.parts, {.least = 2});
+}
 void fields(auto& v, Of<StoredTensor> auto& tensor) {
   v("tensor", tensor.name);
   v("kind", tensor.kind);
   v("dtype", tensor.dtype);
   v("shape", tensor.shape);
+  v("cut", tensor.cut);
   v("aliases", tensor.aliases);
   v("parts", tensor.parts);
 }
@@ -141,6 +146,12 @@ class ManifestReader : public plan::FieldReader<ManifestReader> {
     const auto bad = [&](const std::string& why) { reader_.fail(kDamaged, at, why); };
     const auto elements = element_count(tensor.shape);
     if (!elements.ok()) return bad("tensor '" + tensor.name + "': a shape that is none");
+    if (const auto& cut = tensor.cut) {
+      const auto axis = static_cast<size_t>(cut->axis);
+      if (axis >= tensor.shape.size() || tensor.shape[axis] % cut->parts != 0)
+        return bad("tensor '" + tensor.name + "' has no axis " + std::to_string(axis) + " of " +
+                   std::to_string(cut->parts) + " equal parts");
+    }
     int64_t covered = 0;
     for (const StoredPart& part : tensor.parts) {
       if (part.file < 0 || static_cast<size_t>(part.file) >= manifest_.files.size())

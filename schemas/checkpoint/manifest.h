@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "schemas/base/status.h"
+#include "schemas/plan/element_order.h"
 #include "schemas/plan/plan.h"
 
 namespace piper::checkpoint {
@@ -26,7 +28,7 @@ enum class StateKind : uint8_t {
 inline constexpr int kNumStateKinds = 5;
 std::string_view state_kind_name(StateKind kind);  // "param", "m", "v", "buffer", "training"
 
-// Elements [begin, end) of a tensor, in row-major order, as the tensor `key` of a shard.
+// Elements [begin, end) of a tensor, in the order of StoredTensor::order(), as the tensor `key` of a shard.
 struct StoredPart {
   int32_t file = 0;  // index into Manifest::files
   std::string key;
@@ -39,7 +41,14 @@ struct StoredTensor {
   std::vector<int64_t> shape;
   std::vector<std::string> aliases;  // other names of a tied weight
   std::vector<StoredPart> parts;     // tile [0, elements) in this order
+  // Of one that the run's plan counted part by part: the parts are as the ranks had them, and count likewise.
+  std::optional<plan::PartsAlong> cut = {};
+
+  plan::ElementOrder order() const { return {shape, cut.value_or(plan::PartsAlong())}; }
 };
+inline std::optional<plan::PartsAlong> stored_cut(const plan::PartsAlong& along) {
+  return along.parts > 1 ? std::optional(along) : std::nullopt;
+}
 // R0705: the shape has more elements than can be counted.
 Result<int64_t> element_count(const std::vector<int64_t>& shape);
 

@@ -71,18 +71,41 @@ Result<OpenCheckpoint> OpenCheckpoint::open(const std::string& path) {
   return checkpoint;
 }
 
-Status OpenCheckpoint::read(const StoredTensor& tensor, int64_t first, int64_t count, const Take& take) const {
+// In the checkpoint's own order.
+Status OpenCheckpoint::read_stored(const StoredTensor& tensor, int64_t first, int64_t count, const Take& take) const {
   const int64_t element = dtype_bytes(tensor.dtype);
-  for (const StoredPart& part : tensor.parts) {
-    const int64_t from = std::max(first, part.begin), to = std::min(first + count, part.end);
+  const auto ends_before = [](int64_t at, const StoredPart& part) { return at < part.end; };
+  auto part = std::upper_bound(tensor.parts.begin(), tensor.parts.end(), first, ends_before);
+  for (; part != tensor.parts.end() && part->begin < first + count; ++part) {
+    const int64_t from = std::max(first, part->begin), to = std::min(first + count, part->end);
     if (from >= to) continue;
-    const auto index = static_cast<size_t>(part.file);
-    const std::byte* const data = shards_[index].find(part.key)->data + (from - part.begin) * element;
+    const auto index = static_cast<size_t>(part->file);
+    const std::byte* const data = shards_[index].find(part->key)->data + (from - part->begin) * element;
     const int64_t bytes = (to - from) * element;
     if (Status status = files_[index]->check(data, bytes); !status.ok()) return as_damage(status, tensor.name);
     PIPER_RETURN_IF_ERROR(take((from - first) * element, data, bytes));
   }
   return {};
+}
+
+Status OpenCheckpoint::read(const StoredTensor& tensor, const plan::ElementOrder& order, int64_t first, int64_t count,
+                            const Take& take) const {
+  const plan::ElementOrder stored = tensor.order();
+  if (order == stored) return read_stored(tensor, first, count, take);
+  const int64_t element = dtype_bytes(tensor.dtype);
+  const auto fill = [&](int64_t at, int64_t n, std::byte* to) -> Status {
+    for (const plan::ElementRun& asked : order.row_major_runs(first + at, n))
+      for (const plan::ElementRun& run : stored.counted_runs(asked.there, asked.count))
+        PIPER_RETURN_IF_ERROR(
+            read_stored(tensor, run.there, run.count, [&](int64_t offset, const std::byte* data, int64_t bytes) {
+              std::memcpy(to + (asked.at + run.at) * element + offset, data, static_cast<size_t>(bytes));
+              return Status();
+            }));
+    return {};
+  };
+  return plan::gather_pieces(count, element, fill, [&](int64_t at, int64_t n, const std::byte* data) {
+    return take(at * element, data, n * element);
+  });
 }
 
 std::string OpenCheckpoint::tensor_at(size_t file, const std::byte* place) const {

@@ -23,9 +23,11 @@ class OpenCheckpoint {
   const std::string& path() const { return path_; }
 
   // Hands elements [first, first + count) of a tensor of manifest() to `take`, piece by piece in order: `offset` in
-  // bytes from `first`. R0705, naming file and tensor; failures of `take`. Thread-safe.
+  // bytes from `first`. `order`: in which `first` counts and the elements come, whatever that of the checkpoint is.
+  // R0705, naming file and tensor; failures of `take`. Thread-safe.
   using Take = std::function<Status(int64_t offset, const std::byte* data, int64_t bytes)>;
-  Status read(const StoredTensor& tensor, int64_t first, int64_t count, const Take& take) const;
+  Status read(const StoredTensor& tensor, const plan::ElementOrder& order, int64_t first, int64_t count,
+              const Take& take) const;
 
   // Every MiB of every file. `seals`: the SHA-256 of the files as well. R0705, naming a file and a tensor that lies in
   // the damaged place.
@@ -34,6 +36,7 @@ class OpenCheckpoint {
   Status check_files(size_t first, size_t stride, bool seals) const;
 
  private:
+  Status read_stored(const StoredTensor& tensor, int64_t first, int64_t count, const Take& take) const;
   std::string tensor_at(size_t file, const std::byte* place) const;
 
   std::string path_;

@@ -4,8 +4,6 @@
 #include <optional>
 #include <tuple>
 
-#include "schemas/plan/safetensors.h"
-
 namespace piper::checkpoint {
 
 namespace {
@@ -26,14 +24,16 @@ std::optional<StateKind> kind_of(plan::PlacementKind kind) {
 
 }  // namespace
 
-std::vector<StatePart> state_parts(const plan::RankPlan& plan) {
+std::vector<StatePart> state_parts(const plan::Manifest& manifest, const plan::RankPlan& plan) {
+  const plan::PartsByName along(manifest);
   std::vector<StatePart> parts;
   for (const plan::Placement& placement : plan.placements) {
     const auto kind = kind_of(placement.kind);
     if (!kind) continue;
     const bool copy = placement.kind == plan::PlacementKind::kWorking;
     parts.push_back({*kind, placement.name, placement.dtype, placement.shape, placement.part.first,
-                     placement.part.count, placement.part.owner && !copy, copy, placement.part.where});
+                     placement.part.count, placement.part.owner && !copy, copy, placement.part.where,
+                     along.of(placement.name, placement.shape)});
   }
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const plan::Buffer& buffer = plan.buffers[i];
@@ -47,20 +47,28 @@ std::vector<StatePart> state_parts(const plan::RankPlan& plan) {
                      buffer.bytes / dtype_bytes(buffer.dtype),
                      true,
                      false,
-                     {static_cast<int32_t>(i), 0}});
+                     {static_cast<int32_t>(i), 0},
+                     {}});
   }
   return parts;
 }
 
-std::string shard_key(StateKind kind, const std::string& name, int64_t begin, int64_t end, bool whole) {
-  std::string key = std::string(state_kind_name(kind)) + "/" + name;
-  if (!whole) key += "[" + std::to_string(begin) + ":" + std::to_string(end) + "]";
-  return key;
+plan::TensorToWrite shard_entry(const StoredTensor& tensor, int64_t begin, int64_t end) {
+  const int64_t count = end - begin;
+  const bool whole = !tensor.cut && plan::element_count(tensor.shape) == count;
+  std::string key = std::string(state_kind_name(tensor.kind)) + "/" + tensor.name;
+  if (!whole) {
+    key += "[" + std::to_string(begin) + ":" + std::to_string(end);
+    if (tensor.cut)
+      key += " in " + std::to_string(tensor.cut->parts) + " parts along axis " + std::to_string(tensor.cut->axis);
+    key += "]";
+  }
+  return {key, tensor.dtype, whole ? tensor.shape : std::vector<int64_t>{count}, {}, count * dtype_bytes(tensor.dtype)};
 }
 
-int64_t snapshot_bytes(const plan::RankPlan& plan) {
+int64_t snapshot_bytes(const plan::Manifest& manifest, const plan::RankPlan& plan) {
   // As a shard has them: where a tensor lies is part of the header, and takes as many bytes as it has digits.
-  std::vector<StatePart> parts = state_parts(plan);
+  std::vector<StatePart> parts = state_parts(manifest, plan);
   std::sort(parts.begin(), parts.end(), [](const StatePart& a, const StatePart& b) {
     return std::tie(a.kind, a.name, a.first) < std::tie(b.kind, b.name, b.first);
   });
@@ -68,16 +76,9 @@ int64_t snapshot_bytes(const plan::RankPlan& plan) {
   int64_t bytes = 0;
   for (const StatePart& part : parts) {
     if (!part.owner || part.count == 0) continue;
-    int64_t elements = 1;
-    for (const int64_t extent : part.shape) elements *= extent;
-    const bool whole = part.count == elements;
-    const int64_t size = part.count * dtype_bytes(part.dtype);
-    entries.push_back({shard_key(part.kind, part.name, part.first, part.first + part.count, whole),
-                       part.dtype,
-                       whole ? part.shape : std::vector<int64_t>{part.count},
-                       {},
-                       size});
-    bytes += size;
+    entries.push_back(shard_entry({part.name, part.kind, part.dtype, part.shape, {}, {}, stored_cut(part.along)},
+                                  part.first, part.first + part.count));
+    bytes += entries.back().bytes;
   }
   return entries.empty() ? 0 : bytes + static_cast<int64_t>(plan::safetensors_header(entries).size());
 }

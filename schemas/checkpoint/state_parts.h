@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "schemas/checkpoint/manifest.h"
+#include "schemas/plan/element_order.h"
 #include "schemas/plan/plan.h"
+#include "schemas/plan/safetensors.h"
 
 namespace piper::checkpoint {
 
-// Elements [first, first + count) of a global tensor, as this rank has them.
+// Elements [first, first + count) of a global tensor, as the plan counts them and this rank has them.
 struct StatePart {
   StateKind kind = StateKind::kParameter;
   std::string name;
@@ -21,17 +23,19 @@ struct StatePart {
   bool owner = false;  // this rank's elements are saved
   bool copy = false;   // of another part in another type: loaded, never saved
   plan::BufferRange where;
+  plan::PartsAlong along = {};  // in which the tensor is counted
 };
 // In the order of the plan; gradients and constants are no state.
-std::vector<StatePart> state_parts(const plan::RankPlan& plan);
+std::vector<StatePart> state_parts(const plan::Manifest& manifest, const plan::RankPlan& plan);
 
-// What a shard calls elements [begin, end) of a tensor: "param/NAME" where they are all of it, else
-// "param/NAME[begin:end]".
-std::string shard_key(StateKind kind, const std::string& name, int64_t begin, int64_t end, bool whole);
+// Elements [begin, end) of a tensor as a shard holds them, whose parts do not matter here: "param/NAME" in the tensor's
+// shape where they are all of it, else "param/NAME[begin:end]", flat. Of a tensor that is counted in parts always flat,
+// as "param/NAME[begin:end in 4 parts along axis 1]".
+plan::TensorToWrite shard_entry(const StoredTensor& tensor, int64_t begin, int64_t end);
 
 // Bytes of host memory in which a rank copies what it saves, with the header of its shard. Of buffers of class
 // `training`, which every rank has and the lowest one saves, each rank counts its own: elsewhere this is a few hundred
 // bytes more than what the run takes, and never less.
-int64_t snapshot_bytes(const plan::RankPlan& plan);
+int64_t snapshot_bytes(const plan::Manifest& manifest, const plan::RankPlan& plan);
 
 }  // namespace piper::checkpoint

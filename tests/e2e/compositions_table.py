@@ -24,6 +24,7 @@ class Row:
     microbatches: int = 1
     replicate: dict = dataclasses.field(default_factory=dict)
     experts: tuple | None = None             # `devices` of a shard per stage that has experts: {stage: devices} as pairs
+    places: int = 1                          # so many devices of a stage, one after the other, share samples and cut weights
     more: tuple[dict, ...] = ()              # further directives
     keys: dict = dataclasses.field(default_factory=dict)
     annotate: tuple[dict, ...] | None = None  # instead of `starts`
@@ -32,7 +33,7 @@ class Row:
     @property
     def pieces(self) -> int:
         """Into how many pieces a step's batch is cut: microbatches times replicas."""
-        return self.microbatches * max((len(g) for g in self.groups + self.ranks), default=1)
+        return self.microbatches * max((len(g) for g in self.groups + self.ranks), default=1) // self.places
 
 
 def strategy(row: Row, optimizer: str) -> dict:
@@ -68,6 +69,9 @@ def strategy(row: Row, optimizer: str) -> dict:
                 directives.append({"op": "replicate", "filter": {"PP": stage}, "devices": list(row.ranks[rank]), "bucket_size": 0.02} | row.replicate)
     for region, devices in row.experts or ():
         directives.append({"op": "shard", "filter": region, "devices": devices})
+    if row.places > 1:
+        over = [list(g[i:i + row.places]) for g in row.groups + row.ranks for i in range(0, len(g), row.places)]
+        directives.append({"op": "shard", "filter": {}, "dim": "column", "over": over})
     if row.microbatches > 1 and not row.family:
         directives.append({"op": "split", "num_microbatches": row.microbatches})
     directives += row.more
@@ -301,4 +305,39 @@ def _parts_over() -> list[Row]:
     ]
 
 
-ROWS = {row.name: row for row in _families() + _sizes() + _groups() + _extras() + _parts_over()}
+def _places() -> list[Row]:
+    """Weights cut over devices that share samples: beside every schedule, level of sharding, recomputation, clipping and tied
+    weights."""
+    pair, fours, eight = ((0, 1),), ((0, 1, 2, 3),), ((0, 1, 2, 3), (4, 5, 6, 7))
+    pipeline = ((0, 1), (2, 3))
+    rate = {"lr_schedule": {"warmup": 3, "cosine": {"until": 8, "to": 0.1}}, "clip_grad_norm": 0.5}
+    return [
+        Row("places", "dense", groups=pair, places=2, fast=True),
+        Row("places_split", "losses", groups=pair, places=2, microbatches=4),
+        Row("places_four", "plain", groups=fours, places=4, microbatches=2),
+        Row("places_replicas", "dense", groups=fours, places=2, microbatches=2, fast=True),
+        Row("places_replicas_apart", "losses", groups=((3, 1, 0, 2),), places=2, keys=rate),
+        Row("places_optimizer", "dense", groups=fours, places=2, replicate=LEVELS["optimizer"], keys=rate, fast=True),
+        Row("places_grads", "losses", groups=fours, places=2, microbatches=2, replicate=LEVELS["grads"]),
+        Row("places_params", "plain", groups=fours, places=2, microbatches=2, replicate=LEVELS["params"], keys=rate),
+        Row("places_gpipe", "dense", TWO, ranks=pipeline, places=2, family="gpipe", microbatches=2),
+        Row("places_1f1b", "dense", TWO, ranks=pipeline, places=2, family="1f1b", microbatches=4, fast=True),
+        Row("places_zero_bubble", "losses", TWO, ranks=pipeline, places=2, family="zero_bubble", microbatches=4),
+        Row("places_interleaved", "dense", FOUR, ranks=pipeline, places=2, family="interleaved_1f1b", microbatches=4),
+        Row("places_interleaved_zero_bubble", "plain", FOUR, ranks=pipeline, places=2, family="interleaved_zero_bubble", microbatches=4),
+        Row("places_zb_v", "losses", FOUR, ranks=pipeline, places=2, family="zb_v", microbatches=4, keys=rate),
+        Row("places_dualpipev", "dense", FOUR, ranks=pipeline, places=2, family="dualpipev", microbatches=4),
+        Row("places_dualpipe", "dense", TWO, ranks=pipeline, places=2, family="dualpipe", microbatches=4),
+        Row("places_1f1b_replicas", "dense", TWO, ranks=eight, places=2, family="1f1b", microbatches=2, replicate={"bucket_size": 0.02}, fast=True),
+        Row("places_1f1b_params", "losses", TWO, ranks=eight, places=2, family="1f1b", microbatches=2, replicate=LEVELS["params"], keys=rate),
+        Row("places_zb_v_optimizer", "dense", FOUR, ranks=eight, places=2, family="zb_v", microbatches=4, replicate=LEVELS["optimizer"]),
+        Row("places_dualpipev_grads", "plain", FOUR, ranks=eight, places=2, family="dualpipev", microbatches=4, replicate=LEVELS["grads"]),
+        Row("places_recompute", "dense", TWO, ranks=pipeline, places=2, family="1f1b", microbatches=2, more=(_TAIL,), fast=True),
+        Row("places_recompute_some", "losses", groups=fours, places=2, microbatches=2, more=({"op": "recompute", "filter": {"MB": 0}},)),
+        Row("places_shared", "shared", TWO, ranks=pipeline, places=2, family="1f1b", microbatches=2),
+        Row("places_over_pairs", "dense", groups=((0, 1, 2, 3, 4, 5, 6, 7),), places=2, microbatches=1, keys=rate,
+            replicate=LEVELS["params"] | {"parts_over": [[0, 1, 2, 3], [4, 5, 6, 7]]}),
+    ]
+
+
+ROWS = {row.name: row for row in _families() + _sizes() + _groups() + _extras() + _parts_over() + _places()}

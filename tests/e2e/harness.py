@@ -42,6 +42,11 @@ class Composition:
     family: str | None = None
     devices: tuple[tuple[int, ...], ...] | None = None     # per stage; default: stage after stage
     ranks: int | None = None        # the family places the stages itself, on this many ranks
+    places: int = 1                 # devices of a replica, which share its samples and cut its weights
+
+    @property
+    def devices_of_a_stage(self) -> int:
+        return self.replicas * self.places
 
     @property
     def pieces(self) -> int:
@@ -70,6 +75,13 @@ COMPOSITIONS = {
     "pp2_dualpipe": Composition(2, 1, 4, "dualpipe", ranks=2),
     "pp2_dualpipe_dp2": Composition(2, 2, 4, "dualpipe", ranks=2),
     "pp4_dualpipev_dp2": Composition(4, 2, 4, "dualpipev", ranks=2),
+    "tp2": Composition(places=2),
+    "tp2_mb2": Composition(microbatches=2, places=2),
+    "tp4": Composition(places=4),
+    "tp2_dp2": Composition(replicas=2, microbatches=2, places=2),
+    "pp2_tp2": Composition(2, 1, 4, "1f1b", places=2),
+    "pp2_dp2_tp2": Composition(2, 2, 2, "1f1b", places=2),
+    "pp4_zb_v_tp2": Composition(4, 1, 4, "zb_v", ranks=2, places=2),
 }
 
 
@@ -83,7 +95,8 @@ def values_of(model: str, optimizer: str) -> dict:
 def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str:
     c = COMPOSITIONS[name]
     spec = zoo.MODELS[model]
-    groups = c.devices or tuple(tuple(range(s * c.replicas, (s + 1) * c.replicas)) for s in range(c.stages))
+    size = c.devices_of_a_stage
+    groups = c.devices or tuple(tuple(range(s * size, (s + 1) * size)) for s in range(c.stages))
     lines = ["piper: 1", f"model: {{batch: {BATCH}}}"]
     if spec.per_microbatch and c.pieces > 1:
         lines.append(f"per_microbatch: {json.dumps(list(spec.per_microbatch))}")
@@ -92,13 +105,16 @@ def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str
         lines.append(f"annotate:\n  - {{tag: PP, starts: {json.dumps(list(starts))}}}")
     directives, ranks = [], ""
     if c.ranks:
-        ranks = ", ranks: " + json.dumps([list(range(r * c.replicas, (r + 1) * c.replicas)) for r in range(c.ranks)])
+        ranks = ", ranks: " + json.dumps([list(range(r * size, (r + 1) * size)) for r in range(c.ranks)])
     for stage, group in enumerate(() if c.ranks else groups):
         chosen = f"{{PP: {stage}}}" if len(groups) > 1 else "{}"
         if len(groups) > 1 or len(group) > 1:
             directives.append(f"  - {{op: place, filter: {chosen}, devices: {list(group)}}}")
         if len(group) > 1:
             directives.append(f"  - {{op: replicate, filter: {chosen}, devices: {list(group)}, bucket_size: 0.05}}")
+    if c.places > 1:
+        over = [list(range(r, r + c.places)) for r in range(0, world_size(name), c.places)]
+        directives.append(f"  - {{op: shard, filter: {{}}, dim: column, over: {over}}}")
     if c.microbatches > 1 and not c.family:
         directives.append(f"  - {{op: split, num_microbatches: {c.microbatches}{ranks}}}")
     if directives:
@@ -112,8 +128,8 @@ def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str
 def world_size(name: str) -> int:
     c = COMPOSITIONS[name]
     if c.ranks:
-        return c.ranks * c.replicas
-    groups = c.devices or tuple(tuple(range(s * c.replicas, (s + 1) * c.replicas)) for s in range(c.stages))
+        return c.ranks * c.devices_of_a_stage
+    groups = c.devices or tuple(tuple(range(s * c.devices_of_a_stage, (s + 1) * c.devices_of_a_stage)) for s in range(c.stages))
     return 1 + max(r for g in groups for r in g)
 
 

@@ -40,10 +40,11 @@ FOLDERS = {
     "compiler/analysis": [BASE, PLAN, IR, "compiler/autodiff"],
     "compiler/regions": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/analysis"],
     "compiler/experts": [BASE, PLAN, DIAG, IR, "compiler/analysis"],
+    "compiler/tensors": [BASE, PLAN, IR],
     "compiler/losses": [BASE, PLAN, DIAG, IR, "compiler/analysis"],
     "compiler/evaluation": [BASE, PLAN, DIAG, IR],
     "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff", "compiler/analysis", "compiler/regions",
-                        "compiler/experts", "compiler/losses"],
+                        "compiler/experts", "compiler/tensors", "compiler/losses"],
     "compiler/directives": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/emit": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/driver": [BASE, PLAN, VERIFY, CHECKPOINT, TIMELINE, "compiler"],
@@ -64,7 +65,7 @@ FOLDERS = {
     "tools/piper_torchscript": [BASE, COMMAND_LINE],
     "tools/piper_opt": [BASE, COMMAND_LINE, PLAN, VERIFY, "compiler"],
 }
-NAMELESS = ("compiler/ir", "compiler/analysis", "compiler/regions", "compiler/experts", "compiler/losses",
+NAMELESS = ("compiler/ir", "compiler/analysis", "compiler/regions", "compiler/experts", "compiler/tensors", "compiler/losses",
             "compiler/evaluation", "compiler/passes", "compiler/emit", "runtime")
 NAMES = re.compile(r"1f1b|one_f_one_b|gpipe|dual_?pipe|zero[ _-]?bubble|\bzb[_-]|\bzero-?[123]\b", re.IGNORECASE)
 # What a device's memory is to the host: an Address, which only these turn into a pointer.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
 
 namespace piper::numeric {
@@ -205,6 +206,7 @@ Status Interpreter::prepare_op(const ir::Op& op) {
   const View* x = op.operands.empty() || !op.operands[0].valid() ? nullptr : &views_[op.operands[0].index];
   switch (op.kind) {
     case ir::OpKind::kDetach:
+    case ir::OpKind::kEnter:
     case ir::OpKind::kStepSum: views_[op.results[0].index] = *x; return {};
     case ir::OpKind::kReshape: {
       View y = *x;
@@ -260,7 +262,8 @@ Status Interpreter::prepare_op(const ir::Op& op) {
       step.accumulate_from = *x;
       return {};
     }
-    case ir::OpKind::kAllToAll: {  // alone, a rank sends to itself; several ranks overwrite the result
+    case ir::OpKind::kAllReduce:
+    case ir::OpKind::kAllToAll: {  // alone, a rank hears from itself; several ranks overwrite the result
       const View y = views_[op.results[0].index] = new_buffer(graph_.type(op.results[0]));
       return bind(step, "copy", {y}, {x}, {});
     }
@@ -279,7 +282,7 @@ Tensor& Interpreter::source(ir::ValueId value) {
 }
 
 Tensor& Interpreter::received(ir::ValueId value) {
-  PIPER_CHECK(graph_.op(graph_.value(value).producer).kind == ir::OpKind::kAllToAll, graph_.value(value).name,
+  PIPER_CHECK(ir::is_communication(graph_.op(graph_.value(value).producer).kind), graph_.value(value).name,
               " is not received");
   return *buffers_[views_[value.index].buffer];
 }

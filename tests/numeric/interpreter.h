@@ -32,7 +32,7 @@ class Interpreter {
 
   // The memory of a value that no op produces.
   Tensor& source(ir::ValueId value);
-  // The memory of an all_to_all's result, for a test that runs several ranks and exchanges between them.
+  // The memory of a communication's result, for a test that runs several ranks and exchanges between them.
   Tensor& received(ir::ValueId value);
   // Runs ops [first, end) in index order. Gradients are added to; clear_gradients() before a step.
   void run(size_t first, size_t end);

@@ -86,6 +86,9 @@ void add_reduction_cases(std::vector<RuleCase>& cases) {
   }
   cases.push_back({"all_to_all with itself",
                    [](CaseBuilder& c) { return c.loss_of({c.b.add1(OpKind::kAllToAll, {c.parameter({1, 3, 4})})}); }});
+  for (const OpKind kind : {OpKind::kEnter, OpKind::kAllReduce})
+    cases.push_back({std::string(op_name(kind)) + " of one place",
+                     [=](CaseBuilder& c) { return c.loss_of({c.b.add1(kind, {c.parameter({3, 4})})}); }});
   cases.push_back({"a loss that is a plain mean", [](CaseBuilder& c) {
                      const ValueId x = c.parameter({3, 4});
                      return c.b.add1(OpKind::kMean, {c.b.add1(OpKind::kExp, {x})}, ir::ReduceAttrs{{0, 1}, false});

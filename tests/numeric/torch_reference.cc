@@ -175,6 +175,8 @@ class Call {
       }
       case OpKind::kDetach: return x_[0].detach();
       case OpKind::kStepSum:
+      case OpKind::kEnter:
+      case OpKind::kAllReduce:
       case OpKind::kAllToAll: return x_[0];
       case OpKind::kCast: return x_[0].to(scalar_type(as<ir::CastAttrs>().to));
       default: return {};

@@ -213,7 +213,7 @@ int64_t step_found(const std::string& folder) {
   if (!found.ok() || !found->has_value()) return 0;
   const OpenCheckpoint& checkpoint = **found;
   float value = 0;
-  const Status read = checkpoint.read(checkpoint.manifest().tensors.front(), 63, 1,
+  const Status read = checkpoint.read(checkpoint.manifest().tensors.front(), {}, 63, 1,
                                       [&value](int64_t, const std::byte* data, int64_t bytes) {
                                         std::memcpy(&value, data, static_cast<size_t>(bytes));
                                         return Status();

@@ -1,5 +1,5 @@
 // The text forms of the DAG and of the lay-out of state, the rules of both, and passes on a DAG that sums a value of
-// the forward over the ranks of a group.
+// the forward over the ranks of a replica.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -11,7 +11,8 @@
 namespace piper::ir {
 namespace {
 
-// Two chunks on two ranks: the first makes %y, which both ranks sum before the second reads it; a bucket of each kind.
+// Three chunks on two ranks: what the first makes both sum, which is all that the second does, before the third reads
+// it; a bucket of each kind.
 const std::string kModule =
     R"(module {
   step batch 8 microbatches 2 split
@@ -22,14 +23,16 @@ provenance {
 }
 variant 2 {
   chunk 0 "PP0" region 0
-  chunk 1 "PP1" region 1
+  chunk 1 "PP0.sum" region 0 exchange
+  chunk 2 "PP1" region 1
   graph {
     prov 0 unknown "test"
     %x = input "x" : f32[2, 4]
     %w = parameter ["w"] : f32[4, 4]
     %v = parameter ["v"] : f32[4, 4]
-    %y = matmul(%x, %w) : f32[2, 4] chunk 0 prov 0
-    %z = matmul(%y, %v) : f32[2, 4] chunk 1 prov 0
+    %share = matmul(%x, %w) : f32[2, 4] chunk 0 prov 0
+    %y = all_reduce(%share) : f32[2, 4] chunk 1 prov 0
+    %z = matmul(%y, %v) : f32[2, 4] chunk 2 prov 0
     output "z" = %z
   }
 }
@@ -37,7 +40,7 @@ distribution {
   world 3
   stream 0 "compute"
   stream 1 "tp"
-  group 0 [0..1]
+  group 0 [0..1] places 2
   group 1 [2]
   teams 0 [[0..1]]
   teams 1 [[1], [0]]
@@ -45,6 +48,9 @@ distribution {
     groups [0 x2]
   }
   chunk 1 {
+    groups [0 x2]
+  }
+  chunk 2 {
     groups [0 x2]
   }
 }
@@ -55,21 +61,21 @@ dag {
   scalar 3 "scale" "scale" "scale" f32 [] read by updates
   node 0 compute F 0 0 on 0 stream 0 by 0
   node 1 compute F 0 1 on 0 stream 0
-  node 2 compute F 1 0 on 0 stream 0
-  node 3 compute F 1 1 on 0 stream 0
-  node 4 all_reduce value F 0 0 %y teams 0 f32 on 0 stream 1 by 0
-  node 5 all_reduce value F 0 1 %y teams 0 f32 on 0 stream 1
+  node 2 compute F 2 0 on 0 stream 0
+  node 3 compute F 2 1 on 0 stream 0
+  node 4 all_reduce value F 1 0 %y teams 0 f32 on 0 stream 1 by 0
+  node 5 all_reduce value F 1 1 %y teams 0 f32 on 0 stream 1
   node 6 take 0 on 0 stream 0
   node 7 all_reduce scalar 0 teams 0 f32 on 0 stream 1
   node 8 transfer scalar 0 to 1 on 0 stream 1
   node 9 reduce_scatter gradients 0 microbatches [0..1] teams 0 f32 on 0 stream 1
-  node 10 all_gather parameters 0 for [F 1 0] teams 0 f32 on 0 stream 1
+  node 10 all_gather parameters 0 for [F 2 0] teams 0 f32 on 0 stream 1
   node 11 transfer use 1 to 1 on 0 stream 1
   node 12 combine 0 on 0 stream 0
   node 13 measure 2 on 0 stream 0
   node 14 clip 2 0 3 on 0 stream 0
   node 15 finish_counts 0 on 0 stream 0
-  node 16 transfer value F 1 0 %z to 1 on 0 stream 1
+  node 16 transfer value F 2 0 %z to 1 on 0 stream 1
   node 17 update 0 on 0 stream 0
   edges 0 [4]
   edges 1 [5]
@@ -83,7 +89,7 @@ dag {
 }
 state {
   accumulator 0 parameter 0 chunks [0] group 0 bucket 0 offset 0 bytes 64
-  accumulator 1 parameter 1 chunks [1] group 0 bucket 1 offset 64 bytes 64
+  accumulator 1 parameter 1 chunks [2] group 0 bucket 1 offset 64 bytes 64
   bucket 0 "PP0/w" group 0 teams 0 of 2 accumulators [0] bytes 128)"
     R"( moments part gradients part parameters part residency microbatch prefetch 2 stream 1 gather 1 by 0
   bucket 1 "PP1/v" group 0 teams 1 of 1 accumulators [1] bytes 128)"
@@ -137,8 +143,8 @@ TEST_CASE("types of a sum that are not said are those of its elements") {
 
 TEST_CASE("a DAG's text that says what there is not is refused where it stands") {
   CHECK(broken("node 1 compute", "node 2 compute") == "P0402");
-  CHECK(broken("node 1 compute F 0 1", "node 1 compute F 2 1") == "P0402");
-  CHECK(broken("all_reduce value F 0 0 %y", "all_reduce value F 0 0 %none") == "P0402");
+  CHECK(broken("node 1 compute F 0 1", "node 1 compute F 3 1") == "P0402");
+  CHECK(broken("all_reduce value F 1 0 %y", "all_reduce value F 1 0 %none") == "P0402");
   CHECK(broken("read by log", "read by nobody") == "P0402");
   CHECK(broken("parameter 1 chunks", "parameter 2 chunks") == "P0402");
 }
@@ -149,6 +155,7 @@ TEST_CASE("each rule of the DAG is held") {
   CHECK(broken("gradients 0 microbatches [0..1]", "gradients 0 microbatches [2]") == "P0450");
   CHECK(broken("node 1 compute F 0 1", "node 1 compute F 0 0") == "P0451");
   CHECK(broken("%y teams 0 f32", "%y teams 0 i64") == "P0452");
+  CHECK(broken("%y teams 0 f32", "%y teams 1 f32") == "P0452");
   CHECK(broken("teams 0 [[0..1]]", "teams 0 [[0..2]]") == "P0462");
   CHECK(broken("scalar 0 teams 0 f32 on 0", "scalar 0 teams 0 f32 on 1") == "P0452");
   CHECK(broken("transfer scalar 0 to 1", "transfer scalar 0 to 0") == "P0453");
@@ -181,7 +188,7 @@ TEST_CASE("a value of the forward is summed behind the pass that makes it and be
   CHECK(place[4] < place[2]);
   // Communication takes no time of the devices: the sum is issued as soon as its value is there.
   CHECK(place[4] == place[0] + 1);
-  CHECK(module.describe(NodeId(4)) == "all_reduce of a value, microbatch 0");
+  CHECK(module.describe(NodeId(4)) == "all_reduce F of PP0.sum, microbatch 0");
   const std::string text = print(module);
   CHECK(print(parsed(text)) == text);
   CHECK(text.find("owners parameters [0 x2] buffers [] unread []") != std::string::npos);

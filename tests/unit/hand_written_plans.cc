@@ -337,6 +337,135 @@ plan::Bundle lanes() {
   return bundle;
 }
 
+namespace {
+
+// In elements. A part is [outer, inner], a share of it what a replica updates.
+struct CutSizes {
+  explicit CutSizes(const CutTensor& of) : samples(2 / of.replicas) {
+    for (size_t k = 0; k < of.shape.size(); ++k) (static_cast<int32_t>(k) < of.axis ? outer : inner) *= of.shape[k];
+    inner /= of.parts;
+    part = outer * inner;
+    all = part * of.parts;
+    share = part / of.replicas;
+  }
+  int64_t samples, outer = 1, inner = 1, part = 0, all = 0, share = 0;
+};
+
+plan::KernelCall copy(Operand out, Operand in, bool accumulate = false) {
+  plan::KernelCall call;
+  call.kernel = "copy";
+  call.accumulate = accumulate;
+  call.outputs = {std::move(out)};
+  call.inputs = {std::move(in)};
+  call.origin = "model";
+  return call;
+}
+
+plan::Program program_of_part(const CutTensor& of, const CutSizes& size, int32_t p) {
+  plan::Program step{
+      "c0.FB." + std::to_string(p),
+      {slot("x", SlotRole::kInput, size.samples * size.all * 4), slot("w", SlotRole::kParameter, size.part * 4),
+       slot("loss", SlotRole::kOutput, 4), slot("grad w", SlotRole::kGradient, size.part * 4)},
+      size.part * 4,
+      {}};
+  step.slots[3].reads = false;
+  const auto sum = [&](std::vector<int64_t> shape, std::vector<int64_t> strides) {
+    return operand(Operand::kWorkspace, std::move(shape), std::move(strides));
+  };
+  for (int64_t s = 0; s < size.samples; ++s)
+    step.calls.push_back(copy(
+        sum({size.outer, size.inner}, {size.inner, 1}),
+        operand(0, {size.outer, size.inner}, {size.inner * of.parts, 1}, (s * size.all + p * size.inner) * 4), s > 0));
+  step.calls.push_back(
+      mm(operand(2, {1, 1}, {1, 1}), sum({1, size.part}, {size.part, 1}), operand(1, {size.part, 1}, {1, 1})));
+  step.calls.push_back(copy(operand(3, {size.part}, {1}), sum({size.part}, {1})));
+  return step;
+}
+
+int32_t add_communicator(plan::RankPlan& rank, const std::string& name, int32_t first, int32_t stride, int32_t ranks) {
+  plan::Communicator& made = rank.communicators.emplace_back();
+  made.name = name;
+  for (int32_t k = 0; k < ranks; ++k) made.ranks.push_back(first + k * stride);
+  return static_cast<int32_t>(rank.communicators.size()) - 1;
+}
+
+plan::RankPlan rank_of_part(plan::Bundle& bundle, const CutTensor& of, const CutSizes& size, int32_t r) {
+  const int32_t p = r % of.parts, q = r / of.parts;
+  plan::RankPlan rank;
+  rank.rank = r;
+  rank.streams = {{"compute"}};
+  const int32_t x = add_buffer(rank, "x", BufferClass::kInput, 0, {size.samples, size.all}),
+                w = add_buffer(rank, "w", BufferClass::kParameter, 0, {size.part}),
+                gw = add_buffer(rank, "grad w", BufferClass::kArena, 64, {size.part}),
+                loss = add_buffer(rank, "loss", BufferClass::kArena, 0, {}),
+                work = add_buffer(rank, "workspace", BufferClass::kArena, 64 + 4 * size.part, {size.part}),
+                sum = add_buffer(rank, "grad w share", BufferClass::kGradient, 0, {size.share}),
+                m = add_buffer(rank, "m", BufferClass::kOptimizer, 0, {size.share}),
+                v = add_buffer(rank, "v", BufferClass::kOptimizer, 4 * size.share, {size.share});
+  rank.arena_bytes = 64 + 8 * size.part;
+  const int64_t part = p * size.part, own = part + q * size.share;
+  for (int64_t k = 0; k < of.replicas; ++k)
+    rank.placements.push_back({"w",
+                               PlacementKind::kValue,
+                               DType::kF32,
+                               of.shape,
+                               {{w, 4 * k * size.share}, part + k * size.share, size.share, k == q}});
+  const plan::BufferRange gradient = whole(of.replicas > 1 ? sum : gw);
+  rank.placements.push_back({"w", PlacementKind::kGradient, DType::kF32, of.shape, {gradient, own, size.share, true}});
+  rank.placements.push_back(
+      {"w", PlacementKind::kFirstMoment, DType::kF32, of.shape, {whole(m), own, size.share, true}});
+  rank.placements.push_back(
+      {"w", PlacementKind::kSecondMoment, DType::kF32, of.shape, {whole(v), own, size.share, true}});
+  rank.inputs = {{"x", q * size.samples, size.samples, whole(x)}};
+  rank.arguments = {{"c0.FB m0", {whole(x), whole(w), whole(loss), whole(gw)}}};
+  rank.instructions = {instruction(0, plan::Run{p, 0, whole(work)})};
+  const int32_t world = of.parts * of.replicas;
+  if (of.replicas > 1) {
+    const int32_t column = add_communicator(rank, "dp:" + std::to_string(p), p, of.parts, of.replicas);
+    rank.instructions.push_back(instruction(
+        0, plan::ReduceScatter{whole(gw), whole(sum), size.share, DType::kF32, column, plan::Reduction::kSum}));
+  }
+  if (world > 1) {
+    const int32_t everyone = add_communicator(rank, "world", 0, 1, world);
+    rank.instructions.push_back(
+        instruction(0, plan::AllReduce{whole(loss), 1, DType::kF32, everyone, plan::Reduction::kSum}));
+  }
+  plan::example::append_advance(bundle, rank, 0, 0);
+  plan::example::append_update(bundle, rank, 0, {{w, 4 * q * size.share}, gradient, size.share, whole(m), whole(v)}, 0,
+                               0);
+  if (of.replicas > 1) rank.instructions.push_back(instruction(0, plan::AllGather{{}, whole(w), size.share, 0}));
+  if (r == 0) rank.loss = whole(loss);
+  return rank;
+}
+
+}  // namespace
+
+plan::Bundle cut_tensor(const CutTensor& of) {
+  const CutSizes size(of);
+  plan::Bundle bundle;
+  plan::Manifest& manifest = bundle.manifest;
+  manifest.world_size = of.parts * of.replicas;
+  manifest.ranks.resize(static_cast<size_t>(manifest.world_size));
+  manifest.batch = 2;
+  manifest.optimizer.kind = "adamw";
+  manifest.optimizer.lr = 0.125;
+  manifest.optimizer.groups = {{"all", 0.01}};
+  manifest.tensors = {info("w", of.shape)};
+  if (of.parts > 1) {
+    manifest.tensors[0].cut = plan::TensorCut{0, of.axis};
+    manifest.cuts = {{"tp", {}}};
+    for (int32_t q = 0; q < of.replicas; ++q) {
+      auto& group = manifest.cuts[0].groups.emplace_back();
+      for (int32_t p = 0; p < of.parts; ++p) group.push_back(q * of.parts + p);
+    }
+  }
+  add_input(bundle, "x", size.all);
+  bundle.provenance = {{"cut", "shard at s.yaml:4:5"}};
+  for (int32_t p = 0; p < of.parts; ++p) bundle.programs.push_back(program_of_part(of, size, p));
+  for (int32_t r = 0; r < manifest.world_size; ++r) bundle.ranks.push_back(rank_of_part(bundle, of, size, r));
+  return bundle;
+}
+
 const std::vector<float> kX = {1, 2, 3, 4, 5, 6, 7, 8, 9, -1, -2, -3};
 const std::vector<float> kT = {1, -1, 2, 0.5f, 3, 1, -2, 4};
 const std::vector<float> kW = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f}, kV = {1, 2, 3, 4};

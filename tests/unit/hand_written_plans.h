@@ -25,6 +25,13 @@ plan::Bundle exchanged();
 // Three ranks and three messages: rank 1's send stands behind a receive on another lane, and only that
 // send makes rank 0 answer the receive.
 plan::Bundle lanes();
+// One tensor `w`, each part of it on ranks of its own: rank = replica * parts + part. Replicas share the update of a
+// part. loss = sum over two samples of x . w, x being as many features as w has elements; AdamW.
+struct CutTensor {
+  std::vector<int64_t> shape;
+  int32_t axis = 0, parts = 1, replicas = 1;
+};
+plan::Bundle cut_tensor(const CutTensor& of);
 
 // An instruction as the plans have it: with the provenance of the bundle's first entry.
 template <class A>

@@ -65,7 +65,7 @@ std::string label(const StoredTensor& tensor) {
 Result<std::vector<std::byte>> whole(const OpenCheckpoint& of, const StoredTensor& tensor) {
   PIPER_ASSIGN(const int64_t count, checkpoint::element_count(tensor.shape));
   std::vector<std::byte> bytes(static_cast<size_t>(count * dtype_bytes(tensor.dtype)));
-  PIPER_RETURN_IF_ERROR(of.read(tensor, 0, count, [&](int64_t offset, const std::byte* data, int64_t size) {
+  PIPER_RETURN_IF_ERROR(of.read(tensor, {}, 0, count, [&](int64_t offset, const std::byte* data, int64_t size) {
     std::memcpy(bytes.data() + offset, data, static_cast<size_t>(size));
     return Status();
   }));
@@ -77,11 +77,11 @@ DType written_as(DType stored, const std::string& asked) {
   return dtype && can_convert_elements(stored, *dtype) ? *dtype : stored;
 }
 
-// All `count` elements, in their order.
+// All `count` elements, in row-major order.
 Status write_as(const OpenCheckpoint& from, const StoredTensor& tensor, DType as, int64_t count,
                 const std::function<Status(const void*, int64_t)>& write) {
   std::vector<std::byte> converted;
-  return from.read(tensor, 0, count, [&](int64_t, const std::byte* data, int64_t bytes) -> Status {
+  return from.read(tensor, {}, 0, count, [&](int64_t, const std::byte* data, int64_t bytes) -> Status {
     if (as == tensor.dtype) return write(data, bytes);
     const int64_t elements = bytes / dtype_bytes(tensor.dtype);
     converted.resize(static_cast<size_t>(elements * dtype_bytes(as)));

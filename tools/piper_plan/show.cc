@@ -133,7 +133,7 @@ std::string memory_table(const Bundle& bundle) {
       row.push_back(human_bytes(read_ahead_bytes(bundle.manifest, plan)));
     }
     row.push_back(human_bytes(summary.peak_bytes));
-    row.push_back(human_bytes(checkpoint::snapshot_bytes(plan)));
+    row.push_back(human_bytes(checkpoint::snapshot_bytes(bundle.manifest, plan)));
     rows.push_back(row);
   }
   std::vector<std::string> headings = {"rank"};
@@ -273,7 +273,7 @@ std::string as_json(const Bundle& bundle, const Timeline& timeline) {
     number("arena_bytes", plan.arena_bytes);
     number("peak_bytes", summary.peak_bytes);
     number("sent_bytes", summary.sent_bytes);
-    number("checkpoint_bytes", checkpoint::snapshot_bytes(plan));
+    number("checkpoint_bytes", checkpoint::snapshot_bytes(bundle.manifest, plan));
     json.key("idle");
     json.real(idle_share(timeline, p));
     json.raw("}");

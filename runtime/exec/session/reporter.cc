@@ -17,7 +17,7 @@ Result<int64_t> skipped_before(const checkpoint::OpenCheckpoint& resume) {
       checkpoint::find_tensor(resume.manifest(), checkpoint::StateKind::kTraining, "optimizer_step");
   int64_t done = resume.manifest().step;
   if (counter != nullptr && counter->dtype == DType::kI64)
-    PIPER_RETURN_IF_ERROR(resume.read(*counter, 0, 1, [&done](int64_t, const std::byte* data, int64_t bytes) {
+    PIPER_RETURN_IF_ERROR(resume.read(*counter, {}, 0, 1, [&done](int64_t, const std::byte* data, int64_t bytes) {
       std::memcpy(&done, data, std::min<size_t>(sizeof done, static_cast<size_t>(bytes)));
       return Status();
     }));

@@ -1,19 +1,19 @@
-// Pieces of a chunk are numbered by levels: even ones compute, an all_to_all between them has an odd one. The level of
-// an op is the number of exchanges on the longest way to it; ops of one unit share the largest of theirs.
-#include "compiler/experts/cut_at_exchanges.h"
+// Pieces of a chunk are numbered by levels: even ones compute, a conversion between them has an odd one. The level of
+// an op follows from the number of conversions on the longest way to it; ops of one unit share the largest of theirs.
+#include "compiler/regions/cut_at_exchanges.h"
 
 #include <algorithm>
 #include <set>
 #include <string>
 
 #include "compiler/analysis/op_roles.h"
+#include "compiler/ir/op_traits.h"
 #include "schemas/base/check.h"
 
-namespace piper::experts {
+namespace piper::regions {
 namespace {
 
 using ir::OpId;
-using ir::OpKind;
 using ir::Phase;
 using ir::ValueId;
 
@@ -31,8 +31,8 @@ class Cutter {
   }
 
  private:
-  bool is_cut(ir::ChunkId chunk) const { return chunk.valid() && marks_.shard[chunk.index] >= 0; }
-  bool is_exchange(size_t i) const { return graph_.op(OpId(i)).kind == OpKind::kAllToAll; }
+  bool is_cut(ir::ChunkId chunk) const { return chunk.valid() && marks_.cut[chunk.index]; }
+  bool is_exchange(size_t i) const { return ir::is_conversion(graph_.op(OpId(i)).kind); }
   int32_t unit_of(size_t i) const {
     const ir::Op& op = graph_.op(OpId(i));
     const auto found = op.results.empty() ? marks_.unit.end() : marks_.unit.find(op.results[0].index);
@@ -68,6 +68,7 @@ class Cutter {
           if (graph_.op(OpId(producer)).chunk != op.chunk || copied_[producer]) continue;
           level[i] = std::max(level[i], level[producer] + (is_exchange(i) || is_exchange(producer) ? 1 : 0));
         }
+        if (is_exchange(i)) level[i] |= 1;  // right after another one
         if (const int32_t unit = unit_of(i); unit >= 0) {
           int32_t& all = unit_level[unit];
           changed = changed || level[i] > all;
@@ -108,9 +109,9 @@ class Cutter {
         const ir::Op op = graph_.op(OpId(i));
         std::vector<ir::TensorType> types;
         for (ValueId result : op.results) types.push_back(graph_.type(result));
-        const OpId copy = graph_.append(op.kind, op.attrs, op.operands, std::move(types), op.scope,
-                                        graph_.provenance().derived("partition_experts", {op.prov}),
-                                        graph_.value(op.results[0]).name);
+        const OpId copy =
+            graph_.append(op.kind, op.attrs, op.operands, std::move(types), op.scope,
+                          graph_.provenance().derived(marks_.pass, {op.prov}), graph_.value(op.results[0]).name);
         graph_.op(copy).phase = op.phase;
         graph_.op(copy).chunk = chunk;
         redirect(graph_.op(copy), *level);
@@ -125,7 +126,7 @@ class Cutter {
 
   // Pieces in the order of their levels; an exchange is a piece alone.
   void number_pieces() {
-    using Piece = std::pair<int32_t, uint32_t>;                         // level, result of its all_to_all
+    using Piece = std::pair<int32_t, uint32_t>;                         // level, result of its conversion
     std::vector<std::map<Piece, bool>> pieces(chunked_.chunks.size());  // -> it holds ops of a unit
     const auto piece_of = [&](size_t i) {
       return Piece{*levels_[i].begin(), is_exchange(i) ? graph_.op(OpId(i)).results[0].index : 0};
@@ -146,7 +147,7 @@ class Cutter {
       bool first = true;
       for (const auto& [piece, experts] : pieces[c]) {
         ir::Chunk chunk = of_region(c);
-        chunk.shard = marks_.shard[c];
+        if (!marks_.shard.empty()) chunk.shard = marks_.shard[c];
         chunk.exchange = piece.first % 2 == 1;
         if (!first || chunk.exchange || experts) {
           chunk.name += std::string(".") + (chunk.exchange ? marks_.way.at(piece.second)
@@ -191,4 +192,4 @@ std::vector<ir::ChunkId> cut_at_exchanges(ir::ChunkedGraph& chunked, const Excha
   return Cutter(chunked, marks).run();
 }
 
-}  // namespace piper::experts
+}  // namespace piper::regions

@@ -1,0 +1,22 @@
+// What a rank has of each value of a graph in which parameters are cut: the whole, its place's part, or an addend.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "schemas/plan/plan.h"
+
+namespace piper::ir {
+
+struct ValueSpread {
+  plan::Spread spread = plan::Spread::kSame;
+  int32_t cut = -1;  // ParameterCut::cut; -1: kSame
+  friend bool operator==(const ValueSpread&, const ValueSpread&) = default;
+};
+
+// [value], of either direction. A share is what an all_reduce sums, or is added, cast or viewed for it; a part is what
+// is made of parts, the gradient of one too; an all_reduce makes what is the same at every place.
+std::vector<ValueSpread> find_spreads(const Graph& graph);
+
+}  // namespace piper::ir

@@ -1,0 +1,263 @@
+#include "compiler/passes/partition_tensors.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "compiler/diag/unmatched_globs.h"
+#include "compiler/regions/cut_at_exchanges.h"
+#include "compiler/regions/refine_variants.h"
+#include "compiler/tensors/follow_cuts.h"
+#include "schemas/base/check.h"
+#include "schemas/base/glob.h"
+
+namespace piper::passes {
+namespace {
+
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+using tensors::FollowedCuts;
+
+class TensorPartitioner {
+ public:
+  TensorPartitioner(ir::ChunkedGraph& chunked, const ir::Distribution& distribution, diag::Diagnostics& diags)
+      : chunked_(chunked), graph_(chunked.graph), distribution_(distribution), diags_(diags) {}
+
+  Result<std::vector<ir::ChunkId>> run() {
+    PIPER_ASSIGN(const std::vector<OpId> seeds, find_seeds());
+    const FollowedCuts found = tensors::follow_cuts(graph_, chunks_, seeds);
+    PIPER_RETURN_IF_ERROR(check_named(found));
+    tell(found);
+    for (const ir::Cut& cut : distribution_.cuts)
+      provs_.push_back(graph_.provenance().directive({"shard", diags_.place(cut.span)}));
+    cut_values(found);
+    enter(found);
+    add_up(found);
+    graph_.sort_ops();
+    marks_.pass = "partition_tensors";
+    marks_.cut.resize(chunked_.chunks.size(), false);
+    return regions::cut_at_exchanges(chunked_, marks_);
+  }
+
+ private:
+  const std::vector<ir::CutSeed>& asked(ir::ChunkId chunk) const { return distribution_.chunks[chunk.index].seeds; }
+  const ir::Parameter& parameter(ValueId v) const { return graph_.parameters()[graph_.value(v).payload]; }
+  const ir::Parameter& weight_of(OpId linear) const { return parameter(graph_.op(linear).operands[1]); }
+
+  // ---------------------------------------------------------------- what is asked for
+  Result<std::vector<OpId>> find_seeds() {
+    for (size_t c = 0; c < distribution_.chunks.size(); ++c) {
+      chunks_.emplace_back();
+      if (const auto& seeds = asked(ir::ChunkId(c)); !seeds.empty())
+        chunks_.back() = {seeds[0].cut, distribution_.cuts[static_cast<size_t>(seeds[0].cut)].places()};
+    }
+    const ir::Uses uses = graph_.uses();
+    std::vector<OpId> products;  // in chunks that are cut
+    for (size_t i = 0; i < graph_.num_ops(); ++i)
+      if (const ir::Op& op = graph_.op(OpId(i));
+          chunks_[op.chunk.index].cut >= 0 && tensors::can_be_seed(graph_, uses, op))
+        products.push_back(OpId(i));
+    PIPER_RETURN_IF_ERROR(check_globs(products));
+    std::vector<OpId> seeds;
+    for (const OpId id : products) {
+      const ir::CutSeed* by = nullptr;
+      for (const ir::CutSeed& seed : asked(graph_.op(id).chunk))
+        if (seed.weights.empty() || matches(seed, id)) by = &seed;
+      if (by == nullptr) continue;
+      if (!by->weights.empty()) named_.emplace(id, by);
+      const int64_t features = graph_.type(graph_.op(id).operands[1]).shape[0];
+      if (features % chunks_[graph_.op(id).chunk.index].places == 0) seeds.push_back(id);
+      else if (!by->weights.empty()) uneven_.emplace(id, features);
+    }
+    return seeds;
+  }
+  bool matches(const ir::CutSeed& seed, OpId linear) const {
+    return std::any_of(seed.weights.begin(), seed.weights.end(),
+                       [&](const std::string& glob) { return glob_covers(glob, weight_of(linear).names); });
+  }
+
+  // A glob may match in one region of its directive and not in another.
+  Status check_globs(const std::vector<OpId>& products) {
+    std::vector<const ir::CutSeed*> directives;
+    for (const ir::ChunkProperties& row : distribution_.chunks)
+      for (const ir::CutSeed& seed : row.seeds)
+        if (std::none_of(directives.begin(), directives.end(), [&](const ir::CutSeed* d) { return *d == seed; }))
+          directives.push_back(&seed);
+    for (const ir::CutSeed* directive : directives) {
+      std::vector<std::string> names;
+      for (const OpId id : products) {
+        const auto& seeds = asked(graph_.op(id).chunk);
+        if (std::count(seeds.begin(), seeds.end(), *directive) > 0) names.push_back(weight_of(id).names[0]);
+      }
+      std::vector<diag::GlobUse> uses;
+      for (const std::string& glob : directive->weights)
+        uses.push_back({glob, directive->span, std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+                          return glob_covers(glob, name);
+                        })});
+      PIPER_RETURN_IF_ERROR(
+          diag::tell_unmatched_globs(uses, "P0258", diags_, [&](diag::InFlight& message, const std::string& glob) {
+            message << "no weight of a product matches '" << glob << "'";
+            std::string list;
+            for (size_t i = 0; i < std::min<size_t>(names.size(), 12); ++i)
+              list += (i > 0 ? ", '" : "'") + names[i] + "'";
+            message.note(names.empty() ? "the regions have none that nothing else reads"
+                                       : "these can be named: " + list + (names.size() > 12 ? ", ..." : ""));
+          }));
+    }
+    return Status();
+  }
+
+  // What is named is cut, or an error.
+  Status check_named(const FollowedCuts& found) {
+    for (const auto& [id, features] : uneven_) return uneven(id, std::to_string(features) + " output features");
+    std::map<uint32_t, bool> is_cut;
+    for (const FollowedCuts::Weight& weight : found.weights) is_cut[weight.parameter.index] = true;
+    for (const auto& [id, by] : named_) {
+      if (is_cut.count(graph_.op(id).operands[1].index) > 0) continue;
+      for (const tensors::Obstacle& obstacle : found.obstacles) {
+        if (std::count(obstacle.seeds.begin(), obstacle.seeds.end(), id) == 0) continue;
+        const ir::Op& op = graph_.op(obstacle.op);
+        const std::string scope = graph_.scope(op.scope);
+        const std::string name = "'" + std::string(ir::op_name(op.kind)) + "'" + (scope.empty() ? "" : " of " + scope);
+        if (obstacle.uneven) return uneven(id, "features that " + name + " takes apart, and it " + obstacle.why);
+        auto error = diags_.error("P0256", by->span);
+        error << "'" << weight_of(id).names[0] << "' cannot be cut by its output features";
+        error.note(name + " " + obstacle.why);
+        error.help("leave it out of 'weights'");
+        return error;
+      }
+    }
+    return Status();
+  }
+  Status uneven(OpId id, const std::string& what) {
+    const int64_t places = chunks_[graph_.op(id).chunk.index].places;
+    auto error = diags_.error("P0257", named_.at(id)->span);
+    error << "'" << weight_of(id).names[0] << "' has " << what << ", which " << places
+          << " devices cannot share equally";
+    return error;
+  }
+
+  void tell(const FollowedCuts& found) {
+    for (size_t c = 0; c < chunks_.size(); ++c) {
+      if (chunks_[c].cut < 0) continue;
+      std::string names[2];
+      for (const FollowedCuts::Weight& weight : found.weights)
+        if (weight.chunk == ir::ChunkId(c)) {
+          std::string& list = names[weight.axis == 0 ? 0 : 1];
+          list += (list.empty() ? "" : ", ") + parameter(weight.parameter).names[0];
+        }
+      const std::string& name = chunked_.chunks[c].name;
+      const ir::CutSeed& seed = asked(ir::ChunkId(c))[0];
+      const std::string over = " over " + std::to_string(chunks_[c].places) + " devices";
+      if (names[0].empty() && names[1].empty()) diags_.remark(name + ": no weight is cut" + over, seed.span);
+      else
+        diags_.remark(name + ": cut" + over + " by output features are " + names[0] +
+                          (names[1].empty() ? "" : "; by input features " + names[1]),
+                      seed.span);
+    }
+  }
+
+  // ---------------------------------------------------------------- act
+  void cut_values(const FollowedCuts& found) {
+    for (const FollowedCuts::Weight& weight : found.weights) {
+      const tensors::ChunkCut& cut = chunks_[weight.chunk.index];
+      graph_.value(weight.parameter).type.shape[static_cast<size_t>(weight.axis)] /= cut.places;
+      graph_.parameters()[graph_.value(weight.parameter).payload].cut =
+          ir::ParameterCut{cut.cut, weight.axis, static_cast<int32_t>(cut.places)};
+      cut_chunk(weight.chunk);
+    }
+    for (size_t i = 0; i < graph_.num_ops(); ++i) {
+      ir::Op& op = graph_.op(OpId(i));
+      for (const ValueId result : op.results) {
+        if (found.part[result.index] < 0) continue;
+        ir::TensorType& type = graph_.value(result).type;
+        type.shape[static_cast<size_t>(found.part[result.index])] /= chunks_[op.chunk.index].places;
+        if (auto* reshape = std::get_if<ir::ReshapeAttrs>(&op.attrs)) reshape->shape = type.shape;
+        if (auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs)) expand->shape = type.shape;
+      }
+    }
+  }
+
+  ir::GraphBuilder builder(const ir::Op& op) {
+    const ir::ProvId by = provs_[static_cast<size_t>(chunks_[op.chunk.index].cut)];
+    ir::GraphBuilder b(graph_, op.scope, graph_.provenance().derived("partition_tensors", {op.prov, by}));
+    b.set_chunk(op.chunk);
+    b.set_phase(op.phase);
+    return b;
+  }
+
+  // A value enters once for all readers of a chunk.
+  void enter(const FollowedCuts& found) {
+    std::map<std::pair<uint32_t, uint32_t>, ValueId> entered;  // (value, chunk)
+    for (const auto& [id, operand] : found.entered) {
+      const ValueId whole = graph_.op(id).operands[operand];
+      ValueId& inside = entered[{whole.index, graph_.op(id).chunk.index}];
+      if (!inside.valid()) {
+        ir::GraphBuilder b = builder(graph_.op(id));
+        inside = b.add1(OpKind::kEnter, {whole}, ir::NoAttrs{}, graph_.value(whole).name + ".entered");
+        PIPER_CHECK(b.status().ok(), "an operand that enters");
+        marks_.way[inside.index] = "enter";
+      }
+      graph_.op(id).operands[operand] = inside;
+    }
+  }
+
+  // Shares are added up where they are made; a bias, of which each place would add its own, after that.
+  void add_up(const FollowedCuts& found) {
+    const size_t before = graph_.num_ops();
+    std::map<uint32_t, ValueId> whole;  // share -> the sum
+    for (size_t i = 0; i < before; ++i) {
+      const ValueId share = graph_.op(OpId(i)).results.empty() ? ValueId() : graph_.op(OpId(i)).results[0];
+      if (!share.valid() || share.index >= found.share.size() || !found.share[share.index]) continue;
+      ir::GraphBuilder b = builder(graph_.op(OpId(i)));
+      const std::string name = graph_.value(share).name;
+      ValueId sum = b.add1(OpKind::kAllReduce, {share}, ir::NoAttrs{}, name + ".sum");
+      marks_.way[sum.index] = "sum";
+      std::vector<ValueId>& operands = graph_.op(OpId(i)).operands;
+      if (graph_.op(OpId(i)).kind == OpKind::kLinear && operands.size() > 2 && operands[2].valid()) {
+        const ValueId bias = operands[2];
+        operands[2] = ValueId();
+        sum = b.add1(OpKind::kAdd, {sum, bias}, ir::NoAttrs{}, name + ".biased");
+      }
+      PIPER_CHECK(b.status().ok(), "a sum over places");
+      whole[share.index] = sum;
+    }
+    for (size_t i = 0; i < graph_.num_ops(); ++i)
+      if (graph_.op(OpId(i)).kind != OpKind::kAllReduce)
+        for (ValueId& operand : graph_.op(OpId(i)).operands)
+          if (const auto found_sum = operand.valid() ? whole.find(operand.index) : whole.end();
+              found_sum != whole.end())
+            operand = found_sum->second;
+    for (ir::Graph::Output& output : graph_.outputs)
+      if (const auto found_sum = whole.find(output.value.index); found_sum != whole.end())
+        output.value = found_sum->second;
+    if (const auto found_sum = whole.find(graph_.loss.index); found_sum != whole.end()) graph_.loss = found_sum->second;
+  }
+
+  void cut_chunk(ir::ChunkId chunk) {
+    marks_.cut.resize(chunked_.chunks.size(), false);
+    marks_.cut[chunk.index] = true;
+  }
+
+  ir::ChunkedGraph& chunked_;
+  ir::Graph& graph_;
+  const ir::Distribution& distribution_;
+  diag::Diagnostics& diags_;
+  std::vector<tensors::ChunkCut> chunks_;
+  std::map<OpId, const ir::CutSeed*> named_;  // products whose weights a glob matches
+  std::map<OpId, int64_t> uneven_;            // of these: output features that the places do not divide
+  std::vector<ir::ProvId> provs_;             // [cut]
+  regions::ExchangeMarks marks_;
+};
+
+}  // namespace
+
+Status partition_tensors(ir::Module& module, diag::Diagnostics& diags) {
+  if (module.distribution.cuts.empty()) return Status();
+  return regions::refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) {
+    return TensorPartitioner(chunked, module.distribution, diags).run();
+  });
+}
+
+}  // namespace piper::passes

@@ -1,0 +1,48 @@
+#include "schemas/plan/element_order.h"
+
+namespace piper::plan {
+
+namespace {
+
+constexpr int64_t kGatherBytes = int64_t{8} << 20;
+
+}  // namespace
+
+PartsAlong parts_along(const Manifest& manifest, const TensorInfo& tensor) {
+  if (!tensor.cut) return {};
+  const PartsAlong along{tensor.cut->axis, manifest.cuts.at(static_cast<size_t>(tensor.cut->cut)).places()};
+  return ElementOrder(tensor.shape, along).row_major() ? PartsAlong() : along;
+}
+
+ElementOrder::ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& along) {
+  if (along.parts == 1) return;
+  parts_ = along.parts;
+  const auto axis = static_cast<size_t>(along.axis);
+  for (size_t k = 0; k < shape.size(); ++k)
+    if (k < axis) outer_ *= shape[k];
+    else inner_ *= k == axis ? shape[k] / parts_ : shape[k];
+}
+
+PartsByName::PartsByName(const Manifest& manifest) {
+  for (const TensorInfo& tensor : manifest.tensors)
+    if (const PartsAlong along = parts_along(manifest, tensor); along.parts > 1)
+      cut_.emplace(tensor.name, Cut{tensor.shape, along});
+}
+
+PartsAlong PartsByName::of(const std::string& name, const std::vector<int64_t>& shape) const {
+  const auto found = cut_.find(name);
+  return found != cut_.end() && found->second.shape == shape ? found->second.along : PartsAlong();
+}
+
+Status gather_pieces(int64_t count, int64_t element_bytes, const FillPiece& fill, const UsePiece& use) {
+  const int64_t most = std::min(count, kGatherBytes / element_bytes);
+  std::vector<std::byte> piece(static_cast<size_t>(most * element_bytes));
+  for (int64_t at = 0; at < count; at += most) {
+    const int64_t n = std::min(most, count - at);
+    PIPER_RETURN_IF_ERROR(fill(at, n, piece.data()));
+    PIPER_RETURN_IF_ERROR(use(at, n, piece.data()));
+  }
+  return {};
+}
+
+}  // namespace piper::plan

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Weights cut over places train as PyTorch's own tensor parallelism does: torch.distributed's DTensor over gloo.
+
+  tensor_parallel.py --bin BIN --work DIR [--models llama,mlp] [--places 2,4] [--optimizers adamw,sgd]
+
+For each model and number of places the same model, weights and samples are trained by piper under
+`shard: {dim: column}` and by ranks of PyTorch under parallelize_module (ColwiseParallel, RowwiseParallel). Losses of
+all steps agree to 1e-5 relative (1e-6 at the first), gradients of the first step to 1e-5 of each one's norm, and a step of the
+plan has no more collectives than CommDebugMode counts. A rank of PyTorch is this script with --rank.
+"""
+import argparse
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import torch
+
+import harness
+import zoo
+from checks import check, faults
+
+STEPS = 3
+# model -> modules whose output features are cut, and those whose input features are
+CUT = {"mlp": (["layers.0", "layers.2"], ["layers.1", "layers.3"]),
+       "llama": (["*.self_attn.q_proj", "*.self_attn.k_proj", "*.self_attn.v_proj", "*.mlp.gate_proj", "*.mlp.up_proj"],
+                 ["*.self_attn.o_proj", "*.mlp.down_proj"])}
+
+
+def rank_of_torch(args):
+    """Trains one rank; rank 0 writes losses, gradients of step 1 and the collectives of a step."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.debug import CommDebugMode
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from safetensors.torch import save_file
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{args.port}", rank=args.rank, world_size=args.world)
+    module = zoo.build(args.models)
+    columns, rows = CUT[args.models]
+    plan = {match: ColwiseParallel() for match in columns} | {match: RowwiseParallel() for match in rows}
+    mesh = init_device_mesh("cpu", (args.world,))
+    module = parallelize_module(module, mesh, {under(module, match): style for match, style in plan.items()})
+    data = zoo.draw(args.models, harness.BATCH * zoo.MODELS[args.models].steps)    # as piper is given them
+    rule = harness.rule_of(args.optimizers, module, harness.values_of(args.models, args.optimizers))
+    losses, gradients, counts = [], {}, {}
+    for step in range(STEPS):
+        batch = {k: v[step * harness.BATCH:(step + 1) * harness.BATCH] for k, v in data.items()}
+        rule.zero_grad()
+        with CommDebugMode() as counted:
+            loss = module(**batch)
+            loss.backward()
+        losses.append(loss.item())
+        if step == 0:
+            counts = {str(kind).split(".")[-1]: number for kind, number in counted.get_comm_counts().items()}
+            gradients = {n: whole(p.grad).detach().clone().contiguous() for n, p in module.named_parameters()}
+        rule.step()
+    if args.rank == 0:
+        save_file(gradients, args.work / "gradients.safetensors")
+        (args.work / "torch.json").write_text(json.dumps({"losses": losses, "collectives": sum(counts.values()), "kinds": counts}))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def under(module, match):
+    """The pattern as parallelize_module takes it: a `*` for each level that it stands for."""
+    import fnmatch
+    names = [name for name, _ in module.named_modules() if fnmatch.fnmatch(name, match)]
+    parts = [["*" if p.isdigit() else p for p in name.split(".")] for name in names]
+    assert parts and all(p == parts[0] for p in parts), (match, names)
+    return ".".join(parts[0]) if len(names) > 1 else names[0]
+
+
+def whole(tensor):
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def trained_by_torch(model, places, optimizer, work):
+    work.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, __file__, "--bin", ".", "--work", work, "--models", model, "--optimizers", optimizer, "--world", str(places),
+               "--port", str(port)]
+    ranks = [subprocess.Popen([*map(str, command), "--rank", str(r)], env=os.environ | {"OMP_NUM_THREADS": "1"},
+                              stderr=subprocess.PIPE, text=True) for r in range(places)]
+    errors = [rank.communicate()[1] for rank in ranks]
+    assert all(rank.returncode == 0 for rank in ranks), "\n".join(errors)[-3000:]
+    from safetensors.torch import load_file
+    return json.loads((work / "torch.json").read_text()), load_file(work / "gradients.safetensors")
+
+
+def collectives_of_values(plans):
+    """AllReduces of rank 0 over the ranks that share its samples."""
+    rank = json.loads((plans / "ranks" / "rank-00000.json").read_text())
+    return sum("all_reduce" in i and i["stream"].startswith("tp") for i in rank["instructions"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--models", default="llama,mlp")
+    parser.add_argument("--places", default="2")
+    parser.add_argument("--optimizers", default="adamw,sgd")
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--world", type=int)
+    parser.add_argument("--port", type=int)
+    args = parser.parse_args()
+    if args.rank is not None:
+        return rank_of_torch(args)
+    bench = harness.Bench(args.bin, args.work, "pt2")
+    for model in args.models.split(","):
+        for places in map(int, args.places.split(",")):
+            for optimizer in args.optimizers.split(","):
+                name = f"{model} over {places} places, {optimizer}"
+                torch_ranks, gradients = trained_by_torch(model, places, optimizer, args.work / f"{model}-{places}-{optimizer}.torch")
+                text = harness.strategy_text(model, f"tp{places}", optimizer)
+                plans = bench.compile(model, text, f"{model}-tp{places}-{optimizer}")
+                result = bench.run(plans, model, places, "local", STEPS)
+                wrong = harness.loss_faults(result.losses, torch_ranks["losses"], 1e-5) + harness.gradient_faults(result.gradients, gradients)
+                check(f"{name}: losses and gradients are DTensor's", not wrong, "; ".join(wrong[:3]))
+                ours, theirs = collectives_of_values(plans), torch_ranks["collectives"]
+                check(f"{name}: {ours} collectives a step, DTensor {theirs}", 0 < ours <= theirs)
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
