@@ -54,7 +54,8 @@ struct Marks {
   NodeMarks members, inner;
 };
 
-// Members with no member before them (or behind them): the ends of a group.
+// Computes with no compute of the members before them, or with none after them: the ends of a group. Exchanges may come
+// before the first and after the last.
 std::vector<NodeId> ends(const analysis::DataPaths& paths, const ir::Module& module, const std::vector<NodeId>& nodes,
                          bool last, Marks& marks) {
   if (nodes.size() == 1) return nodes;
@@ -62,7 +63,8 @@ std::vector<NodeId> ends(const analysis::DataPaths& paths, const ir::Module& mod
   marks.inner.clear();
   for (NodeId n : nodes) marks.members.mark(n.index);
   auto note = [&](uint32_t from, uint32_t to) {
-    if (marks.members.marked(to)) marks.inner.mark(last ? from : to);
+    if (marks.members.marked(to) && analysis::is_compute(module.dag, from) && analysis::is_compute(module.dag, to))
+      marks.inner.mark(last ? from : to);
   };
   for (NodeId n : nodes)
     for (uint32_t s : paths.next[n.index]) {

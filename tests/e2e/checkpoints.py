@@ -51,8 +51,18 @@ def tensors_of(checkpoint):
         for part, values in zip(tensor["parts"], parts):
             assert len(values) == part["flat"][1] - part["flat"][0], tensor["tensor"]
         whole = b"".join(values.view(dtype_of_bytes()).numpy().tobytes() for values in parts)
+        if "cut" in tensor:
+            whole = row_major(whole, tensor["shape"], **tensor["cut"])
         result[tensor["kind"], tensor["tensor"]] = (whole, tensor["dtype"], tensor["shape"])
     return result
+
+
+def row_major(whole, shape, axis, parts):
+    """Elements that were counted part by part along an axis."""
+    import numpy as np
+    part = [extent // parts if k == axis else extent for k, extent in enumerate(shape)]
+    items = np.frombuffer(whole, np.uint8).reshape(parts, *part, -1)
+    return np.concatenate(list(items), axis=axis).tobytes()
 
 
 def dtype_of_bytes():

@@ -75,8 +75,8 @@ std::string fault_of(const std::string& path, int64_t step) {
   for (const StoredTensor& tensor : opened->manifest().tensors) {
     const bool whole = tensor.name == "whole";
     const std::string expected = bytes_of(values_of(step, whole ? 1e6f : 0.0f, whole ? 10 : kElements));
-    const Status read =
-        opened->read(tensor, 0, tensor.shape[0], [&](int64_t offset, const std::byte* data, int64_t bytes) -> Status {
+    const Status read = opened->read(
+        tensor, {}, 0, tensor.shape[0], [&](int64_t offset, const std::byte* data, int64_t bytes) -> Status {
           CHECK(std::memcmp(expected.data() + offset, data, static_cast<size_t>(bytes)) == 0);
           return {};
         });
@@ -148,6 +148,33 @@ TEST_CASE("several processes check the files between them") {
   CHECK(opened->check_files(0, 2, false).error().code == "R0705");
   CHECK(opened->check_files(1, 2, false).ok());
   CHECK(opened->check_files(3, 4, false).ok());
+}
+
+TEST_CASE("a damaged byte is found in whatever order elements are asked for") {
+  const TempFolder folder;
+  write_step(folder, 1);
+  const std::string path = folder / step_folder(1), last = path + "/" + shard_file(2, kShards);
+  std::string bytes = read_file(last);
+  bytes.back() ^= 1;
+  write_file(last, bytes);
+  const auto opened = OpenCheckpoint::open(path);
+  REQUIRE(opened.ok());
+  const StoredTensor& split = opened->manifest().tensors[0];
+  const std::string expected = bytes_of(values_of(1, 0, kElements));
+  const plan::ElementOrder columns({900, 1000}, {1, 4});
+  int64_t seen = 0;
+  const auto take = [&](int64_t offset, const std::byte* data, int64_t count) {
+    for (const plan::ElementRun& run : columns.row_major_runs(offset / 4, count / 4))
+      CHECK(std::memcmp(expected.data() + 4 * run.there, data + 4 * run.at, static_cast<size_t>(4 * run.count)) == 0);
+    seen += count / 4;
+    return Status();
+  };
+  CHECK(opened->read(split, columns, 0, 100000, take).ok());
+  CHECK(seen == 100000);
+  const Status read = opened->read(split, columns, 0, kElements, take);
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().code == "R0705");
+  CHECK(read.error().message.find("tensor 'split' lies there") != std::string::npos);
 }
 
 // What each of three processes finds; `notes` of the first one.
