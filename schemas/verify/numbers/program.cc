@@ -26,6 +26,25 @@ using plan::Operand;
 
 namespace {
 
+// A sum that keeps the axes that it sums over, with one place each, has the same elements as one that drops them.
+std::optional<KernelCall> without_kept_axes(const KernelCall& call) {
+  const auto* const keeps = call.kernel == Kernel::kSum ? plan::find_attr<bool>(call, "keepdim") : nullptr;
+  const auto* const dims = plan::find_attr<std::vector<int64_t>>(call, "dims");
+  if (keeps == nullptr || !*keeps || dims == nullptr || call.outputs.size() != 1 || call.inputs.size() != 1 ||
+      call.outputs[0].slot == Operand::kAbsent || call.outputs[0].shape.size() != call.inputs[0].shape.size())
+    return std::nullopt;
+  KernelCall sum = call;
+  Operand& out = sum.outputs[0];
+  for (size_t axis = out.shape.size(); axis-- > 0;) {
+    if (std::find(dims->begin(), dims->end(), static_cast<int64_t>(axis)) == dims->end()) continue;
+    if (out.shape[axis] != 1) return std::nullopt;
+    out.shape.erase(out.shape.begin() + static_cast<std::ptrdiff_t>(axis));
+    out.strides.erase(out.strides.begin() + static_cast<std::ptrdiff_t>(axis));
+  }
+  *plan::find_attr<bool>(sum, "keepdim") = false;
+  return sum;
+}
+
 class ProgramCalls {
  public:
   ProgramCalls(NumberedProgram& run, NumberTable& table) : run_(run), table_(table), evaluation_(run, table) {}
@@ -33,7 +52,8 @@ class ProgramCalls {
   void evaluate() {
     for (const KernelCall& call : run_.program->calls) {
       evaluation_.begin_call(at_);
-      evaluate(call);
+      if (const auto sum = without_kept_axes(call)) evaluate(*sum);
+      else evaluate(call);
       ++at_;
     }
   }
