@@ -193,7 +193,9 @@ class Walk {
     const ValueId v = graph_.op(id).operands[operand];
     if (!v.valid() || is_part(v)) return true;
     const ir::AxisPlace* place = in_operand(along, operand);
-    if (place == nullptr || place->repeats) return true;
+    // The gradient of a parameter that all places read would be a share.
+    if (place == nullptr || place->repeats)
+      return graph_.value(v).kind != ir::ValueKind::kParameter || !has_gradient_[v.index];
     return (segments == 1 || is_all(*place)) && is_parameter_of_one(graph_, uses_, v);
   }
   void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments) {
