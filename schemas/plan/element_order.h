@@ -86,7 +86,7 @@ class ElementOrder {
   friend bool operator==(const ElementOrder&, const ElementOrder&) = default;
 
  private:
-  int64_t outer_ = 1, parts_ = 1, inner_ = 1;  // elements in front of the axis; of a part's rows, with what is inside
+  int64_t outer_ = 1, parts_ = 1, inner_ = 1;  // elements before the axis; of a row of a part
 };
 
 // The parts of what a rank has of the model's tensors, by name: parameters, their moments and gradients.
