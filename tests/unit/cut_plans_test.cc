@@ -94,7 +94,7 @@ void send(Bundle& bundle, size_t from, size_t to, const std::string& name, const
 
 }  // namespace
 
-TEST_CASE("plans that cut tensors hold to the rules about contents") {
+TEST_CASE("plans that cut tensors are proved to be the model's step") {
   for (const auto sum : {CutPlan::Sum::kInPlace, CutPlan::Sum::kByProgram, CutPlan::Sum::kByCopy})
     for (const auto& [replicas, places] : {std::pair(1, 2), std::pair(2, 2), std::pair(1, 4), std::pair(3, 2)}) {
       CutPlan how;
@@ -105,6 +105,8 @@ TEST_CASE("plans that cut tensors hold to the rules about contents") {
       INFO(replicas << " replicas of " << places << ", sum " << static_cast<int>(sum) << ": "
                     << (report.ok() ? describe(report->equality) : report.error().message));
       REQUIRE(report.ok());
+      CHECK(report->equality.whole());
+      CHECK(report->equality.proved == 6);
     }
 }
 
@@ -219,4 +221,92 @@ TEST_CASE("each element of a cut tensor counts once for the norm, is updated and
                for (Placement& placement : b.ranks[1].placements) placement.part.owner = false;
              }),
              Contains("P0638") && Contains("no rank saves element"));
+}
+
+namespace {
+
+// Of plans whose slots say what is wrong of what is in them, so that contents alone tell nothing.
+std::string refutation_of_lie(const std::function<void(Bundle&)>& change) {
+  return refutation([&](Bundle& b) {
+    b.manifest.proved = 6;
+    change(b);
+  });
+}
+KernelCall& call(Bundle& bundle, const std::string& of, const std::string& kernel, size_t skip = 0) {
+  for (KernelCall& one : program(bundle, of).calls)
+    if (one.kernel == kernel && skip-- == 0) return one;
+  FAIL("no " << kernel << " in " << of);
+  return bundle.programs[0].calls[0];
+}
+
+}  // namespace
+
+TEST_CASE("programs whose slots say something else of what a place has are refuted") {
+  using Catch::Contains;
+  // A share as the whole, its sum left out.
+  for (const char* name : {"y", "ga"})
+    CHECK_THAT(refutation_of_lie([&](Bundle& b) {
+                 drop_sum(b, name);
+                 for (Program& program : b.programs)
+                   for (Slot& slot : program.slots)
+                     if (slot.name == name || slot.name == std::string("share of ") + name)
+                       say(slot, plan::Spread::kSame);
+               }),
+               Contains("P0641") && Contains("leaves a share of a value in slot") && Contains("that it is the whole"));
+  CHECK_THAT(refutation_of_lie([](Bundle& b) { say(slot(b, "pair.F", "z"), plan::Spread::kSame); }),
+             Contains("P0641") && Contains("leaves a part of a value in slot \"z\""));
+  CHECK_THAT(refutation_of_lie([](Bundle& b) { say(slot(b, "pair.F", "z"), plan::Spread::kShare); }),
+             Contains("P0641"));
+  // What all places have, as a share: added up it is so many times too much.
+  CHECK_THAT(refutation_of_lie([](Bundle& b) {
+               say(slot(b, "last.FB", "gy"), plan::Spread::kShare);
+               say(slot(b, "pair.B", "gy"), plan::Spread::kSame);
+               for (RankPlan& plan : b.ranks) {
+                 auto& instructions = plan.instructions.edit();
+                 const auto after = sum_of(plan, "ga") - 2;  // before pair.B
+                 const AllReduce sum{{buffer(plan, "gy"), 0}, 4, DType::kF32, kRow, Reduction::kSum};
+                 instructions.insert(after, Instruction{0, sum, 0});
+               }
+             }),
+             Contains("P0641") && Contains("what is no share of a sum"));
+}
+
+TEST_CASE("programs that compute something else with parts and shares are refuted") {
+  using Catch::Contains;
+  for (const int32_t replicas : {1, 2}) {
+    CutPlan how;
+    how.replicas = replicas;
+    how.bias_inside = true;
+    CHECK_THAT(verdict(hand_written::cut(how)),
+               Contains("P0641") && Contains("a bias that each place adds to its share"));
+  }
+  CHECK_THAT(refutation_of_lie([](Bundle& b) {  // the same, by an addition
+               Program& pair = program(b, "pair.F");
+               pair.slots.push_back({"b2", SlotRole::kParameter, 8, true, false, "b2"});
+               KernelCall add = call(b, "last.FB", "add");
+               add.inputs[1].slot = static_cast<int32_t>(pair.slots.size()) - 1;
+               KernelCall& product = call(b, "pair.F", "linear", 1);
+               add.outputs = product.outputs;
+               add.inputs[0] = product.outputs[0];
+               pair.calls.push_back(add);
+               for (RankPlan& plan : b.ranks)
+                 for (ArgumentList& list : plan.arguments.edit())
+                   if (list.name == "pair.F m0") list.arguments.push_back({buffer(plan, "b2"), 0});
+             }),
+             Contains("P0641") && Contains("no linear function of a place's share"));
+  CHECK_THAT(refutation_of_lie([](Bundle& b) {  // of a share
+               KernelCall& handed = call(b, "share of y to y", "copy");
+               handed.kernel = "relu";
+             }),
+             Contains("P0641") && Contains("no linear function of a place's share"));
+  // Parts by the other axis, of matrices that look alike.
+  CHECK_THAT(refutation_of_lie([](Bundle& b) { b.manifest.tensors[3].cut->axis = 0; }), Contains("P0641"));
+  CHECK_THAT(refutation_of_lie([](Bundle& b) { b.manifest.tensors[1].cut->axis = 1; }), Contains("P06"));
+  CHECK_THAT(refutation_of_lie([](Bundle& b) { call(b, "pair.F", "relu").kernel = "neg"; }), Contains("P0641"));
+  CHECK_THAT(refutation_of_lie([](Bundle& b) { call(b, "pair.B", "relu_backward").kernel = "mul"; }),
+             Contains("P0641"));
+  CHECK_THAT(refutation_of_lie([](Bundle& b) {  // the bias is left out of the sum
+               call(b, "last.FB", "add").kernel = "sub";
+             }),
+             Contains("P0641"));
 }

@@ -56,11 +56,12 @@ class Comparison {
       report_.mixing = kernels_that_mix(reference_.made, table_);
     }
     plan_.make();
+    PIPER_RETURN_IF_ERROR(check_spreads());
     made_.assign(static_cast<size_t>(table_.size()), 0);
     for (const NumberedProgram& run : plan_.programs()) {
       other_pieces_ = other_pieces_ || (run.program != nullptr && reference_.by_pieces && run.samples != report_.piece);
       ambiguous_ = ambiguous_ || (run.program != nullptr && run.samples == 1);
-      ambiguous_ = ambiguous_ || has_one_expert(run);
+      ambiguous_ = ambiguous_ || has_one_expert(run) || run.ambiguous;
       for (const int32_t number : run.made) made_[static_cast<size_t>(number)] = 1;
       for (const HeldValues& slot : run.slots)  // constants that piperc has computed
         for (const auto& [begin, value] : slot.all()) made_[static_cast<size_t>(value.number)] = 1;
@@ -98,6 +99,28 @@ class Comparison {
   }
   static std::string told(Feed feed) {
     return feed == Feed::kNone ? "tensors of its own" : in_quotes(std::string(feed_name(feed))) + " of a token stream";
+  }
+
+  // What a slot says that a place has of a value is what the program leaves there, as far as that is known. A part of
+  // which all places have the same is one all the same.
+  Status check_spreads() const {
+    for (const NumberedProgram& run : plan_.programs())
+      for (size_t s = 0; s < run.slots.size(); ++s) {
+        const Slot& slot = run.program->slots[s];
+        const bool leaves =
+            slot.role == SlotRole::kInput || slot.role == SlotRole::kOutput || slot.role == SlotRole::kScalar;
+        if (!slot.writes || !leaves) continue;
+        for (const auto& [begin, value] : run.slots[s].all()) {
+          const Spread& found = value.spread;
+          if (table_[value.number].over == Over::kUnknown || found.cut < 0) continue;
+          const plan::Spread is = found.share ? plan::Spread::kShare : plan::Spread::kPart;
+          if ((found.part == 0 && !found.share) || (slot.spread == is && slot.cut == found.cut)) continue;
+          return refuted("program " + in_quotes(run.program->name) + " leaves a " + std::string(spread_name(is)) +
+                         " of a value in slot " + in_quotes(slot.name) + ", which says that it is " +
+                         (slot.cut < 0 ? "the whole" : "another thing"));
+        }
+      }
+    return {};
   }
 
   // What a program leaves in a running statistic is what the model leaves there behind the same samples.

@@ -28,6 +28,7 @@ class Exchanged {
     if (table_[sent_.number].over != Over::kEach) return unknown("an exchange of what has no samples");
     if (size_ < 1) return unknown("an exchange of samples without elements");
     if (!sent_.spread.is_spread()) return to_experts();
+    if (sent_.spread.cut >= 0) return unknown("an exchange of what one place has of a value");
     if (sent_.spread.sources && sent_.spread.devices == devices_) return from_experts();
     return unknown("an exchange of what an exchange brought");
   }
@@ -155,6 +156,25 @@ HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std
   if (table[value.number].over == Over::kUnknown) held.put(0, {bytes, 0, value.number});
   else if (begin != 0 || value.first != 0 || value.period > 0) return unknown("an exchange of a part of a value");
   else held.put(0, Exchanged(value, exchange, bytes, samples, table).make());
+  return held;
+}
+
+HeldValues added_up(const HeldValues& sent, int32_t cut, int64_t devices, int64_t bytes, int32_t reader,
+                    NumberTable& table) {
+  HeldValues held;
+  const HeldValue* const share = only_value(sent);
+  HeldValue whole{bytes};
+  if (share == nullptr || devices < 2) {
+    whole.number = table.unknown("a sum over places of what no program makes as one value");
+  } else if (table[share->number].over == Over::kUnknown) {
+    whole.number = share->number;
+  } else if (share->spread != Spread{.devices = devices, .share = true, .cut = cut} || share->end != bytes) {
+    whole.number = table.unfit("a sum over places of what is no share of a sum", reader, -1);
+  } else {
+    whole = *share;
+    whole.spread = {};
+  }
+  held.put(0, whole);
   return held;
 }
 

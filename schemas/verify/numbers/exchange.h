@@ -6,6 +6,7 @@
 //   samples of all ranks. Where that axis is one of the experts, each rank has the part of its own experts (experts.h).
 // - What a rank has for the samples of all, rank by rank: it then has what the others made for its own samples, rank by
 //   rank: of a value of which each had the part of its experts, all parts; of a sum over experts, all shares.
+// What the places of a cut add up is a value of which each of them has a share: it is the value.
 // Rows in the order of their experts travel in segments, as ordered_rows.h says.
 #pragma once
 
@@ -27,5 +28,9 @@ struct CountedRows {
 // `samples` samples of each rank. `counts`: of Exchange::counts. What no rule covers is an unknown number.
 HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std::vector<CountedRows>& counts,
                      int64_t bytes, int64_t samples, int32_t reader, NumberTable& table);
+
+// The same where shares are added up over the places of `cut`, which has `devices`.
+HeldValues added_up(const HeldValues& sent, int32_t cut, int64_t devices, int64_t bytes, int32_t reader,
+                    NumberTable& table);
 
 }  // namespace piper::verify

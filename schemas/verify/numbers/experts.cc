@@ -4,7 +4,9 @@
 #include <numeric>
 
 #include "schemas/plan/attrs.h"
+#include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
+#include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/rows.h"
 
 namespace piper::verify {
@@ -122,8 +124,10 @@ class Whole {
     Spread& spread = result_.spread;
     for (const SpreadView& operand : where_) {
       if (!operand.spread.is_spread()) continue;
+      if (spread.is_spread() && spread.cut != operand.spread.cut) return "values of groups of different kinds";
       if (spread.is_spread() && spread.devices != operand.spread.devices) return "values of groups of different size";
       spread.devices = operand.spread.devices;
+      spread.cut = operand.spread.cut;
     }
     if (std::any_of(where_.begin(), where_.end(), [](const SpreadView& w) { return w.shares >= 0; }))
       return add_shares();
@@ -137,12 +141,20 @@ class Whole {
     return "";
   }
 
+  bool of_cut() const { return result_.spread.cut >= 0; }
+  std::string parts() const { return of_cut() ? "parts of a cut" : "experts"; }
+  std::string wrong(std::string why) {
+    result_.wrong = of_cut();
+    return why;
+  }
+
   bool by_places() const {
     return (row_->form == RowForm::kElementwise || row_->form == RowForm::kLinear || row_->form == RowForm::kAdd ||
             row_->form == RowForm::kMultiply) &&
            result_.call.kernel != Kernel::kDropout;
   }
   size_t rank() const { return result_.call.outputs[0].shape.size(); }
+  bool is_leaf(size_t i) const { return table_[result_.operands[i].number].by.how == Maker::How::kLeaf; }
   bool present(size_t i) const { return result_.operands[i].number >= 0; }
   // Of the axis of experts, counted from the last; 0: there is none.
   int64_t part_of(size_t i) const {
@@ -240,21 +252,52 @@ class Whole {
       case RowForm::kLinear:
       case RowForm::kAdd:
       case RowForm::kMultiply:
-        if (!one_place || !by_places()) return "operands that number experts by different axes";
+        if (!one_place || !by_places()) return "operands that number " + parts() + " by different axes";
         return at_end(from_end);
       case RowForm::kSumOverAxes:
       case RowForm::kAlongAxes: return along_axes(one_place, from_end);
       case RowForm::kRowsByMatrix: return rows_by_matrix();
       case RowForm::kSumOfRowProducts: return sum_of_row_products();
       case RowForm::kMatmul: return matmul();
-      case RowForm::kSelect:
-      case RowForm::kBySample: break;
+      case RowForm::kBySample:
+        if (const int64_t heads = axis_of_heads(result_.call.kernel.id(), from_end); heads > 0 && of_cut())
+          return by_heads(heads);
+        break;
+      case RowForm::kSelect: break;
     }
-    return "experts in what " + result_.call.kernel.text() + " makes";
+    return parts() + " in what " + result_.call.kernel.text() + " makes";
   }
   std::string at_end(int64_t from_end) {
     result_.part = static_cast<int32_t>(static_cast<int64_t>(rank()) - from_end);
     return result_.part < 0 ? "a result without experts" : "";
+  }
+  // Attention computes each head by itself, and those of several queries' heads by the keys' and values' head that they
+  // share; a rotation each row.
+  static int64_t axis_of_heads(Kernel kernel, int64_t from_end) {
+    if (kernel == Kernel::kScaledDotProductAttention || kernel == Kernel::kScaledDotProductAttentionBackward) return 3;
+    const bool rotates = kernel == Kernel::kRotary || kernel == Kernel::kRotaryBackward;
+    return rotates && from_end > 2 ? from_end : 0;
+  }
+  // All operands that have heads have a part of them, at one axis from the first on; masks and tables have none, or the
+  // same for all.
+  std::string by_heads(int64_t from_end) {
+    const auto heads = static_cast<int64_t>(result_.operands[0].axes.size()) - from_end;
+    const plan::KernelInfo* const info = plan::find_kernel(result_.call.kernel);
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (!present(i)) continue;
+      const std::string_view name = plan::signature_of(*info).inputs[i].name;
+      const bool table = name == "mask" || name == "cos" || name == "sin";
+      if (!table && where_[i].part != heads) return "operands that number heads by different axes";
+      const auto axis = static_cast<int64_t>(result_.operands[i].axes.size()) - from_end;
+      if (!table || axis < 0) continue;
+      ViewAxis& there = result_.operands[i].axes[static_cast<size_t>(axis)];
+      if (where_[i].part >= 0 || (there.extent != 1 && there.stride != 0)) return "a table of each head";
+      if (there.extent == 1) continue;
+      there.extent *= result_.spread.devices;
+      result_.call.inputs[i].shape[static_cast<size_t>(axis)] *= result_.spread.devices;
+    }
+    result_.part = static_cast<int32_t>(heads);
+    return heads < 0 ? "a result without heads" : "";
   }
   std::string in_share() {
     result_.spread.share = true;
@@ -267,9 +310,9 @@ class Whole {
     if (const auto* one = plan::find_attr<int64_t>(result_.call, "dim")) dims = {*one};
     const size_t from = result_.operands[0].axes.size();
     const auto axis = static_cast<int64_t>(from) - from_end;
-    if (!one_place || dims.empty() || axis < 0) return "operands that number experts by different axes";
+    if (!one_place || dims.empty() || axis < 0) return "operands that number " + parts() + " by different axes";
     if (std::find(dims.begin(), dims.end(), axis) != dims.end())
-      return row_->form == RowForm::kSumOverAxes ? in_share() : "experts along an axis that is read as a whole";
+      return row_->form == RowForm::kSumOverAxes ? in_share() : parts() + " along an axis that is read as a whole";
     const auto gone = rank() >= from ? 0 : std::count_if(dims.begin(), dims.end(), [&](int64_t d) { return d < axis; });
     result_.part = static_cast<int32_t>(axis - gone);
     return "";
@@ -281,15 +324,16 @@ class Whole {
     const bool bias = present(result_.operands.size() - 1) && result_.operands.size() > 2;
     if (of_rows > 1 && of_matrix == 0 && part_of(2) == 0) return at_end(of_rows);
     if (of_rows == 1 && of_matrix == summed && !bias) return in_share();
+    if (of_rows == 1 && of_matrix == summed && is_leaf(2)) return wrong("a bias that each place adds to its share");
     const bool of_columns = of_rows == 0 && of_matrix == 3 - summed && (!bias || part_of(2) == 1);
-    return of_columns ? at_end(1) : "experts in a product";
+    return of_columns ? at_end(1) : parts() + " in a product";
   }
   // [.., O] and [.., I] to [O, I], over all rows.
   std::string sum_of_row_products() {
     const int64_t a = part_of(0), b = part_of(1);
     if (a > 1 && a == b) return in_share();
     if (a == 1 && b == 0) return at_end(2);
-    return a == 0 && b == 1 ? at_end(1) : "experts in a product";
+    return a == 0 && b == 1 ? at_end(1) : parts() + " in a product";
   }
   std::string matmul() {
     const int64_t a = part_of(0), b = part_of(1);
@@ -297,7 +341,7 @@ class Whole {
     if (a > 2 && (b == a || b == 0)) return at_end(a);
     if (b > 2 && a == 0) return at_end(b);
     if (a == 2 && b == 0) return at_end(2);
-    return a == 0 && b == 1 ? at_end(1) : "experts in a product";
+    return a == 0 && b == 1 ? at_end(1) : parts() + " in a product";
   }
 
   // f(a + b) = f(a) + f(b) in the operand that is a share; all others are the same on every rank.
@@ -312,10 +356,12 @@ class Whole {
       }
     }
     if (shares == 0) return "";
-    std::string why = "no linear function of a rank's share of a sum over experts";
+    std::string why = of_cut() ? "no linear function of a place's share of a sum"
+                               : "no linear function of a rank's share of a sum over experts";
     if (result_.part >= 0 || result_.spread.share) return why;
     result_.spread.share = true;
-    if (row_->form == RowForm::kAdd) return others == 0 ? "" : why;
+    if (row_->form == RowForm::kElementwise || (row_->form == RowForm::kAdd && others > 0)) return wrong(why);
+    if (row_->form == RowForm::kAdd) return "";
     if (shares != 1) return why;
     if (row_->form == RowForm::kMultiply || row_->form == RowForm::kMatmul || row_->form == RowForm::kSumOverAxes)
       return "";

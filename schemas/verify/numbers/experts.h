@@ -8,7 +8,10 @@
 //   experts, and a function that is linear in the shares may come before it;
 // - samples of several ranks are samples: a row's argument (rows.cc) does not ask whose.
 // That all parts of a run are the same rank's is rule 9: a run reads of a parameter the part that belongs to the place
-// in the group to which others sent the rows that it reads.
+// in the group to which others sent the rows that it reads; of a tensor that is cut, the part of the rank's place.
+//
+// The same holds of the places of a cut, whose ranks all have the same samples: of heads of attention, rows or columns
+// of a matrix each place has its part; a product that sums over them makes a share.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +49,7 @@ struct WholeCall {
   int32_t part = -1;     // axis of the results
   int32_t sources = -1;  // axis of the results that the whole call lacks
   std::string why;       // what is not covered; "" where all is
+  bool wrong = false;    // ... as no model has such a call
 };
 WholeCall whole_call(const plan::KernelCall& call, const std::vector<View>& operands,
                      const std::vector<SpreadView>& where, const NumberTable& table, int64_t samples);

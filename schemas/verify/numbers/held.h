@@ -24,8 +24,8 @@ struct RowOrder {
   friend bool operator==(const RowOrder&, const RowOrder&) = default;
 };
 
-// What a rank of a group of D, each with its part of the experts, has of a value that one device has whole (experts.h).
-// With one rank all of it.
+// What a rank of a group of D has of a value that one device has whole, each with its part of the experts, or at its
+// place of a cut (experts.h). With one rank all of it.
 struct Spread {
   int64_t devices = 1;  // D
   // Elements of a sample that a rank has in a row, those of its own experts; in the value those of all D ranks stand
@@ -33,9 +33,10 @@ struct Spread {
   int64_t part = 0;
   bool sources = false;  // of the samples of all D ranks, rank by rank, and not only of its own
   bool apart = false;    // ... the ranks' samples are the outermost axis, other axes stand between them and the samples
-  bool share = false;    // what its own experts add to a sum over all experts
+  bool share = false;    // what its own experts, or its part of a tensor, add to a sum over all of them
   bool shares = false;   // the shares of all D ranks, one behind the other
   bool summed = false;   // the sum of what it is for the samples of each of the D ranks
+  int32_t cut = -1;      // over whose places: index into Manifest::cuts; -1: ranks that share experts
   RowOrder order = {};
   bool is_spread() const { return devices > 1; }
   friend bool operator==(const Spread&, const Spread&) = default;

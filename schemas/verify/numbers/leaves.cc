@@ -53,18 +53,38 @@ int32_t Leaves::input(const Slot& slot, int64_t samples, NumberTable& table) con
   return table.leaf("input " + slot.of, input->batched ? Over::kEach : Over::kNothing, bytes);
 }
 
+const TensorInfo* Leaves::tensor(const Slot& slot) const {
+  const auto found = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
+                                  [&](const TensorInfo& info) { return info.name == slot.of; });
+  return found == manifest_.tensors.end() ? nullptr : &*found;
+}
+
 // Whole, in the type that is trained or that of the copies that programs read.
 int32_t Leaves::parameter(const Slot& slot, NumberTable& table) const {
-  const auto tensor = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
-                                   [&](const TensorInfo& info) { return info.name == slot.of; });
-  if (tensor == manifest_.tensors.end()) return -1;
+  const TensorInfo* const info = tensor(slot);
+  if (info == nullptr) return -1;
   const auto working = working_.find(slot.of);
-  const DType dtype = working == working_.end() ? tensor->dtype : working->second;
-  const int64_t bytes = element_count(tensor->shape).value_or(0) * dtype_bytes(dtype);
-  const bool of_experts = !tensor->shape.empty() && bytes > 0 && slot.bytes > 0 && bytes % slot.bytes == 0 &&
-                          tensor->shape[0] % (bytes / slot.bytes) == 0;
-  if (slot.bytes != bytes && !of_experts) return table.unknown("a part of a parameter");
+  const DType dtype = working == working_.end() ? info->dtype : working->second;
+  const int64_t bytes = element_count(info->shape).value_or(0) * dtype_bytes(dtype);
+  const bool in_parts = !info->shape.empty() && bytes > 0 && slot.bytes > 0 && bytes % slot.bytes == 0;
+  const bool right = !in_parts   ? false
+                     : info->cut ? bytes / slot.bytes == part_of_cut(slot).devices
+                                 : info->shape[0] % (bytes / slot.bytes) == 0;
+  if (slot.bytes != bytes && !right) return table.unknown("a part of a parameter");
   return table.leaf("parameter " + slot.of, Over::kNothing, bytes);
+}
+
+Spread Leaves::part_of_cut(const Slot& slot) const {
+  Spread spread;
+  const TensorInfo* const info = slot.of.empty() ? nullptr : tensor(slot);
+  if (info == nullptr || !info->cut) return spread;
+  spread.cut = info->cut->cut;
+  spread.devices = manifest_.cuts[static_cast<size_t>(spread.cut)].places();
+  spread.part = 1;
+  for (auto axis = static_cast<size_t>(info->cut->axis); axis < info->shape.size(); ++axis)
+    spread.part *= info->shape[axis];
+  spread.part /= spread.devices;
+  return spread;
 }
 
 HeldValue Leaves::held(const Slot& slot, int32_t leaf, const NumberTable& table) const {
@@ -72,21 +92,19 @@ HeldValue Leaves::held(const Slot& slot, int32_t leaf, const NumberTable& table)
   const int64_t bytes = table[leaf].bytes;
   if (slot.role != SlotRole::kParameter || bytes == slot.bytes || slot.bytes == 0 || table[leaf].over != Over::kNothing)
     return value;
+  value.spread = part_of_cut(slot);
+  if (value.spread.is_spread()) return value;
   value.spread.devices = bytes / slot.bytes;
-  const auto tensor = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
-                                   [&](const TensorInfo& info) { return info.name == slot.of; });
-  value.spread.part = element_count(tensor->shape).value_or(0) / value.spread.devices;
+  value.spread.part = element_count(tensor(slot)->shape).value_or(0) / value.spread.devices;
   return value;
 }
 
 bool Leaves::is_of_one_expert(const Slot& slot) const {
-  if (slot.role != SlotRole::kParameter) return false;
-  const auto tensor = std::find_if(manifest_.tensors.begin(), manifest_.tensors.end(),
-                                   [&](const TensorInfo& info) { return info.name == slot.of; });
-  if (tensor == manifest_.tensors.end() || tensor->shape.empty() || tensor->shape[0] < 2) return false;
+  const TensorInfo* const info = slot.role == SlotRole::kParameter ? tensor(slot) : nullptr;
+  if (info == nullptr || info->cut || info->shape.empty() || info->shape[0] < 2) return false;
   const auto working = working_.find(slot.of);
-  const DType dtype = working == working_.end() ? tensor->dtype : working->second;
-  return slot.bytes * tensor->shape[0] == element_count(tensor->shape).value_or(0) * dtype_bytes(dtype);
+  const DType dtype = working == working_.end() ? info->dtype : working->second;
+  return slot.bytes * info->shape[0] == element_count(info->shape).value_or(0) * dtype_bytes(dtype);
 }
 
 int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const {

@@ -21,8 +21,10 @@ class Leaves {
   // The leaf in a slot; -1 where it holds none. `samples`: of a piece; `sha256`: of what a constant slot holds.
   int32_t of_slot(const plan::Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const;
 
-  // How that leaf lies in the slot: of a parameter of experts a rank may have a part.
+  // How that leaf lies in the slot: of a parameter of experts, or one that is cut, a rank may have a part.
   HeldValue held(const plan::Slot& slot, int32_t leaf, const NumberTable& table) const;
+  // What a rank has of the tensor that a slot is of, where that is cut.
+  Spread part_of_cut(const plan::Slot& slot) const;
 
   // Whether a slot has a part of a parameter that is one place along its first axis, which then looks like any other.
   bool is_of_one_expert(const plan::Slot& slot) const;
@@ -33,6 +35,7 @@ class Leaves {
 
  private:
   const plan::InputDecl* declared(const plan::Slot& slot) const;
+  const plan::TensorInfo* tensor(const plan::Slot& slot) const;  // nullptr: the model has none
   int32_t input(const plan::Slot& slot, int64_t samples, NumberTable& table) const;
   int32_t parameter(const plan::Slot& slot, NumberTable& table) const;
 

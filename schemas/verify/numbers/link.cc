@@ -89,7 +89,8 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
 
 LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const Exchanges& exchanges, bool by_pieces,
                                NumberTable& table)
-    : leaves_(leaves),
+    : manifest_(bundle.manifest),
+      leaves_(leaves),
       exchanges_(exchanges),
       table_(table),
       runs_(bundle.programs.size()),
@@ -146,6 +147,12 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
   return {};
 }
 
+const Slot* LinkedPrograms::slot_of(int32_t maker, const std::string& name) const {
+  for (const Slot& slot : runs_[static_cast<size_t>(maker)].program->slots)
+    if (slot.writes && is_value(slot.role) && label(chunks_[static_cast<size_t>(maker)], slot) == name) return &slot;
+  return nullptr;
+}
+
 HeldValues LinkedPrograms::left_by_all(const std::string& label, int32_t reader, int64_t bytes) {
   HeldValues held;
   const auto makers = makers_.find(label);
@@ -187,13 +194,24 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   bool first = true;
   for (const int32_t maker : makers->second) {
     if (maker == program) continue;
+    // Rule 9: what a slot says is a part, or a share, is what its maker says is one. Where shares were added up, or one
+    // stands where a whole should, it was added up over the places of its cut (rule 8).
+    const Slot* const made = slot_of(maker, made_as);
+    const int32_t over = exchange != exchanges_.end() ? exchange->second.summed_over
+                         : made != nullptr && made->spread == plan::Spread::kShare && reader.cut < 0 ? made->cut
+                                                                                                     : -1;
+    const bool as_read = made == nullptr || (made->spread == reader.spread && made->cut == reader.cut);
+    const bool as_share = made != nullptr && made->spread == plan::Spread::kShare && made->cut == over;
+    if (over >= 0 ? !as_share : !as_read) continue;
     const bool same_size = runs_[static_cast<size_t>(maker)].samples == run.samples;
     // A saved block stays with its chunk, whose programs for other pieces have their own.
     if (reader.role == SlotRole::kSaved && !same_size) continue;
     if (state_[static_cast<size_t>(maker)] == 1) return unknown("a value that depends on itself");
     evaluate(maker);
     HeldValues left = left_by(maker, made_as, run.samples, reader.bytes);
-    if (exchange != exchanges_.end())
+    if (over >= 0)
+      left = added_up(left, over, manifest_.cuts[static_cast<size_t>(over)].places(), reader.bytes, program, table_);
+    else if (exchange != exchanges_.end())
       left = exchanged(left, exchange->second, counts, reader.bytes, run.samples, program, table_);
     if (first) {
       held = std::move(left);
@@ -249,6 +267,10 @@ void LinkedPrograms::evaluate(int32_t program) {
   NumberedProgram& run = runs_[p];
   for (size_t s = 0; s < run.program->slots.size(); ++s) {
     const Slot& slot = run.program->slots[s];
+    if (slot.role == SlotRole::kGradient && !manifest_.cuts.empty()) {
+      run.parts.resize(run.slots.size());
+      run.parts[s] = leaves_.part_of_cut(slot);
+    }
     if (slot.role == SlotRole::kGradient && is_read(*run.program, static_cast<int32_t>(s))) {
       run.totals.resize(run.slots.size(), -1);
       run.totals[s] = is_added_to(*run.program, static_cast<int32_t>(s))

@@ -39,7 +39,9 @@ class LinkedPrograms {
   // What all programs but `reader` that make a value of this name leave there; empty where that is not one thing.
   HeldValues left_by_all(const std::string& label, int32_t reader, int64_t bytes);
   HeldValues left_by(int32_t maker, const std::string& slot, int64_t samples, int64_t bytes);
+  const plan::Slot* slot_of(int32_t maker, const std::string& label) const;  // that it writes
 
+  const plan::Manifest& manifest_;
   const Leaves& leaves_;
   const Exchanges& exchanges_;
   NumberTable& table_;

@@ -11,6 +11,7 @@
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/signature.h"
+#include "schemas/verify/numbers/bias.h"
 #include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/constants_of_samples.h"
 #include "schemas/verify/numbers/evaluation.h"
@@ -25,6 +26,25 @@ using plan::Operand;
 
 namespace {
 
+// A sum that keeps the axes that it sums over, with one place each, has the same elements as one that drops them.
+std::optional<KernelCall> without_kept_axes(const KernelCall& call) {
+  const auto* const keeps = call.kernel == Kernel::kSum ? plan::find_attr<bool>(call, "keepdim") : nullptr;
+  const auto* const dims = plan::find_attr<std::vector<int64_t>>(call, "dims");
+  if (keeps == nullptr || !*keeps || dims == nullptr || call.outputs.size() != 1 || call.inputs.size() != 1 ||
+      call.outputs[0].slot == Operand::kAbsent || call.outputs[0].shape.size() != call.inputs[0].shape.size())
+    return std::nullopt;
+  KernelCall sum = call;
+  Operand& out = sum.outputs[0];
+  for (size_t axis = out.shape.size(); axis-- > 0;) {
+    if (std::find(dims->begin(), dims->end(), static_cast<int64_t>(axis)) == dims->end()) continue;
+    if (out.shape[axis] != 1) return std::nullopt;
+    out.shape.erase(out.shape.begin() + static_cast<std::ptrdiff_t>(axis));
+    out.strides.erase(out.strides.begin() + static_cast<std::ptrdiff_t>(axis));
+  }
+  *plan::find_attr<bool>(sum, "keepdim") = false;
+  return sum;
+}
+
 class ProgramCalls {
  public:
   ProgramCalls(NumberedProgram& run, NumberTable& table) : run_(run), table_(table), evaluation_(run, table) {}
@@ -32,7 +52,8 @@ class ProgramCalls {
   void evaluate() {
     for (const KernelCall& call : run_.program->calls) {
       evaluation_.begin_call(at_);
-      evaluate(call);
+      if (const auto sum = without_kept_axes(call)) evaluate(*sum);
+      else evaluate(call);
       ++at_;
     }
   }
@@ -54,6 +75,7 @@ class ProgramCalls {
       run_.made.push_back(parts->number);
       return evaluation_.put(call.outputs[0], parts->number, *parts);
     }
+    if (add_bias(call, operands)) return;
     int32_t none = -1;  // the number of all results, where nothing is known of them
     const std::vector<RowResult> results = evaluation_.apply(call, operands, run_.samples, none);
     for (size_t i = 0; i < call.outputs.size(); ++i) {
@@ -68,6 +90,24 @@ class ProgramCalls {
       evaluation_.keep(call, out, number, held);
     }
     change_inputs(call, operands);
+  }
+
+  // A bias that is added to a product by itself, where the model's product adds it.
+  bool add_bias(const KernelCall& call, const std::vector<View>& operands) {
+    if (run_.index == kReferenceProgram) return false;
+    auto product = product_with_bias(call, operands, table_);
+    if (!product) return false;
+    int32_t none = -1;
+    HeldValue held;
+    const std::vector<RowResult> results = evaluation_.apply(product->call, product->operands, run_.samples, none);
+    if (none >= 0) return false;
+    const int32_t number = evaluation_.made(product->call, product->operands, results[0], 0, run_.samples, held);
+    if (number >= run_.known) {
+      run_.made.pop_back();
+      return false;
+    }
+    evaluation_.put(call.outputs[0], number, held);
+    return true;
   }
 
   void fill(const KernelCall& call) {

@@ -29,6 +29,8 @@ struct NumberedProgram {
   bool by_pieces = false;                   // samples of a piece may be read together (pieces.h)
   int32_t known = 0;                        // numbers below are the reference's, to which a call's choices are held
   std::vector<HeldValues> slots;            // [slot] before: what it finds; after: what it leaves
+  std::vector<Spread> parts;                // [slot] of a gradient of a tensor that is cut, what a rank has of it
+  bool ambiguous = false;                   // what a place has could be read in several ways, none of them the model's
   std::vector<int32_t> totals;              // [slot] a sum of the step that the program reads; -1: not known
   std::vector<Contribution> contributions;  // in the order of the calls
   std::vector<int32_t> made;                // numbers, in the order of the calls

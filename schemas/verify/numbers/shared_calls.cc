@@ -67,6 +67,8 @@ class SharedCall {
   bool make_of_ordered() {
     int32_t none = unknown_among(views_, table_);
     OrderedCall ordered;
+    if (none < 0 && std::any_of(where_.begin(), where_.end(), [](const SpreadView& w) { return w.spread.cut >= 0; }))
+      none = table_.unknown("parts of a cut beside rows in the order of their experts");
     if (none < 0) {
       ordered = ordered_call(call_, views_, where_, table_);
       if (ordered.plain) return false;
@@ -119,6 +121,8 @@ class SharedCall {
       numbers = made_since();
       results = std::move(other);
     }
+    const bool chose = std::any_of(read_.begin(), read_.end(), [](const OperandRead& r) { return r.ways.size() > 1; });
+    run_.ambiguous = run_.ambiguous || (chose && results.whole.spread.cut >= 0 && !is_of_reference(results));
     run_.made.resize(before);
     run_.made.insert(run_.made.end(), numbers.begin(), numbers.end());
     put(results);
@@ -152,7 +156,7 @@ class SharedCall {
     int32_t& none = results.none = unknown_among(views_, table_);
     if (none < 0) {
       whole = whole_call(call_, views_, where_, table_, run_.samples);
-      if (!whole.why.empty()) none = table_.unknown(whole.why);
+      if (!whole.why.empty()) none = unknown_because(whole.why, whole.wrong);
     }
     if (none >= 0 || adds_operand(call_)) return results;
     const std::vector<RowResult> rows = evaluation_.apply(whole.call, whole.operands, whole.samples, none);
@@ -202,7 +206,17 @@ class SharedCall {
       evaluation_.add(out, view);
     };
     if (table_[view.number].over == Over::kUnknown) return evaluation_.add(out, std::move(view));
+    if (whole.spread.share && whole.spread.cut >= 0) {
+      view = {};
+      view.number = evaluation_.unfit("a place's share of a sum, added to one over samples alone");
+      return evaluation_.add(out, std::move(view));
+    }
     if (whole.spread.share) return refuse("a rank's share of a sum over experts, as a gradient");
+    if (whole.spread.cut >= 0) {
+      const std::optional<Operand> all = of_all_places(whole, out, view);
+      if (!all) return refuse("a gradient of a part of a cut");
+      return evaluation_.add(*all, std::move(view));
+    }
     if (whole.part < 0) return evaluation_.add(out, std::move(view));
     if (out.slot < 0 || out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
         span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
@@ -218,6 +232,31 @@ class SharedCall {
     all.shape.insert(all.shape.begin(), devices);
     all.strides.insert(all.strides.begin(), plan::elements(out));
     evaluation_.add(all, std::move(view));
+  }
+
+  // All places' parts of a gradient, each part of which lies in `out`, as they lie in the model's. Nothing where that
+  // cannot be told.
+  std::optional<Operand> of_all_places(const WholeCall& whole, const Operand& out, const View& view) const {
+    const Spread of = run_.parts.empty() || out.slot < 0 ? Spread() : run_.parts[static_cast<size_t>(out.slot)];
+    if (of.cut != whole.spread.cut || of.devices != whole.spread.devices || whole.part < 0 || out.offset != 0 ||
+        !is_dense(out) || view.axes.size() != out.shape.size() ||
+        span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
+      return std::nullopt;
+    Operand all = out;
+    for (size_t i = 0; i < all.shape.size(); ++i) {
+      int64_t &extent = all.shape[i], &stride = all.strides[i];
+      if (static_cast<int32_t>(i) == whole.part) {
+        if (extent == 1) stride = of.part;
+        if (extent * stride != of.part) return std::nullopt;
+        extent *= of.devices;
+      } else if (extent > 1 && stride % of.part == 0) {
+        stride *= of.devices;
+      } else if (extent * stride > of.part) {
+        return std::nullopt;
+      }
+      if (view.axes[i].extent != extent) return std::nullopt;
+    }
+    return all;
   }
 
   const KernelCall& call_;

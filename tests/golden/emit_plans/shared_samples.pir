@@ -1,10 +1,35 @@
 // A pair of products whose weights are cut over two places, on two replicas. The share is summed among the ranks of a
 // replica where it lies; its gradient is a view. Parts are of the rank's place, sums of gradients among ranks of one
-// place. Slots say what is a part or a share, the manifest over whom.
+// place. In the norm of all gradients each element counts once.
 // RUN-PASSES: add_backward,leave_exchanges,lower_programs,build_dag,insert_transfers,form_buckets,insert_gradient_work,order_nodes,insert_gathers,lay_out_state,emit_plans
 // strategy: model: {batch: 8}
 // strategy: optimizer: {sgd: {lr: 0.1}}
-// CHECK: zzzz
+// CHECK: "rank":0,
+// CHECK: {"communicator":"dp:0,1,2,3/2","ranks":[0,2]},
+// CHECK: {"communicator":"loss:0,1,2,3/2","ranks":[0,2]},
+// CHECK: {"communicator":"tp:0,1,2,3/2","ranks":[0,1]}
+// CHECK: {"tensor":"up","kind":"value","dtype":"f32","shape":[8,3],"in":"param all.rest/down+128","first":0,"count":12,"owner":true}
+// CHECK: {"tensor":"down","kind":"value","dtype":"f32","shape":[3,8],"in":"param all.rest/down","first":0,"count":12,"owner":true}
+// CHECK: {"run":"all.rest.F.b2","args":"all.rest.F m0"
+// CHECK: {"all_reduce":"made m0","count":6,"dtype":"f32","op":"sum","communicator":"tp:0,1,2,3/2","stream":"tp:0,1,2,3/2","at":"s.yaml:3:5"}
+// CHECK: {"run":"all.rest.2.F.b2","args":"all.rest.2.F m0"
+// CHECK: {"run":"all.rest.B.b2","args":"all.rest.B m0"
+// CHECK: {"all_reduce":"linear_backward_input_2 m0","count":6,"dtype":"f32","op":"sum","communicator":"tp:0,1,2,3/2"
+// CHECK: {"run":"all.B.b2","args":"all.B m0"
+// CHECK: {"run":"norm.r0","args":"gradient norms"
+// CHECK: "rank":1,
+// CHECK: {"tensor":"in","kind":"value","dtype":"f32","shape":[3,3],"in":"param all.rest.2/down_bias+64"}
+// CHECK: {"tensor":"up","kind":"value","dtype":"f32","shape":[8,3],"in":"param all.rest/down+128","first":12,"count":12,"owner":true}
+// CHECK: {"tensor":"down","kind":"value","dtype":"f32","shape":[3,8],"in":"param all.rest/down","first":12,"count":12,"owner":true}
+// CHECK: {"input":"x","first":0,"count":2,"in":"x m0"}
+// CHECK: {"run":"norm.r1","args":"gradient norms"
+// CHECK: "rank":2,
+// CHECK: {"communicator":"tp:0,1,2,3/2","ranks":[2,3]}
+// CHECK: {"tensor":"up","kind":"value","dtype":"f32","shape":[8,3],"in":"param all.rest/down+128","first":0,"count":12}
+// CHECK: {"input":"x","first":2,"count":2,"in":"x m0"}
+// CHECK: {"run":"norm.none","args":"gradient norms"
+// CHECK: "rank":3,
+// CHECK: {"tensor":"up","kind":"value","dtype":"f32","shape":[8,3],"in":"param all.rest/down+128","first":12,"count":12}
 module {
   step batch 8 microbatches 2 split cut
   training clip 1.0

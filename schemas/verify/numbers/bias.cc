@@ -1,0 +1,46 @@
+#include "schemas/verify/numbers/bias.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "schemas/plan/names.h"
+
+namespace piper::verify {
+namespace {
+
+bool is_product(const View& view, const NumberTable& table) {
+  if (view.number < 0 || table[view.number].by != Maker(Kernel::kLinear) || !is_whole(view, table)) return false;
+  const std::vector<View>& operands = table[view.number].operands;
+  return operands.size() == 3 && operands[2].number < 0;
+}
+
+// One element after the other along the last axis, the same for each row.
+bool is_bias(const View& view, int64_t columns, const NumberTable& table) {
+  if (view.number < 0 || table[view.number].over != Over::kNothing || view.axes.empty()) return false;
+  const bool repeated =
+      std::all_of(view.axes.begin(), view.axes.end() - 1, [](const ViewAxis& axis) { return axis.stride == 0; });
+  return repeated && view.axes.back().extent == columns && (columns == 1 || view.axes.back().stride == 1);
+}
+
+}  // namespace
+
+std::optional<ProductWithBias> product_with_bias(const plan::KernelCall& call, const std::vector<View>& operands,
+                                                 const NumberTable& table) {
+  if (call.kernel != Kernel::kAdd || call.accumulate || operands.size() != 2 || call.outputs[0].shape.empty())
+    return std::nullopt;
+  const size_t product = is_product(operands[0], table) ? 0 : 1;
+  const View& bias = operands[1 - product];
+  const int64_t columns = call.outputs[0].shape.back();
+  if (!is_product(operands[product], table) || !is_bias(bias, columns, table)) return std::nullopt;
+  ProductWithBias made{{}, table[operands[product].number].operands};
+  made.call.kernel = Kernel::kLinear;
+  made.call.outputs = call.outputs;
+  // Their extents alone are looked at, and those are the views'.
+  made.call.inputs.resize(made.operands.size());
+  View& added = made.operands[2];
+  added = bias;
+  added.axes = {bias.axes.back()};
+  return made;
+}
+
+}  // namespace piper::verify
