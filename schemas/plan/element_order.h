@@ -78,7 +78,7 @@ class ElementOrder {
   // `along.parts * along.segments` divides the axis.
   ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& along);
 
-  bool row_major() const { return parts_ == 1 || outer_ == 1; }
+  bool row_major() const { return parts_ == 1 || outer_ == 1 || inner_ == 0; }
   // Elements [first, first + count) as plans count them: where they lie in row-major order.
   ElementRuns row_major_runs(int64_t first, int64_t count) const { return {parts_, outer_, inner_, first, count}; }
   // Elements [first, first + count) in row-major order: where plans count them.

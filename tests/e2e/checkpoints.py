@@ -57,10 +57,10 @@ def tensors_of(checkpoint):
     return result
 
 
-def row_major(whole, shape, axis, parts):
-    """Elements that were counted part by part along an axis."""
-    part = [extent // parts if k == axis else extent for k, extent in enumerate(shape)]
-    return numpy.concatenate(list(numpy.frombuffer(whole, numpy.uint8).reshape(parts, *part, -1)), axis=axis).tobytes()
+def row_major(whole, shape, axis, parts, segments=1):
+    """Elements that were counted part by part along an axis, or along equal segments of it."""
+    part = [*shape[:axis], segments, shape[axis] // parts // segments, *shape[axis + 1:]]
+    return numpy.concatenate(list(numpy.frombuffer(whole, numpy.uint8).reshape(parts, *part, -1)), axis=axis + 1).tobytes()
 
 
 def dtype_of_bytes():
