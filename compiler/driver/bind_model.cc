@@ -134,38 +134,53 @@ Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
   return error;
 }
 
+bool cuts_weights(const strategy::Directive& directive) {
+  return directive.spec->name == "shard" && strategy::arg_or_default<std::string>(directive, "dim") == "column";
+}
+
 // [rank] the first rank of those that share its samples, itself where none do.
 std::map<int32_t, int32_t> sharing_samples(const strategy::Strategy& strategy) {
   std::map<int32_t, int32_t> first;
   for (const strategy::Directive& directive : strategy.directives) {
-    if (directive.spec->name != "shard" || strategy::arg_or_default<std::string>(directive, "dim") != "column")
-      continue;
+    if (!cuts_weights(directive)) continue;
     for (const strategy::Devices& group : directives::groups_named(directive))
       for (const int32_t rank : group.ranks) first.emplace(rank, group.ranks.front());
   }
   return first;
 }
 
-// The most replicas that a list of the strategy names: the pieces of a microbatch can be no smaller.
+// The most replicas that a list of the strategy names: the pieces of a microbatch can be no smaller. Groups that cut
+// weights are those of several regions, each of which has some; they are a list where nothing else names their devices.
 int64_t most_replicas(const strategy::Strategy& strategy) {
   const std::map<int32_t, int32_t> first = sharing_samples(strategy);
   int64_t most = 1;
+  std::set<int32_t> named;
   const auto count = [&](const std::vector<strategy::Devices>& groups) {
     std::set<int32_t> replicas;
     for (const strategy::Devices& group : groups)
       for (const int32_t rank : group.ranks) {
+        named.insert(rank);
         const auto shares = first.find(rank);
         replicas.insert(shares == first.end() ? rank : shares->second);
       }
     most = std::max(most, static_cast<int64_t>(replicas.size()));
   };
   for (const strategy::Directive& directive : strategy.directives) {
-    if (directive.spec->name == "shard") count(directives::groups_named(directive));
+    if (directive.spec->name == "shard" && !cuts_weights(directive)) count(directives::groups_named(directive));
     for (const strategy::ArgValue& arg : directive.args)
       if (const auto* devices = std::get_if<strategy::Devices>(&arg)) count({*devices});
   }
   if (strategy.schedule)
     for (const strategy::Devices& devices : strategy.schedule->ranks) count({devices});
+  for (const strategy::Directive& directive : strategy.directives) {
+    if (!cuts_weights(directive)) continue;
+    const std::vector<strategy::Devices> groups = directives::groups_named(directive);
+    const auto is_named = [&](int32_t rank) { return named.count(rank) > 0; };
+    if (!std::all_of(groups.begin(), groups.end(), [&](const strategy::Devices& group) {
+          return std::all_of(group.ranks.begin(), group.ranks.end(), is_named);
+        }))
+      count(groups);
+  }
   return most;
 }
 
@@ -474,7 +489,12 @@ Status bind_variants(Compilation& c, diag::Diagnostics& diags) {
   ir::Module& module = c.module;
   std::set<int64_t, std::greater<>> locals;
   for (const ir::ChunkProperties& row : module.distribution.chunks)
-    for (ir::GroupId group : row.groups) locals.insert(module.step.local_batch(module.distribution.replicas(group)));
+    for (ir::GroupId group : row.groups) {
+      const int64_t replicas = module.distribution.replicas(group);
+      if (module.step.batch % (module.step.num_microbatches * replicas) != 0)
+        return does_not_divide(module.step, replicas, c.strategy.model.batch_span, diags);
+      locals.insert(module.step.local_batch(replicas));
+    }
   ir::ModelVariant first = std::move(module.variants[0]);
   module.variants.clear();
   for (int64_t local : locals) {

@@ -78,7 +78,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     info.shape = p.whole(graph.type(p.value)).shape;
     info.aliases.assign(p.names.begin() + 1, p.names.end());
     info.trained = trained;
-    if (p.cut) info.cut = plan::TensorCut{p.cut->cut, p.cut->axis};
+    if (p.cut) info.cut = plan::TensorCut{p.cut->cut, p.cut->axis, p.cut->segments};
     m.tensors.push_back(std::move(info));
   };
   for (size_t p = 0; p < graph.parameters().size(); ++p) {

@@ -80,11 +80,13 @@ struct WeightSource {
   std::vector<int64_t> permutation;  // un-done by the importer: stored = permute(parameter); empty = none
 };
 
-// An axis that is cut over places: this graph's type is one of `places` equal parts, place p has part p.
+// An axis that is cut over places: this graph's type is one of `places` equal parts of each of equal segments of the
+// axis, place p has part p of each.
 struct ParameterCut {
   int32_t cut = -1;  // index into Distribution::cuts
   int32_t axis = 0;
   int32_t places = 1;
+  int32_t segments = 1;
   friend bool operator==(const ParameterCut&, const ParameterCut&) = default;
 };
 

@@ -167,7 +167,14 @@ class GraphParser {
       if (index < 0 || index > kMostShards || axis < 0 || axis >= static_cast<int64_t>(t.shape.size()) || places < 2 ||
           places > kMostShards)
         return in_.fail(at, "an axis in at least two parts expected");
-      cut.cut = ParameterCut{static_cast<int32_t>(index), static_cast<int32_t>(axis), static_cast<int32_t>(places)};
+      int64_t segments = 1;
+      if (in_.is_word("segments")) {
+        PIPER_RETURN_IF_ERROR(in_.advance());
+        PIPER_ASSIGN(segments, in_.integer());
+      }
+      if (segments < 1 || segments > kMostShards) return in_.fail(at, "a number of segments expected");
+      cut.cut = ParameterCut{static_cast<int32_t>(index), static_cast<int32_t>(axis), static_cast<int32_t>(places),
+                             static_cast<int32_t>(segments)};
     }
     if (kind == "parameter" && in_.is_word("master")) {
       PIPER_RETURN_IF_ERROR(in_.advance());

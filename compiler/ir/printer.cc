@@ -76,7 +76,9 @@ class GraphPrinter {
   void named(const char* what, const Parameter& p, const TensorType& type) {
     out_ << what << " " << list_text(p.names, string_literal) << " : " << to_string(type);
     if (p.shards > 1) out_ << " shards " << p.shards << " by " << p.shard;
-    if (p.cut) out_ << " cut " << p.cut->cut << " axis " << p.cut->axis << " places " << p.cut->places;
+    if (p.cut)
+      out_ << " cut " << p.cut->cut << " axis " << p.cut->axis << " places " << p.cut->places
+           << (p.cut->segments > 1 ? " segments " + std::to_string(p.cut->segments) : "");
     if (p.master) out_ << " master " << dtype_name(*p.master);
     if (p.matrix) out_ << " matrix";
     if (p.stored) out_ << " stored " << dtype_name(*p.stored);

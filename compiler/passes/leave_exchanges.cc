@@ -1,6 +1,7 @@
 #include "compiler/passes/leave_exchanges.h"
 
 #include "compiler/ir/op_traits.h"
+#include "schemas/base/check.h"
 
 namespace piper::passes {
 namespace {
@@ -17,7 +18,8 @@ void leave_exchanges(ir::ChunkedGraph& chunked) {
       const ir::ChunkId made = graph.op(graph.value(v).producer).chunk;
       if (made != op.chunk && (!last.valid() || made < last)) last = made;
     }
-    if (last.valid()) op.chunk = last;
+    PIPER_CHECK(last.valid(), "an operator of an exchange reads nothing that is made elsewhere");
+    op.chunk = last;
   }
 }
 

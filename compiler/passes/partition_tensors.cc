@@ -43,7 +43,7 @@ class TensorPartitioner {
  private:
   const std::vector<ir::CutSeed>& asked(ir::ChunkId chunk) const { return distribution_.chunks[chunk.index].seeds; }
   const ir::Parameter& parameter(ValueId v) const { return graph_.parameters()[graph_.value(v).payload]; }
-  const ir::Parameter& weight_of(OpId linear) const { return parameter(graph_.op(linear).operands[1]); }
+  const ir::Parameter& weight_of(OpId linear) const { return parameter(weights_.at(linear)); }
 
   // ---------------------------------------------------------------- what is asked for
   Result<std::vector<OpId>> find_seeds() {
@@ -54,10 +54,14 @@ class TensorPartitioner {
     }
     const ir::Uses uses = graph_.uses();
     std::vector<OpId> products;  // in chunks that are cut
-    for (size_t i = 0; i < graph_.num_ops(); ++i)
-      if (const ir::Op& op = graph_.op(OpId(i));
-          chunks_[op.chunk.index].cut >= 0 && tensors::can_be_seed(graph_, uses, op))
-        products.push_back(OpId(i));
+    for (size_t i = 0; i < graph_.num_ops(); ++i) {
+      const ir::Op& op = graph_.op(OpId(i));
+      if (chunks_[op.chunk.index].cut < 0) continue;
+      const ValueId weight = tensors::weight_of(graph_, uses, op);
+      if (!weight.valid()) continue;
+      products.push_back(OpId(i));
+      weights_.emplace(OpId(i), weight);
+    }
     PIPER_RETURN_IF_ERROR(check_globs(products));
     std::vector<OpId> seeds;
     for (const OpId id : products) {
@@ -114,7 +118,7 @@ class TensorPartitioner {
     std::map<uint32_t, bool> is_cut;
     for (const FollowedCuts::Weight& weight : found.weights) is_cut[weight.parameter.index] = true;
     for (const auto& [id, by] : named_) {
-      if (is_cut.count(graph_.op(id).operands[1].index) > 0) continue;
+      if (is_cut.count(weights_.at(id).index) > 0) continue;
       for (const tensors::Obstacle& obstacle : found.obstacles) {
         if (std::count(obstacle.seeds.begin(), obstacle.seeds.end(), id) == 0) continue;
         const ir::Op& op = graph_.op(obstacle.op);
@@ -144,7 +148,7 @@ class TensorPartitioner {
       std::string names[2];
       for (const FollowedCuts::Weight& weight : found.weights)
         if (weight.chunk == ir::ChunkId(c)) {
-          std::string& list = names[weight.axis == 0 ? 0 : 1];
+          std::string& list = names[weight.sums ? 1 : 0];
           list += (list.empty() ? "" : ", ") + parameter(weight.parameter).names[0];
         }
       const std::string& name = chunked_.chunks[c].name;
@@ -162,19 +166,26 @@ class TensorPartitioner {
   void cut_values(const FollowedCuts& found) {
     for (const FollowedCuts::Weight& weight : found.weights) {
       const tensors::ChunkCut& cut = chunks_[weight.chunk.index];
-      graph_.value(weight.parameter).type.shape[static_cast<size_t>(weight.axis)] /= cut.places;
+      graph_.value(weight.parameter).type.shape[static_cast<size_t>(weight.along.axis)] /= cut.places;
       graph_.parameters()[graph_.value(weight.parameter).payload].cut =
-          ir::ParameterCut{cut.cut, weight.axis, static_cast<int32_t>(cut.places)};
+          ir::ParameterCut{cut.cut, weight.along.axis, static_cast<int32_t>(cut.places), weight.along.segments};
       cut_chunk(weight.chunk);
     }
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
       ir::Op& op = graph_.op(OpId(i));
       for (const ValueId result : op.results) {
-        if (found.part[result.index] < 0) continue;
+        const int32_t axis = found.part[result.index].axis;
+        if (axis < 0) continue;
         ir::TensorType& type = graph_.value(result).type;
-        type.shape[static_cast<size_t>(found.part[result.index])] /= chunks_[op.chunk.index].places;
+        const int64_t places = chunks_[op.chunk.index].places;
+        type.shape[static_cast<size_t>(axis)] /= places;
         if (auto* reshape = std::get_if<ir::ReshapeAttrs>(&op.attrs)) reshape->shape = type.shape;
         if (auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs)) expand->shape = type.shape;
+        // Whole segments are taken, each of which is a part here.
+        if (auto* slice = std::get_if<ir::SliceAttrs>(&op.attrs); slice != nullptr && slice->dim == axis) {
+          slice->start /= places;
+          slice->end /= places;
+        }
       }
     }
   }
@@ -245,6 +256,7 @@ class TensorPartitioner {
   const ir::Distribution& distribution_;
   diag::Diagnostics& diags_;
   std::vector<tensors::ChunkCut> chunks_;
+  std::map<OpId, ValueId> weights_;           // of products in chunks that are cut
   std::map<OpId, const ir::CutSeed*> named_;  // products whose weights a glob matches
   std::map<OpId, int64_t> uneven_;            // of these: output features that the places do not divide
   std::vector<ir::ProvId> provs_;             // [cut]

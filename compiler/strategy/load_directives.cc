@@ -104,6 +104,7 @@ std::optional<RankGroups> read_rank_groups(ReadContext& context, const Value& va
 }
 
 std::optional<Globs> read_globs(ReadContext& context, const Value& value, const std::string& what) {
+  if (value.kind == Value::Kind::kString) return Globs{{value.text}, {value.span}};
   Globs globs{read_strings(context, value, what), item_spans(value)};
   if (value.kind == Value::Kind::kList && value.items.empty())
     context.diags.error("P0207", value.span) << what << " is empty; name at least one weight or module";

@@ -4,7 +4,9 @@
 // The output features of a seed, a `linear` with a weight of its own, are followed through the graph by what operators
 // do along their axes (ir/axis_map.h). A part stays a part where an operator works on each element of the axis alone,
 // and becomes a share where one sums over it. All else needs the whole: then none of the seeds that lead there can be
-// cut, and the rest is followed again without them.
+// cut, and the rest is followed again without them. A weight that makes several things at once (queries, keys and
+// values) has as many equal segments, and each place a part of each: slices of the result, or an axis that numbers
+// them, say so.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +23,43 @@ struct ChunkCut {
   int64_t places = 1;  // parts
 };
 
+// The axis along which a place has a part of each of equal segments.
+struct PartAlong {
+  int32_t axis = -1;  // -1: a place has the whole, or a share
+  int32_t segments = 1;
+  friend bool operator==(const PartAlong&, const PartAlong&) = default;
+};
+
 // An operator where some seeds cannot go on.
 struct Obstacle {
   ir::OpId op;
   std::string why;      // goes on from "the operator ..."
   bool uneven = false;  // an extent that the places do not divide
   std::vector<ir::OpId> seeds;
+  int32_t segments = 1;  // with so many of each seed it might
 };
 
 struct FollowedCuts {
-  std::vector<int32_t> part;  // [value] the axis of which a place has a part; -1: it has the whole, or a share
-  std::vector<bool> share;    // [value]
+  std::vector<PartAlong> part;  // [value]
+  std::vector<bool> share;      // [value]
   struct Weight {
     ir::ValueId parameter;
-    int32_t axis = 0;
+    PartAlong along;
     ir::ChunkId chunk;
+    bool sums = false;  // of a product that sums over the axis
   };
   std::vector<Weight> weights;  // parameters that are cut, in the order of their operators
   // What an operator on parts reads whole, and has a gradient: (op, operand).
   std::vector<std::pair<ir::OpId, uint32_t>> entered;
-  std::vector<ir::OpId> seeds;      // that are cut
-  std::vector<Obstacle> obstacles;  // of the others
+  std::vector<Obstacle> obstacles;  // of seeds that are not cut
 };
 
 // `seeds`: linear operators in chunks that are cut, ascending.
-FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& chunks, std::vector<ir::OpId> seeds);
+FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& chunks,
+                         const std::vector<ir::OpId>& seeds);
 
-// Whether the operator is a product by a parameter [out, in] that nothing else reads, which a place can have a part of.
-bool can_be_seed(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op);
+// The parameter [out, in], or [in, out] and permuted, of a product: nothing else reads it, so that a place can have a
+// part of it. Invalid where there is none.
+ir::ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op);
 
 }  // namespace piper::tensors

@@ -46,6 +46,7 @@ void fields(V& v, Of<StoredPart> auto& part) {
 void fields(auto& v, Of<plan::PartsAlong> auto& cut) {
   v("axis", cut.axis, {.least = 0});
   v("parts", cut.parts, {.least = 2});
+  v.optional("segments", cut.segments, 1, {.least = 2});
 }
 void fields(auto& v, Of<StoredTensor> auto& tensor) {
   v("tensor", tensor.name);
@@ -148,7 +149,7 @@ class ManifestReader : public plan::FieldReader<ManifestReader> {
     if (!elements.ok()) return bad("tensor '" + tensor.name + "': a shape that is none");
     if (const auto& cut = tensor.cut) {
       const auto axis = static_cast<size_t>(cut->axis);
-      if (axis >= tensor.shape.size() || tensor.shape[axis] % cut->parts != 0)
+      if (axis >= tensor.shape.size() || tensor.shape[axis] % (cut->parts * cut->segments) != 0)
         return bad("tensor '" + tensor.name + "' has no axis " + std::to_string(axis) + " of " +
                    std::to_string(cut->parts) + " equal parts");
     }

@@ -60,7 +60,8 @@ plan::TensorToWrite shard_entry(const StoredTensor& tensor, int64_t begin, int64
   if (!whole) {
     key += "[" + std::to_string(begin) + ":" + std::to_string(end);
     if (tensor.cut)
-      key += " in " + std::to_string(tensor.cut->parts) + " parts along axis " + std::to_string(tensor.cut->axis);
+      key += " in " + std::to_string(tensor.cut->parts) + " parts along axis " + std::to_string(tensor.cut->axis) +
+             (tensor.cut->segments > 1 ? " of " + std::to_string(tensor.cut->segments) + " segments" : "");
     key += "]";
   }
   return {key, tensor.dtype, whole ? tensor.shape : std::vector<int64_t>{count}, {}, count * dtype_bytes(tensor.dtype)};

@@ -10,17 +10,19 @@ constexpr int64_t kGatherBytes = int64_t{8} << 20;
 
 PartsAlong parts_along(const Manifest& manifest, const TensorInfo& tensor) {
   if (!tensor.cut) return {};
-  const PartsAlong along{tensor.cut->axis, manifest.cuts.at(static_cast<size_t>(tensor.cut->cut)).places()};
+  const PartsAlong along{tensor.cut->axis, manifest.cuts.at(static_cast<size_t>(tensor.cut->cut)).places(),
+                         tensor.cut->segments};
   return ElementOrder(tensor.shape, along).row_major() ? PartsAlong() : along;
 }
 
 ElementOrder::ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& along) {
   if (along.parts == 1) return;
   parts_ = along.parts;
+  outer_ = along.segments;
   const auto axis = static_cast<size_t>(along.axis);
   for (size_t k = 0; k < shape.size(); ++k)
     if (k < axis) outer_ *= shape[k];
-    else inner_ *= k == axis ? shape[k] / parts_ : shape[k];
+    else inner_ *= k == axis ? shape[k] / (parts_ * along.segments) : shape[k];
 }
 
 PartsByName::PartsByName(const Manifest& manifest) {

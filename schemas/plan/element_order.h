@@ -17,10 +17,10 @@
 
 namespace piper::plan {
 
-// Equal parts of a tensor along an axis. One part: elements are counted in row-major order.
+// Equal parts of a tensor along each of equal segments of an axis. One part: elements are counted in row-major order.
 struct PartsAlong {
   int32_t axis = 0;
-  int64_t parts = 1;
+  int64_t parts = 1, segments = 1;
   friend bool operator==(const PartsAlong&, const PartsAlong&) = default;
 };
 // Of a tensor of the manifest; one part where the parts follow one another in row-major order, too.
@@ -75,7 +75,7 @@ class ElementRuns {
 class ElementOrder {
  public:
   ElementOrder() = default;  // row-major, of any shape
-  // `along.parts` divides the axis.
+  // `along.parts * along.segments` divides the axis.
   ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& along);
 
   bool row_major() const { return parts_ == 1 || outer_ == 1; }

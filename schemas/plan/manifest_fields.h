@@ -28,6 +28,7 @@ void fields(auto& v, Of<Cut> auto& cut) {
 void fields(auto& v, Of<TensorCut> auto& cut) {
   v("over", cut.cut, {.least = 0, .about = "the place of a cut in the list of them"});
   v("axis", cut.axis, {.least = 0});
+  v.optional("segments", cut.segments, 1, {.least = 2});
 }
 void fields(auto& v, Of<TensorInfo> auto& tensor) {
   v("tensor", tensor.name, {.unique = "tensors"});

@@ -94,7 +94,7 @@ class ManifestReader : public FieldReader<ManifestReader> {
       return;
     }
     const int64_t places = manifest_.cuts[over].places();
-    if (axis >= tensor.shape.size() || tensor.shape[axis] % places != 0)
+    if (axis >= tensor.shape.size() || tensor.shape[axis] % (places * tensor.cut->segments) != 0)
       reader_.fail(kRange, at,
                    in_quotes(tensor.name) + " has no axis " + std::to_string(axis) + " of " + std::to_string(places) +
                        " equal parts");

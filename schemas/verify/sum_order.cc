@@ -69,6 +69,12 @@ std::string sum_order(const Bundle& bundle, OrdersOfSums found) {
     digest.add(gradient);
     for (const std::string& sequence : sequences) digest.add(sequence);
   }
+  // A product of parts is added up place by place.
+  for (const TensorInfo& tensor : bundle.manifest.tensors)
+    if (tensor.cut)
+      digest.add(tensor.name)
+          .add(int64_t{tensor.cut->axis})
+          .add(bundle.manifest.cuts.at(static_cast<size_t>(tensor.cut->cut)).places());
   std::set<std::vector<DType>> types;
   for (const RankPlan& rank : bundle.ranks) note_types(rank, types);
   for (const auto& sum : types)

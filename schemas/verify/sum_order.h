@@ -27,7 +27,8 @@ struct OrdersOfSums {
 };
 
 // Sixteen hexadecimal digits. Besides these orders it depends on what makes the addends: on the kernels that add to
-// each gradient in a program, on the element types of sums over ranks, and on whether a library orders those.
+// each gradient in a program, on the axes and parts of tensors that are cut, on the element types of sums over ranks,
+// and on whether a library orders those.
 std::string sum_order(const plan::Bundle& bundle, OrdersOfSums found);
 
 }  // namespace piper::verify

@@ -39,7 +39,7 @@ FOLDERS = {
     "compiler/autodiff": [BASE, PLAN, DIAG, IR],
     "compiler/analysis": [BASE, PLAN, IR, "compiler/autodiff"],
     "compiler/regions": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/analysis"],
-    "compiler/experts": [BASE, PLAN, DIAG, IR, "compiler/analysis"],
+    "compiler/experts": [BASE, PLAN, DIAG, IR, "compiler/analysis", "compiler/regions"],
     "compiler/tensors": [BASE, PLAN, IR],
     "compiler/losses": [BASE, PLAN, DIAG, IR, "compiler/analysis"],
     "compiler/evaluation": [BASE, PLAN, DIAG, IR],

@@ -57,7 +57,10 @@ class Trainings {
   }
   // With a checkpoint after the last step, in the folder `name`. `resume`: the folder of a checkpoint.
   Status run(const CutTensor& of, const std::string& name, int64_t steps, const std::string& resume = "") const {
-    const plan::Bundle bundle = cut_tensor(of);
+    return run(of, cut_tensor(of), name, steps, resume);
+  }
+  Status run(const CutTensor& of, const plan::Bundle& bundle, const std::string& name, int64_t steps,
+             const std::string& resume = "") const {
     PIPER_ASSIGN(auto weights, checkpoint::WeightSource::open("", folder_ / "weights", bundle.manifest));
     if (drawn) weights.replace(program::draw_weights(bundle.manifest, 0.02, 5));
     data::DataOptions options;
@@ -372,6 +375,17 @@ TEST_CASE("an element that no rank owns is named as files count") {
   CHECK(message({}) == "tensor 'w' cannot be saved: no rank owns its element 7");
   // The second element of row 0 of the columns 2 and 3.
   CHECK(message({{{3, 8}, {1, 4}}}) == "tensor 'w' cannot be saved: no rank owns its element 3");
+
+  const CutTensor of{{3, 8}, 1, 4, 1};
+  const Trainings runs(of.shape);
+  plan::Bundle bundle = cut_tensor(of);
+  plan::Placement& second = bundle.ranks[2].placements.back();
+  REQUIRE(second.kind == plan::PlacementKind::kSecondMoment);
+  second.part.owner = false;
+  const Status saved = runs.run(of, bundle, "hole", 1);
+  REQUIRE_FALSE(saved.ok());
+  CHECK(saved.error().code == "R0503");
+  CHECK(saved.error().message.find("tensor 'w' cannot be saved: no rank owns its element 4") != std::string::npos);
 }
 
 TEST_CASE("a fixed buffer that is cut is held to the bundle's value") {

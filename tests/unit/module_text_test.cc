@@ -295,7 +295,7 @@ TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(refused("F 0 x3", "F 2147483647 x3") == "no such microbatch");
   CHECK(refused("F 0 x3", "G 0 x3") == "expected a phase: C, N, F, B or BW");
   CHECK(refused("segment 4096", "segments 4096") ==
-        "expected groups, devices, placed, messages, replicate, segment, shard, backward_split, "
+        "expected groups, devices, placed, messages, replicate, segment, shard, cuts, backward_split, "
         "recomputed, computes, notes or '}'");
   CHECK(refused("chunks [0..1]", "chunks [1..0]") == "expected a chunk or a range, FIRST..LAST");
   CHECK(refused("chunks [0..1]", "chunks [0..99999999]") == "too many entries");

@@ -517,6 +517,22 @@ TEST_CASE("orders of sums") {
   CHECK(digest({whole}) != digest({first}));
 }
 
+TEST_CASE("parts of a tensor are added up place by place, so their number is in the order of sums") {
+  const auto digest = [](int32_t axis, int32_t places) {
+    plan::Bundle bundle;
+    bundle.manifest.tensors.resize(1);
+    bundle.manifest.tensors[0].name = "w";
+    bundle.manifest.cuts = {{"tp", {std::vector<int32_t>(static_cast<size_t>(places))}}};
+    if (axis >= 0) bundle.manifest.tensors[0].cut = plan::TensorCut{0, axis};
+    return verify::sum_order(bundle, {});
+  };
+  CHECK(digest(1, 2) == digest(1, 2));
+  CHECK(digest(1, 2) != digest(1, 4));
+  CHECK(digest(1, 2) != digest(0, 2));
+  CHECK(digest(1, 2) != digest(-1, 2));
+  CHECK(digest(-1, 2) == verify::sum_order({}, {}));
+}
+
 TEST_CASE("stories of sums, meaning and updates") {
   const auto story = [](const std::function<void(Bundle&)>& change) {
     auto bundle = hand_written::replicas();
