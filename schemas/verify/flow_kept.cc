@@ -164,16 +164,18 @@ Status Flow::Kept::check_all_trained() const {
 
 // Running statistics that a step updates have taken every sample once, each on one of the ranks that keep some.
 Status Flow::Kept::check_statistics() const {
-  std::map<int32_t, int32_t> sums;  // by tensor
+  std::map<std::pair<int32_t, int32_t>, int32_t> sums;  // by tensor, and by the places of ranks: each has all samples
   for (const Rank& rank : flow_.ranks_)
     for (size_t b = 0; b < rank.plan->buffers.size(); ++b)
       for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
         if (const auto* const found = segment.content.as<Statistic>();
-            found != nullptr && found->samples != 0 && segment.content.origin == 0)
-          sums[found->tensor] = flow_.ledger_.add_samples(sums[found->tensor], found->samples);
-  for (const auto& [tensor, sum] : sums)
+            found != nullptr && found->samples != 0 && segment.content.origin == 0) {
+          int32_t& sum = sums[{found->tensor, rank.kept}];
+          sum = flow_.ledger_.add_samples(sum, found->samples);
+        }
+  for (const auto& [of, sum] : sums)
     if (const std::string wrong = flow_.ledger_.lacks(sum); !wrong.empty())
-      return violates(Rule::kUpdates, "the running statistic " + in_quotes(flow_.tensors_[tensor]) + " has " + wrong);
+      return violates(Rule::kUpdates, "the running statistic " + in_quotes(flow_.tensors_[of.first]) + " has " + wrong);
   return {};
 }
 

@@ -104,8 +104,9 @@ bool is_each(const View& view, const NumberTable& table) {
 class Whole {
  public:
   Whole(const KernelCall& call, const std::vector<View>& operands, const std::vector<SpreadView>& where,
-        const NumberTable& table, int64_t samples)
+        const NumberTable& table, int64_t samples, const std::vector<int32_t>& places)
       : where_(where),
+        places_(places),
         table_(table),
         own_samples_(samples),
         row_(find_row(call.kernel == Kernel::kAddInto ? Kernel::kCopy : call.kernel.id())) {
@@ -413,7 +414,7 @@ class Whole {
     for (Operand& out : result_.call.outputs) {
       const std::vector<int64_t> local = out.shape;
       if (out.slot == Operand::kAbsent) continue;
-      widen(out);
+      widen(out, place_of(out));
       for (plan::Attr& attr : result_.call.attrs)
         if (auto* shape = std::get_if<std::vector<int64_t>>(&attr.value); attr.name == "shape" && *shape == local)
           *shape = out.shape;
@@ -427,11 +428,20 @@ class Whole {
     return batch && (by_places() || row_->form == RowForm::kMatmul) && there.extent > 1 && there.stride == 0;
   }
   // Strides of the whole in the order of the part's memory.
-  void widen(Operand& out) const {
+  int32_t place_of(const Operand& out) const {
+    const auto i = static_cast<size_t>(&out - result_.call.outputs.data());
+    return i < places_.size() ? places_[i] : -1;
+  }
+  void widen(Operand& out, int32_t place) const {
     std::vector<size_t> order(out.shape.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out.strides[a] > out.strides[b]; });
-    out.shape[static_cast<size_t>(result_.part)] *= result_.spread.devices;
+    const auto part = static_cast<size_t>(result_.part);
+    if (place >= 0 && out.shape[part] == 1) {
+      std::erase(order, part);
+      order.insert(order.begin() + std::min<std::ptrdiff_t>(place, std::ssize(order)), part);
+    }
+    out.shape[part] *= result_.spread.devices;
     int64_t next = 1;
     for (size_t k = order.size(); k-- > 0;) {
       out.strides[order[k]] = next;
@@ -440,6 +450,7 @@ class Whole {
   }
 
   std::vector<SpreadView> where_;
+  const std::vector<int32_t>& places_;
   const NumberTable& table_;
   const int64_t own_samples_;
   const Row* const row_;
@@ -470,8 +481,8 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
 }
 
 WholeCall whole_call(const KernelCall& call, const std::vector<View>& operands, const std::vector<SpreadView>& where,
-                     const NumberTable& table, int64_t samples) {
-  return Whole(call, operands, where, table, samples).make();
+                     const NumberTable& table, int64_t samples, const std::vector<int32_t>& places) {
+  return Whole(call, operands, where, table, samples, places).make();
 }
 
 std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_t sample_axis, int64_t samples,

@@ -51,8 +51,11 @@ struct WholeCall {
   std::string why;       // what is not covered; "" where all is
   bool wrong = false;    // ... as no model has such a call
 };
+// `places`: of each result after how many axes, in the order of its memory, the axis stands of which a rank has one
+// place: what the rank has looks alike wherever that is. -1, and where there are none: where its stride puts it.
 WholeCall whole_call(const plan::KernelCall& call, const std::vector<View>& operands,
-                     const std::vector<SpreadView>& where, const NumberTable& table, int64_t samples);
+                     const std::vector<SpreadView>& where, const NumberTable& table, int64_t samples,
+                     const std::vector<int32_t>& places = {});
 
 // How a rank's part of result `i` lies in its memory; `held` has how the whole one would. `sample_axis`: of the whole
 // call's result, -1: none. "" or what is not covered.

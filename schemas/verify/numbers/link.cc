@@ -191,6 +191,9 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     for (const auto& [sent, received] : exchange->second.counts)
       counts.push_back({left_by_all(sent, program, bytes), left_by_all(received, program, bytes)});
   }
+  const auto places_of = [&](int32_t cut) {
+    return static_cast<size_t>(cut) < manifest_.cuts.size() ? manifest_.cuts[static_cast<size_t>(cut)].places() : 0;
+  };
   bool first = true;
   for (const int32_t maker : makers->second) {
     if (maker == program) continue;
@@ -209,8 +212,7 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     if (state_[static_cast<size_t>(maker)] == 1) return unknown("a value that depends on itself");
     evaluate(maker);
     HeldValues left = left_by(maker, made_as, run.samples, reader.bytes);
-    if (over >= 0)
-      left = added_up(left, over, manifest_.cuts[static_cast<size_t>(over)].places(), reader.bytes, program, table_);
+    if (over >= 0) left = added_up(left, over, places_of(over), reader.bytes, program, table_);
     else if (exchange != exchanges_.end())
       left = exchanged(left, exchange->second, counts, reader.bytes, run.samples, program, table_);
     if (first) {

@@ -48,6 +48,60 @@ std::optional<HeldValue> as_part_of(const HeldValue& value, int32_t copy, const 
   return result;
 }
 
+// Elements of a rank's one place, read `times` over by an axis of stride 0, as its part of a copy that repeats each
+// place so often; nothing where the copy does something else.
+std::optional<WayToRead> as_repeated_part(const StridedElements& elements, const HeldValue& value, DType dtype,
+                                          int64_t samples, int32_t copy, const NumberTable& table) {
+  const Number &of = table[value.number], &made = table[copy];
+  const int64_t devices = value.spread.devices, part = value.spread.part;
+  const int64_t here = of.bytes / dtype_bytes(dtype) / devices;  // elements of a sample that the rank has
+  if (made.by != Kernel::kCopy || made.over != of.over || value.block > 0 || value.period > 0 || value.spread.sources ||
+      value.spread.shares || made.operands[0].offset != 0 || made.operands[0].dtype != dtype)
+    return std::nullopt;
+  WayToRead way;
+  way.view = {copy, dtype, 0, {}};
+  way.where.spread = value.spread;
+  View local = {value.number, dtype, 0, {}};
+  if (!view_of(elements, of.over, here, samples, local).empty() || local.offset != 0) return std::nullopt;
+  const auto has_rows = [](const ViewAxis& axis) { return axis.samples && axis.extent != 1; };
+  for (const std::vector<ViewAxis>* axes : {&made.operands[0].axes, &std::as_const(local.axes)})
+    if (std::any_of(axes->begin(), axes->end(), has_rows)) return std::nullopt;
+  // What the copy names, without axes of one place; the rank's own, with the axis of places taken out.
+  std::vector<ViewAxis> wanted;
+  int64_t times = 0;
+  for (const ViewAxis& axis : made.operands[0].axes) {
+    if (axis.samples || axis.extent == 1) continue;
+    const bool outside = axis.stride > 0 && axis.stride % (part * devices) == 0;
+    if (wanted.empty() && times == 0 && axis.extent == devices && axis.stride == part) times = 1;
+    else if (times == 1 && wanted.empty() && axis.stride == 0) times = axis.extent;
+    else if (outside) wanted.push_back({axis.extent, axis.stride / devices, false});
+    else if (axis.extent * axis.stride <= part) wanted.push_back(axis);
+    else return std::nullopt;
+  }
+  if (times < 2) return std::nullopt;
+  std::vector<ViewAxis> found;
+  for (size_t i = 0; i < local.axes.size(); ++i) {
+    const ViewAxis& axis = local.axes[i];
+    const bool repeats = !axis.samples && axis.extent == times && axis.stride == 0 && way.where.part < 0;
+    if (repeats && found.empty()) way.where.part = static_cast<int32_t>(i);
+    else if (!axis.samples && axis.extent != 1) found.push_back(axis);
+  }
+  if (way.where.part < 0 || found != wanted) return std::nullopt;
+  way.view.axes = local.axes;
+  int64_t next = 1;
+  for (size_t i = way.view.axes.size(); i-- > 0;) {
+    ViewAxis& axis = way.view.axes[i];
+    if (static_cast<int32_t>(i) == way.where.part) {
+      way.where.spread.part = next * times;
+      axis = {times * devices, next, false};
+    } else if (!axis.samples && axis.extent != 1) {
+      axis.stride = next;
+    }
+    if (!axis.samples) next *= axis.extent;
+  }
+  return way;
+}
+
 }  // namespace
 
 std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldValue& value, DType dtype,
@@ -77,6 +131,9 @@ std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldV
   if (value.spread.part > 0)
     for (const int32_t copy : copies)
       if (const auto held = as_part_of(value, copy, table)) add_all(*held);
+  if (value.spread.part > 0 && value.spread.cut >= 0)
+    for (const int32_t copy : copies)
+      if (auto way = as_repeated_part(elements, value, dtype, samples, copy, table)) ways.push_back(std::move(*way));
   return ways;
 }
 

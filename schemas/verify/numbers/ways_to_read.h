@@ -1,10 +1,13 @@
-// Rule on numbers: where each of D ranks has one of D experts, what a rank has may be read in several ways, each of
-// them right, and the one is taken by which a call is the model's.
+// Rule on numbers: where each of D ranks has one of D experts, or of D places along an axis that is cut, what a rank
+// has may be read in several ways, each of them right, and the one is taken by which a call is the model's.
 // - Any axis of one place may be the experts': in the value that one device has it has D places, of which the rank
 //   reads its own. So may an axis be along which a rank has all elements of an expert, with the experts outside.
 // - A copy that only moves the axis of experts has, of each expert, the same elements in the same order. So memory
 //   that holds a rank's part of a value holds its part of such a copy, and a call may read either.
 // - A copy of elements without such an axis is the copy of these with one more axis of one place.
+// - What a rank reads again and again of its one place is its part of a copy that repeats each place so often, as heads
+// of
+//   keys and values are for the heads of queries that share them.
 // All of these numbers are right for what is in memory (experts.h), so no choice among them proves a wrong program.
 #pragma once
 
