@@ -207,6 +207,36 @@ TEST_CASE("what reads all places' parts of a row is not followed") {
   for (const KernelCall& one : {softmax, norm}) CHECK(step.number(step.place({one})).over == Over::kUnknown);
 }
 
+TEST_CASE("a place has its part of each segment of a fused weight, and of what is made by it") {
+  enum Slots { kX, kW, kY, kG, kGrad };
+  // Three segments of 4 rows; the second of what they make, and its gradient beside those of the others.
+  Step step({values("x", 5), matrix("w", 60, 10)});
+  const auto calls = [](int64_t rows) {
+    const int64_t each = rows / 3;
+    const Operand second = operand(kY, {3, each}, {rows, 1}, 4 * each), one = operand(kG, {3, each});
+    return std::vector<KernelCall>{
+        call("linear", {operand(kY, {3, rows})}, {operand(kX, {3, 5}), operand(kW, {rows, 5}), {}}),
+        call("relu", {one}, {second}),
+        call("cat", {operand(kGrad, {3, rows})}, {one, one, one}, {{"dim", int64_t{1}}})};
+  };
+  const auto all = [&](size_t count, int64_t rows) {
+    auto list = calls(rows);
+    list.resize(count, list[0]);
+    return list;
+  };
+  for (const size_t count : {1, 2, 3}) {
+    const HeldValue model = step.model(all(count, 12)), place = step.place(all(count, 6));
+    CHECK(place.number == model.number);
+    CHECK(place.spread == verify::Spread{.devices = 2, .part = 2, .cut = 0});
+  }
+  // Segments of unlike extents, or beside what is not cut into any.
+  auto unlike = calls(6);
+  unlike[2].inputs[1] = operand(kY, {3, 2}, {6, 1});
+  unlike[2].inputs[2] = operand(kY, {3, 4}, {6, 1});
+  unlike[2].outputs[0] = operand(kGrad, {3, 8});
+  CHECK(step.number(step.place(unlike)).over == Over::kUnknown);
+}
+
 TEST_CASE("a vector added to each row of a product is its bias, where the model's product has it") {
   enum Slots { kX, kW, kB, kY, kSum };
   const KernelCall product = call("linear", {operand(kY, {3, 2})}, {operand(kX, {3, 5}), operand(kW, {2, 5}), {}});

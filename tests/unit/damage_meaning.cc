@@ -166,7 +166,8 @@ bool exchanging_members_in_another_order(Bundle& b) {
 
 std::vector<Damage> of_meaning() {
   return {
-      PIPER_DAMAGE(run_reads_another_microbatch, "P0637"),
+      // P0636: where the places' shares of different samples are added up.
+      PIPER_DAMAGE(run_reads_another_microbatch, "P0637", "P0636"),
       PIPER_DAMAGE(run_reads_another_input, "P0637"),
       PIPER_DAMAGE(run_reads_a_constant_for_an_input, "P0637"),
       PIPER_DAMAGE(input_holds_other_samples, "P0637", "P0636"),

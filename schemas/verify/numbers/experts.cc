@@ -57,32 +57,39 @@ std::string view_of_sources(StridedElements elements, const HeldValue& value, in
   return view_of_rank(elements, size, block, samples, view);
 }
 
-// The axes of a view that may be the experts', of elements of which a rank has `part` in a row.
-std::vector<int32_t> axes_of_experts(const StridedElements& elements, const View& view, int64_t part) {
-  std::vector<int32_t> axes, others;
+// The axes of a view that may be the experts', of elements of which a rank has `part` in a row; last those of which a
+// rank has a part of several segments, where a tensor is cut.
+std::vector<int32_t> axes_of_experts(const StridedElements& elements, const View& view, const Spread& spread) {
+  const int64_t part = spread.part;
+  std::vector<int32_t> axes, others, segments;
   for (size_t i = 0; i < view.axes.size(); ++i) {
     const ViewAxis& axis = view.axes[i];
     const bool one = elements.shape[i] == 1 && !axis.samples;
     const bool whole = axis.extent > 1 && axis.stride > 0 && axis.extent * axis.stride == part;
+    const bool several = spread.cut >= 0 && !axis.samples && axis.stride > 0 && axis.stride < part &&
+                         part % axis.stride == 0 && axis.extent * axis.stride % part == 0;
     if (whole || (one && elements.strides[i] >= part)) axes.push_back(static_cast<int32_t>(i));
     else if (one) others.push_back(static_cast<int32_t>(i));
+    else if (several) segments.push_back(static_cast<int32_t>(i));
   }
   axes.insert(axes.end(), others.begin(), others.end());
+  axes.insert(axes.end(), segments.begin(), segments.end());
   return axes;
 }
 
 // A view of what a rank has, as the view of what all ranks have together.
 std::string of_all_parts(const StridedElements& elements, const Spread& spread, View& view, size_t choice,
-                         int32_t& part) {
+                         SpreadView& where) {
   const int64_t rows = spread.part;
   int64_t last = view.offset % rows;
-  const std::vector<int32_t> axes = axes_of_experts(elements, view, rows);
+  const std::vector<int32_t> axes = axes_of_experts(elements, view, spread);
   if (choice >= axes.size()) return "experts of one rank that are told apart from those of others";
-  part = axes[choice];
+  where.part = axes[choice];
   for (size_t i = 0; i < view.axes.size(); ++i) {
     ViewAxis& axis = view.axes[i];
-    if (static_cast<int32_t>(i) == part) {
-      last += (axis.extent - 1) * axis.stride;
+    if (static_cast<int32_t>(i) == where.part) {
+      where.segments = axis.stride > 0 ? std::max<int64_t>(axis.extent * axis.stride / rows, 1) : 1;
+      last += (axis.extent / where.segments - 1) * axis.stride;
       if (axis.extent == 1) axis.stride = rows;
       axis.extent *= spread.devices;
     } else if (axis.stride % rows == 0) {
@@ -243,6 +250,8 @@ class Whole {
     for (size_t i = 0; i < where_.size(); ++i) {
       const int64_t here = part_of(i);
       if (here == 0) continue;
+      if (any && where_[i].segments != result_.segments) return "parts of different segments of an axis";
+      result_.segments = where_[i].segments;
       one_place = one_place && (!any || here == from_end);
       from_end = here;
       any = true;
@@ -288,7 +297,8 @@ class Whole {
       if (!present(i)) continue;
       const std::string_view name = plan::signature_of(*info).inputs[i].name;
       const bool table = name == "mask" || name == "cos" || name == "sin";
-      if (!table && where_[i].part != heads) return "operands that number heads by different axes";
+      if (!table && (where_[i].part != heads || where_[i].segments != 1))
+        return "operands that number heads by different axes";
       const auto axis = static_cast<int64_t>(result_.operands[i].axes.size()) - from_end;
       if (!table || axis < 0) continue;
       ViewAxis& there = result_.operands[i].axes[static_cast<size_t>(axis)];
@@ -312,11 +322,26 @@ class Whole {
     const size_t from = result_.operands[0].axes.size();
     const auto axis = static_cast<int64_t>(from) - from_end;
     if (!one_place || dims.empty() || axis < 0) return "operands that number " + parts() + " by different axes";
+    if (dims == std::vector<int64_t>{axis} && are_segments(from_end)) {
+      result_.segments = static_cast<int64_t>(where_.size());
+      result_.part = static_cast<int32_t>(axis);
+      return "";
+    }
     if (std::find(dims.begin(), dims.end(), axis) != dims.end())
       return row_->form == RowForm::kSumOverAxes ? in_share() : parts() + " along an axis that is read as a whole";
     const auto gone = rank() >= from ? 0 : std::count_if(dims.begin(), dims.end(), [&](int64_t d) { return d < axis; });
     result_.part = static_cast<int32_t>(axis - gone);
     return "";
+  }
+
+  // Parts of equal extents, one behind the other: a part of each segment of all of them.
+  bool are_segments(int64_t from_end) const {
+    if (result_.call.kernel != Kernel::kCat || !of_cut() || result_.segments != 1) return false;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      const std::vector<int64_t>&here = result_.call.inputs[i].shape, &first = result_.call.inputs[0].shape;
+      if (!present(i) || part_of(i) != from_end || here != first) return false;
+    }
+    return true;
   }
 
   // linear: [.., I] by [O, I]; linear_backward_input: [.., O] by [O, I].
@@ -476,7 +501,7 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
   else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
   else why = view_of(elements, over, size, samples, view);
-  if (why.empty() && value.spread.part > 0) why = of_all_parts(as_read, value.spread, view, choice, where.part);
+  if (why.empty() && value.spread.part > 0) why = of_all_parts(as_read, value.spread, view, choice, where);
   return why;
 }
 
@@ -502,7 +527,7 @@ std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_
     inside *= each(axis);
     if (static_cast<int32_t>(axis) == whole.part) {
       if (held.period > 0) return "a repeated value of experts";
-      held.spread.part = inside / whole.spread.devices;
+      held.spread.part = inside / (whole.spread.devices * whole.segments);
       inside /= whole.spread.devices;
     }
     if (static_cast<int32_t>(axis) == sample_axis) block = inside;

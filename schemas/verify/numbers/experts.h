@@ -32,6 +32,8 @@ struct SpreadView {
   int32_t sources = -1;  // the ranks whose samples they are, where it is not the samples' own axis
   int32_t shares = -1;
   int32_t rows = -1;  // rows in the order of their experts (ordered_rows.h)
+  // Along `part`: equal segments of the axis, of each of which a rank has its part.
+  int64_t segments = 1;
 };
 
 // The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is
@@ -47,6 +49,7 @@ struct WholeCall {
   int64_t samples = 1;   // that operands have
   Spread spread;         // of all results; without part
   int32_t part = -1;     // axis of the results
+  int64_t segments = 1;  // of that axis
   int32_t sources = -1;  // axis of the results that the whole call lacks
   std::string why;       // what is not covered; "" where all is
   bool wrong = false;    // ... as no model has such a call

@@ -83,7 +83,7 @@ Spread Leaves::part_of_cut(const Slot& slot) const {
   spread.part = 1;
   for (auto axis = static_cast<size_t>(info->cut->axis); axis < info->shape.size(); ++axis)
     spread.part *= info->shape[axis];
-  spread.part /= spread.devices;
+  spread.part /= spread.devices * info->cut->segments;
   return spread;
 }
 

@@ -19,19 +19,16 @@ namespace {
 // All results of a call.
 struct Results {
   WholeCall whole;
-  int32_t none =
-      -1; // the number of all of them, where nothing is known of them
-  std::vector<int32_t> numbers; // [output]
-  std::vector<HeldValue> held;  // [output] how they lie in their memory
+  int32_t none = -1;             // the number of all of them, where nothing is known of them
+  std::vector<int32_t> numbers;  // [output]
+  std::vector<HeldValue> held;   // [output] how they lie in their memory
 };
 
 class SharedCall {
-public:
-  SharedCall(const KernelCall &call, const std::vector<OperandRead> &operands,
-             Evaluation &evaluation)
-      : call_(call), read_(operands), evaluation_(evaluation),
-        run_(evaluation.run()), table_(evaluation.table()) {
-    for (const OperandRead &operand : operands) {
+ public:
+  SharedCall(const KernelCall& call, const std::vector<OperandRead>& operands, Evaluation& evaluation)
+      : call_(call), read_(operands), evaluation_(evaluation), run_(evaluation.run()), table_(evaluation.table()) {
+    for (const OperandRead& operand : operands) {
       views_.push_back(operand.view);
       where_.push_back(operand.where);
     }
@@ -41,22 +38,17 @@ public:
   // (ordered_rows.h). False: the call makes none.
   bool make_order() {
     std::optional<WholeOrder> whole = whole_order(call_);
-    if (!whole)
-      return false;
+    if (!whole) return false;
     int32_t unknown = unknown_among(views_, table_);
-    if (unknown < 0 && !whole->why.empty())
-      unknown = unknown_because(whole->why, whole->wrong);
-    const auto result = [&](size_t i, HeldValue &held) {
-      return unknown >= 0 ? unknown
-                          : evaluation_.made(whole->call, views_, kOfPiece, i,
-                                             run_.samples, held);
+    if (unknown < 0 && !whole->why.empty()) unknown = unknown_because(whole->why, whole->wrong);
+    const auto result = [&](size_t i, HeldValue& held) {
+      return unknown >= 0 ? unknown : evaluation_.made(whole->call, views_, kOfPiece, i, run_.samples, held);
     };
     enum Result : size_t { kOrder, kPositions, kCounts };
     HeldValue none;
     whole->order.counts = result(kCounts, none);
     for (size_t i = 0; i < call_.outputs.size(); ++i) {
-      if (call_.outputs[i].slot == Operand::kAbsent)
-        continue;
+      if (call_.outputs[i].slot == Operand::kAbsent) continue;
       HeldValue held;
       const int32_t number = result(i, held);
       if (i <= kCounts && unknown < 0) {
@@ -65,8 +57,7 @@ public:
                                  : i == kPositions ? RowOrder::Kind::kPositions
                                                    : RowOrder::Kind::kCounts;
         // Counts lie as those of one device.
-        if (i != kCounts)
-          held.spread.devices = whole->order.segments;
+        if (i != kCounts) held.spread.devices = whole->order.segments;
       }
       evaluation_.put(call_.outputs[i], number, held);
     }
@@ -78,43 +69,29 @@ public:
   bool make_of_ordered() {
     int32_t none = unknown_among(views_, table_);
     OrderedCall ordered;
-    if (none < 0 && std::any_of(
-                        where_.begin(), where_.end(),
-                        [](const SpreadView &w) { return w.spread.cut >= 0; }))
-      none = table_.unknown(
-          "parts of a cut beside rows in the order of their experts");
+    if (none < 0 && std::any_of(where_.begin(), where_.end(), [](const SpreadView& w) { return w.spread.cut >= 0; }))
+      none = table_.unknown("parts of a cut beside rows in the order of their experts");
     if (none < 0) {
       ordered = ordered_call(call_, views_, where_, table_);
-      if (ordered.plain)
-        return false;
-      if (!ordered.whole.why.empty())
-        none = unknown_because(ordered.whole.why, ordered.wrong);
+      if (ordered.plain) return false;
+      if (!ordered.whole.why.empty()) none = unknown_because(ordered.whole.why, ordered.wrong);
     }
-    const WholeCall &whole = ordered.whole;
+    const WholeCall& whole = ordered.whole;
     for (size_t i = 0; i < call_.outputs.size(); ++i) {
-      const Operand &out = call_.outputs[i];
-      if (out.slot == Operand::kAbsent)
-        continue;
+      const Operand& out = call_.outputs[i];
+      if (out.slot == Operand::kAbsent) continue;
       HeldValue held;
       int32_t number = none;
       if (number < 0) {
-        number = evaluation_.made(whole.call, whole.operands, kOfPiece, i,
-                                  run_.samples, held);
+        number = evaluation_.made(whole.call, whole.operands, kOfPiece, i, run_.samples, held);
         held.spread = whole.spread;
         const std::string why =
-            whole.part < 0 || call_.accumulate
-                ? ""
-                : lay_out(whole, out, i, -1, run_.samples, held);
-        if (!why.empty())
-          number = table_.unknown(why);
+            whole.part < 0 || call_.accumulate ? "" : lay_out(whole, out, i, -1, run_.samples, held);
+        if (!why.empty()) number = table_.unknown(why);
       }
-      if (table_[number].over == Over::kUnknown)
-        held = {};
-      if (call_.accumulate)
-        add(whole, out,
-            as_rows(none < 0 ? whole.call.outputs[i] : out, number));
-      else
-        evaluation_.put(out, number, held);
+      if (table_[number].over == Over::kUnknown) held = {};
+      if (call_.accumulate) add(whole, out, as_rows(none < 0 ? whole.call.outputs[i] : out, number));
+      else evaluation_.put(out, number, held);
     }
     return true;
   }
@@ -122,14 +99,12 @@ public:
   // A copy whose operand shows no axis of experts, with one of one place;
   // nothing of other calls.
   std::optional<KernelCall> with_axis() const {
-    if (read_.size() != 1 || !read_[0].ways.empty())
-      return std::nullopt;
-    const Operand &in = call_.inputs[0];
-    const HeldValue *const value = evaluation_.held(in);
+    if (read_.size() != 1 || !read_[0].ways.empty()) return std::nullopt;
+    const Operand& in = call_.inputs[0];
+    const HeldValue* const value = evaluation_.held(in);
     // Once: it then has such an axis.
     const bool has_one = std::count(in.shape.begin(), in.shape.end(), 1) > 0;
-    return value == nullptr || has_one ? std::nullopt
-                                       : with_axis_of_experts(call_, *value);
+    return value == nullptr || has_one ? std::nullopt : with_axis_of_experts(call_, *value);
   }
 
   // Of several ways to read the operands, by the first that makes the call one
@@ -138,81 +113,64 @@ public:
     constexpr int kMostTried = 32;
     const size_t before = run_.made.size();
     const auto made_since = [&] {
-      return std::vector<int32_t>(run_.made.begin() +
-                                      static_cast<std::ptrdiff_t>(before),
-                                  run_.made.end());
+      return std::vector<int32_t>(run_.made.begin() + static_cast<std::ptrdiff_t>(before), run_.made.end());
     };
     Results results = evaluate();
     std::vector<int32_t> numbers = made_since();
     std::vector<size_t> chosen(read_.size());
     int tried = 0;
-    const auto take_if_better = [&](const Results &other) {
-      if (other.none >= 0 || (results.none < 0 && !is_of_reference(other)))
-        return;
+    const auto take_if_better = [&](const Results& other) {
+      if (other.none >= 0 || (results.none < 0 && !is_of_reference(other))) return;
       numbers = made_since();
       results = other;
     };
     // Of results, too, in which a place has one of several along an axis; each
     // by itself.
-    const auto try_places = [&](const Results &first) {
-      if (first.none >= 0 || !has_one_place(first.whole))
-        return;
+    const auto try_places = [&](const Results& first) {
+      if (first.none >= 0 || !has_one_place(first.whole)) return;
       std::vector<int32_t> places(call_.outputs.size(), -1);
       for (size_t i = 0; i < places.size(); ++i) {
-        if (first.numbers[i] < run_.known)
-          continue;
+        if (first.numbers[i] < run_.known) continue;
         const auto axes = static_cast<int32_t>(call_.outputs[i].shape.size());
         for (places[i] = 0; places[i] < axes; ++places[i]) {
           run_.made.resize(before);
           const Results other = evaluate(places);
           take_if_better(other);
-          if (other.none < 0 && other.numbers[i] < run_.known)
-            break;
+          if (other.none < 0 && other.numbers[i] < run_.known) break;
         }
-        if (places[i] == axes)
-          places[i] = -1;
+        if (places[i] == axes) places[i] = -1;
       }
     };
-    if (!is_of_reference(results))
-      try_places(Results(results));
-    for (;
-         tried < kMostTried && !is_of_reference(results) && choose_next(chosen);
-         ++tried) {
+    if (!is_of_reference(results)) try_places(Results(results));
+    for (; tried < kMostTried && !is_of_reference(results) && choose_next(chosen); ++tried) {
       run_.made.resize(before);
       const Results first = evaluate();
       take_if_better(first);
       try_places(first);
     }
-    const bool chose =
-        std::any_of(read_.begin(), read_.end(),
-                    [](const OperandRead &r) { return r.ways.size() > 1; });
-    run_.ambiguous =
-        run_.ambiguous ||
-        (chose && results.whole.spread.cut >= 0 && !is_of_reference(results));
+    const bool chose = std::any_of(read_.begin(), read_.end(), [](const OperandRead& r) { return r.ways.size() > 1; });
+    run_.ambiguous = run_.ambiguous || (chose && results.whole.spread.cut >= 0 && !is_of_reference(results));
     run_.made.resize(before);
     run_.made.insert(run_.made.end(), numbers.begin(), numbers.end());
     put(results);
   }
 
-private:
+ private:
   inline static const RowResult kOfPiece{Over::kPiece, -1, ""};
 
-  int32_t unknown_because(const std::string &why, bool wrong) {
+  int32_t unknown_because(const std::string& why, bool wrong) {
     return wrong ? evaluation_.unfit(why) : table_.unknown(why);
   }
 
   // The next choice of a way for each operand; false: there is none.
-  bool choose_next(std::vector<size_t> &chosen) {
+  bool choose_next(std::vector<size_t>& chosen) {
     size_t next = 0;
-    while (next < chosen.size() && chosen[next] + 1 >= read_[next].ways.size())
-      ++next;
-    if (next == chosen.size())
-      return false;
+    while (next < chosen.size() && chosen[next] + 1 >= read_[next].ways.size()) ++next;
+    if (next == chosen.size()) return false;
     ++chosen[next];
     std::fill_n(chosen.begin(), next, size_t{0});
     for (size_t i = 0; i <= next; ++i) {
-      if (read_[i].ways.empty())
-        continue;
+      if (read_[i].ways.empty()) continue;
       views_[i] = read_[i].ways[chosen[i]].view;
       where_[i] = read_[i].ways[chosen[i]].where;
     }
@@ -221,118 +179,90 @@ private:
 
   // Whether a result, in memory of its own, has one of the places of a cut's
   // axis.
-  bool has_one_place(const WholeCall &whole) const {
-    const Operand &out = call_.outputs[0];
+  bool has_one_place(const WholeCall& whole) const {
+    const Operand& out = call_.outputs[0];
     return whole.spread.cut >= 0 && whole.part >= 0 && !call_.accumulate &&
-           static_cast<size_t>(whole.part) < out.shape.size() &&
-           out.shape[static_cast<size_t>(whole.part)] == 1;
+           static_cast<size_t>(whole.part) < out.shape.size() && out.shape[static_cast<size_t>(whole.part)] == 1;
   }
 
-  Results evaluate(const std::vector<int32_t> &places = {}) {
+  Results evaluate(const std::vector<int32_t>& places = {}) {
     Results results;
-    WholeCall &whole = results.whole;
-    int32_t &none = results.none = unknown_among(views_, table_);
+    WholeCall& whole = results.whole;
+    int32_t& none = results.none = unknown_among(views_, table_);
     if (none < 0) {
       whole = whole_call(call_, views_, where_, table_, run_.samples, places);
-      if (!whole.why.empty())
-        none = unknown_because(whole.why, whole.wrong);
+      if (!whole.why.empty()) none = unknown_because(whole.why, whole.wrong);
     }
-    if (none >= 0 || adds_operand(call_))
-      return results;
-    const std::vector<RowResult> rows =
-        evaluation_.apply(whole.call, whole.operands, whole.samples, none);
+    if (none >= 0 || adds_operand(call_)) return results;
+    const std::vector<RowResult> rows = evaluation_.apply(whole.call, whole.operands, whole.samples, none);
     if (none < 0 && rows[0].over == Over::kPiece && !whole.spread.summed && whole.spread.cut < 0)
       none = table_.unknown("experts of samples that are read together");
     results.held.resize(call_.outputs.size());
     for (size_t i = 0; i < call_.outputs.size() && none < 0; ++i) {
-      const Operand &out = call_.outputs[i];
+      const Operand& out = call_.outputs[i];
       results.numbers.push_back(-1);
-      if (out.slot == Operand::kAbsent)
-        continue;
-      HeldValue &held = results.held[i];
-      const RowResult &row = rows[std::min(i, rows.size() - 1)];
-      int32_t &number = results.numbers.back() = evaluation_.made(
-          whole.call, whole.operands, row, i, whole.samples, held);
+      if (out.slot == Operand::kAbsent) continue;
+      HeldValue& held = results.held[i];
+      const RowResult& row = rows[std::min(i, rows.size() - 1)];
+      int32_t& number = results.numbers.back() =
+          evaluation_.made(whole.call, whole.operands, row, i, whole.samples, held);
       const int32_t axis = row.over == Over::kEach ? row.sample_axis : -1;
-      std::string why =
-          has_no_gaps(out)
-              ? ""
-              : "a result of " + call_.kernel.text() + " with gaps";
-      if (why.empty() && !call_.accumulate)
-        why = lay_out(whole, out, i, axis, whole.samples, held);
-      if (!why.empty())
-        number = table_.unknown(why);
-      if (table_[number].over == Over::kUnknown)
-        held = {};
+      std::string why = has_no_gaps(out) ? "" : "a result of " + call_.kernel.text() + " with gaps";
+      if (why.empty() && !call_.accumulate) why = lay_out(whole, out, i, axis, whole.samples, held);
+      if (!why.empty()) number = table_.unknown(why);
+      if (table_[number].over == Over::kUnknown) held = {};
     }
     return results;
   }
-  bool is_of_reference(const Results &results) const {
+  bool is_of_reference(const Results& results) const {
     return results.none < 0 &&
            std::all_of(
-               results.numbers.begin(), results.numbers.end(),
-               [&](int32_t number) { return number < run_.known; });
+               results.numbers.begin(), results.numbers.end(), [&](int32_t number) { return number < run_.known; });
   }
 
-  void put(const Results &results) {
-    const WholeCall &whole = results.whole;
+  void put(const Results& results) {
+    const WholeCall& whole = results.whole;
     for (size_t i = 0; i < call_.outputs.size(); ++i) {
-      const Operand &out = call_.outputs[i];
-      if (out.slot == Operand::kAbsent)
-        continue;
-      const int32_t number = results.none >= 0 || adds_operand(call_)
-                                 ? results.none
-                                 : results.numbers[i];
-      if (number < 0)
-        add(whole, out, whole.operands[0]);
+      const Operand& out = call_.outputs[i];
+      if (out.slot == Operand::kAbsent) continue;
+      const int32_t number = results.none >= 0 || adds_operand(call_) ? results.none : results.numbers[i];
+      if (number < 0) add(whole, out, whole.operands[0]);
       else if (call_.accumulate)
-        add(whole, out,
-            as_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i],
-                    number));
-      else
-        evaluation_.put(out, number,
-                        results.none >= 0 ? HeldValue() : results.held[i]);
+        add(whole, out, as_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i], number));
+      else evaluation_.put(out, number, results.none >= 0 ? HeldValue() : results.held[i]);
     }
   }
 
   // What a rank adds to its part of a gradient is its part of what one device
   // adds to all of it.
-  void add(const WholeCall &whole, const Operand &out, View view) {
-    const auto refuse = [&](const std::string &why) {
+  void add(const WholeCall& whole, const Operand& out, View view) {
+    const auto refuse = [&](const std::string& why) {
       view = {};
       view.number = table_.unknown(why);
       evaluation_.add(out, view);
     };
-    if (table_[view.number].over == Over::kUnknown)
-      return evaluation_.add(out, std::move(view));
+    if (table_[view.number].over == Over::kUnknown) return evaluation_.add(out, std::move(view));
     if (whole.spread.share && whole.spread.cut >= 0) {
       view = {};
-      view.number = evaluation_.unfit(
-          "a place's share of a sum, added to one over samples alone");
+      view.number = evaluation_.unfit("a place's share of a sum, added to one over samples alone");
       return evaluation_.add(out, std::move(view));
     }
-    if (whole.spread.share)
-      return refuse("a rank's share of a sum over experts, as a gradient");
+    if (whole.spread.share) return refuse("a rank's share of a sum over experts, as a gradient");
     if (whole.spread.cut >= 0) {
       const std::optional<Operand> all = of_all_places(whole, out, view);
-      if (!all)
-        return refuse("a gradient of a part of a cut");
+      if (!all) return refuse("a gradient of a part of a cut");
       return evaluation_.add(*all, std::move(view));
     }
-    if (whole.part < 0)
-      return evaluation_.add(out, std::move(view));
-    if (out.slot < 0 || out.offset != 0 || !is_dense(out) ||
-        view.axes.size() != out.shape.size() ||
-        span_bytes(out) !=
-            run_.program->slots[static_cast<size_t>(out.slot)].bytes)
+    if (whole.part < 0) return evaluation_.add(out, std::move(view));
+    if (out.slot < 0 || out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
+        span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
       return refuse("a gradient of a part of a rank's experts");
     // The ranks' parts of a gradient stand behind one another, whatever stands
     // in front of the experts in the value.
     const int64_t devices = whole.spread.devices;
-    ViewAxis &experts = view.axes[static_cast<size_t>(whole.part)];
+    ViewAxis& experts = view.axes[static_cast<size_t>(whole.part)];
     experts.extent /= devices;
-    view.axes.insert(view.axes.begin(),
-                     {devices, experts.extent * experts.stride, false});
+    view.axes.insert(view.axes.begin(), {devices, experts.extent * experts.stride, false});
     if (view.axes[static_cast<size_t>(whole.part) + 1].extent == 1)
       view.axes[static_cast<size_t>(whole.part) + 1].stride = 0;
     Operand all = out;
@@ -343,77 +273,56 @@ private:
 
   // All places' parts of a gradient, each part of which lies in `out`, as they
   // lie in the model's. Nothing where that cannot be told.
-  std::optional<Operand> of_all_places(const WholeCall &whole,
-                                       const Operand &out,
-                                       const View &view) const {
-    const Spread of = run_.parts.empty() || out.slot < 0
-                          ? Spread()
-                          : run_.parts[static_cast<size_t>(out.slot)];
-    if (of.cut != whole.spread.cut || of.devices != whole.spread.devices ||
-        whole.part < 0 || out.offset != 0 || !is_dense(out) ||
-        view.axes.size() != out.shape.size() ||
-        span_bytes(out) !=
-            run_.program->slots[static_cast<size_t>(out.slot)].bytes)
+  std::optional<Operand> of_all_places(const WholeCall& whole, const Operand& out, const View& view) const {
+    const Spread of = run_.parts.empty() || out.slot < 0 ? Spread() : run_.parts[static_cast<size_t>(out.slot)];
+    if (of.cut != whole.spread.cut || of.devices != whole.spread.devices || whole.part < 0 || out.offset != 0 ||
+        !is_dense(out) || view.axes.size() != out.shape.size() ||
+        span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
       return std::nullopt;
     Operand all = out;
     for (size_t i = 0; i < all.shape.size(); ++i) {
       int64_t &extent = all.shape[i], &stride = all.strides[i];
       if (static_cast<int32_t>(i) == whole.part) {
-        if (extent == 1)
-          stride = of.part;
-        if (extent * stride != of.part)
-          return std::nullopt;
+        if (extent == 1) stride = of.part;
+        if (extent * stride != of.part * whole.segments) return std::nullopt;
         extent *= of.devices;
       } else if (extent > 1 && stride % of.part == 0) {
         stride *= of.devices;
       } else if (extent * stride > of.part) {
         return std::nullopt;
       }
-      if (view.axes[i].extent != extent)
-        return std::nullopt;
+      if (view.axes[i].extent != extent) return std::nullopt;
     }
     return all;
   }
 
-  const KernelCall &call_;
-  const std::vector<OperandRead> &read_;
-  Evaluation &evaluation_;
-  NumberedProgram &run_;
-  NumberTable &table_;
+  const KernelCall& call_;
+  const std::vector<OperandRead>& read_;
+  Evaluation& evaluation_;
+  NumberedProgram& run_;
+  NumberTable& table_;
   // The operands, as they are read now.
   std::vector<View> views_;
   std::vector<SpreadView> where_;
 };
 
-} // namespace
+}  // namespace
 
-bool evaluate_shared(const KernelCall &call,
-                     const std::vector<OperandRead> &operands,
-                     Evaluation &evaluation) {
+bool evaluate_shared(const KernelCall& call, const std::vector<OperandRead>& operands, Evaluation& evaluation) {
   const auto any = [&](bool (OperandRead::*is)() const) {
-    return std::any_of(
-        operands.begin(), operands.end(),
-        [&](const OperandRead &operand) { return (operand.*is)(); });
+    return std::any_of(operands.begin(), operands.end(), [&](const OperandRead& operand) { return (operand.*is)(); });
   };
-  const bool shared = any(&OperandRead::is_shared),
-             ordered = any(&OperandRead::is_ordered);
-  const bool may_order =
-      evaluation.run().by_pieces && call.kernel == Kernel::kExpertOrder;
-  if (!shared && !ordered && !may_order)
-    return false;
+  const bool shared = any(&OperandRead::is_shared), ordered = any(&OperandRead::is_ordered);
+  const bool may_order = evaluation.run().by_pieces && call.kernel == Kernel::kExpertOrder;
+  if (!shared && !ordered && !may_order) return false;
   SharedCall made(call, operands, evaluation);
-  if (may_order && !shared && made.make_order())
-    return true;
-  if (ordered && made.make_of_ordered())
-    return true;
-  if (!shared)
-    return false;
+  if (may_order && !shared && made.make_order()) return true;
+  if (ordered && made.make_of_ordered()) return true;
+  if (!shared) return false;
   const std::optional<KernelCall> wider = made.with_axis();
-  if (wider)
-    SharedCall(*wider, evaluation.read(*wider), evaluation).make_of_parts();
-  else
-    made.make_of_parts();
+  if (wider) SharedCall(*wider, evaluation.read(*wider), evaluation).make_of_parts();
+  else made.make_of_parts();
   return true;
 }
 
-} // namespace piper::verify
+}  // namespace piper::verify
