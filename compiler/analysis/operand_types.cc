@@ -29,13 +29,21 @@ void keep_products_before_choices(const ir::Graph& graph, std::vector<Takes>& op
   }
 }
 
+// A bias that is added to what places have summed is that of their product, which takes it narrow.
+bool adds_bias(const ir::Graph& graph, const ir::Op& op) {
+  return op.kind == OpKind::kAdd && graph.made_by(op.operands[0], OpKind::kAllReduce) != nullptr &&
+         graph.value(op.operands[1]).kind == ir::ValueKind::kParameter;
+}
+
 }  // namespace
 
 std::vector<ir::Takes> operand_types(const ir::Graph& graph, const std::vector<std::string>& keep) {
   std::vector<Takes> ops;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(ir::OpId(i));
-    ops.push_back(op.phase == ir::Phase::kForward ? ir::takes(op.kind) : Takes::kAny);
+    ops.push_back(op.phase != ir::Phase::kForward ? Takes::kAny
+                  : adds_bias(graph, op)          ? Takes::kCompute
+                                                  : ir::takes(op.kind));
   }
   keep_products_before_choices(graph, ops);
   for (size_t i = 0; i < graph.num_ops(); ++i) {
