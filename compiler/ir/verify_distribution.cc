@@ -22,6 +22,7 @@ class DistributionVerifier {
       PIPER_RETURN_IF_ERROR(distinct(all, kRuleGroups, "teams " + std::to_string(t)));
     }
     for (const ExpertGroups& experts : d_.expert_groups) PIPER_RETURN_IF_ERROR(expert_groups(experts));
+    PIPER_RETURN_IF_ERROR(cuts());
     // Before directives are resolved there are no rows.
     if (!d_.chunks.empty() && !module_.variants.empty() && d_.chunks.size() != module_.chunks().size())
       return broken(kRuleRows, std::to_string(d_.chunks.size()) + " rows for " +
@@ -64,16 +65,41 @@ class DistributionVerifier {
     return {};
   }
 
+  Status cuts() const {
+    std::vector<int32_t> all;
+    for (const Cut& cut : d_.cuts) {
+      PIPER_RETURN_IF_ERROR(stream(cut.stream, "sums over places"));
+      PIPER_RETURN_IF_ERROR(verify_prov(module_, cut.prov, "a cut"));
+      if (cut.groups.empty() || cut.places() < 2) return broken(kRuleGroups, "a cut has no two places");
+      for (const std::vector<int32_t>& group : cut.groups) {
+        if (group.size() != cut.groups[0].size()) return broken(kRuleGroups, "the groups of a cut have several sizes");
+        all.insert(all.end(), group.begin(), group.end());
+      }
+    }
+    PIPER_RETURN_IF_ERROR(distinct(all, kRuleGroups, "a cut"));
+    if (d_.chunks.empty() || module_.variants.empty()) return {};
+    for (const Parameter& p : module_.graph().parameters())
+      if (p.cut && (p.cut->cut >= static_cast<int32_t>(d_.cuts.size()) ||
+                    p.cut->places != d_.cuts[static_cast<size_t>(p.cut->cut)].places()))
+        return broken(kRuleGroups, "'" + p.names[0] + "' is a part of " + std::to_string(p.cut->places) + ", and cut " +
+                                       std::to_string(p.cut->cut) + " has not as many places");
+    return {};
+  }
+
   // A rank shares samples with the same ranks, at the same place, whatever it runs.
   Status shared_alike(GroupId group) {
     if (!sharing_checked_.insert(group).second) return {};
     const DeviceGroup& of = d_.groups[group.index];
     for (auto replica = of.ranks.begin(); replica != of.ranks.end(); replica += of.places) {
       const std::vector<int32_t> together(replica, replica + of.places);
-      for (const int32_t rank : together)
+      for (const int32_t rank : together) {
+        const std::string there =
+            "rank " + std::to_string(rank) + " shares samples with other ranks in group " + std::to_string(group.index);
         if (sharing_.emplace(rank, together).first->second != together)
-          return broken(kRuleGroupOfRow, "rank " + std::to_string(rank) + " shares samples with other ranks in group " +
-                                             std::to_string(group.index) + " than in one before");
+          return broken(kRuleGroupOfRow, there + " than in one before");
+        if (d_.cut_of_rank(rank) >= 0 && d_.sharing_with(rank) != together)
+          return broken(kRuleGroupOfRow, there + " than in its cut");
+      }
     }
     return {};
   }

@@ -30,10 +30,11 @@ inline constexpr const char* kRulePrecision = "P0425";  // M10: it computes in b
 inline constexpr const char* kRuleRows = "P0430";          // D1: there is one row per chunk
 inline constexpr const char* kRuleMicrobatches = "P0431";  // D2: groups, places and repetitions of every microbatch
 inline constexpr const char* kRuleGroups =
-    "P0432";  // D3: a group has distinct ranks below the world size, places that divide them, and no twin
+    "P0432";  // D3: a group has distinct ranks below the world size, places that divide them, and no twin; the groups
+              // of a cut are disjoint and of one size, that of the parts of parameters
 inline constexpr const char* kRuleGroupOfRow =
     "P0433";  // D4: every microbatch of a chunk runs on a group that exists, of equally many places; a rank shares
-              // samples with the same ranks in all groups that run chunks
+              // samples with the same ranks in all groups that run chunks, and in its cut
 inline constexpr const char* kRuleStreams =
     "P0434";  // D5: streams have names of their own; those that a row names exist; computes put elsewhere exist
 inline constexpr const char* kRuleExperts = "P0435";  // D6: expert groups are disjoint and of one size, each at one

@@ -206,7 +206,11 @@ class TensorPartitioner {
       ValueId& inside = entered[{whole.index, graph_.op(id).chunk.index}];
       if (!inside.valid()) {
         ir::GraphBuilder b = builder(graph_.op(id));
-        inside = b.add1(OpKind::kEnter, {whole}, ir::NoAttrs{}, graph_.value(whole).name + ".entered");
+        // A parameter's gradient is added up where something makes what enters: a conversion has no program.
+        const bool made = graph_.value(whole).kind == ir::ValueKind::kOpResult;
+        const ValueId enters =
+            made ? whole : b.add1(OpKind::kReshape, {whole}, ir::ReshapeAttrs{graph_.type(whole).shape});
+        inside = b.add1(OpKind::kEnter, {enters}, ir::NoAttrs{}, graph_.value(whole).name + ".entered");
         PIPER_CHECK(b.status().ok(), "an operand that enters");
         marks_.way[inside.index] = "enter";
       }

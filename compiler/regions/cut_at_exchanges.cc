@@ -76,9 +76,10 @@ class Cutter {
         }
       }
     }
+    const auto readers = graph_.uses();
+    defer_weights(readers, level);
     for (size_t i = 0; i < graph_.num_ops(); ++i)
       if (is_cut(graph_.op(OpId(i)).chunk) && !copied_[i]) levels_[i] = {level[i]};
-    const auto readers = graph_.uses();
     for (size_t i = graph_.num_ops(); i-- > 0;) {
       if (!copied_[i]) continue;
       for (ValueId result : graph_.op(OpId(i)).results)
@@ -87,6 +88,24 @@ class Cutter {
           for (int32_t l : levels_[reader.index]) levels_[i].insert(l % 2 == 0 ? l : l - 1);
         }
       if (levels_[i].empty()) levels_[i].insert(0);
+    }
+  }
+
+  // What only weights lead to is converted right before it is read: its gradient is then ready with those beside it.
+  void defer_weights(const ir::Uses& readers, std::vector<int32_t>& level) const {
+    for (size_t i = 0; i < graph_.num_ops(); ++i) {
+      const ir::Op& op = graph_.op(OpId(i));
+      if (!is_cut(op.chunk) || !is_exchange(i) || level[i] != 1) continue;
+      const bool of_weights = std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+        return graph_.value(v).kind == ir::ValueKind::kOpResult && copied_[graph_.value(v).producer.index];
+      });
+      if (!of_weights) continue;
+      int32_t first = -1;
+      for (const ValueId result : op.results)
+        for (const OpId reader : readers[result.index])
+          if (graph_.op(reader).chunk == op.chunk && (first < 0 || level[reader.index] < first))
+            first = level[reader.index];
+      if (first > 1) level[i] = first - 1;
     }
   }
 

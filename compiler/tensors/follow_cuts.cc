@@ -193,9 +193,7 @@ class Walk {
     const ValueId v = graph_.op(id).operands[operand];
     if (!v.valid() || is_part(v)) return true;
     const ir::AxisPlace* place = in_operand(along, operand);
-    // The gradient of a parameter that all places read would be a share.
-    if (place == nullptr || place->repeats)
-      return graph_.value(v).kind != ir::ValueKind::kParameter || !has_gradient_[v.index];
+    if (place == nullptr || place->repeats) return true;
     return (segments == 1 || is_all(*place)) && is_parameter_of_one(graph_, uses_, v);
   }
   void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments) {

@@ -149,9 +149,11 @@ class ManifestReader : public plan::FieldReader<ManifestReader> {
     if (!elements.ok()) return bad("tensor '" + tensor.name + "': a shape that is none");
     if (const auto& cut = tensor.cut) {
       const auto axis = static_cast<size_t>(cut->axis);
-      if (axis >= tensor.shape.size() || tensor.shape[axis] % (cut->parts * cut->segments) != 0)
+      const int64_t extent = axis < tensor.shape.size() ? tensor.shape[axis] : 0;
+      if (extent == 0 || extent % cut->parts != 0 || extent / cut->parts % cut->segments != 0)
         return bad("tensor '" + tensor.name + "' has no axis " + std::to_string(axis) + " of " +
-                   std::to_string(cut->parts) + " equal parts");
+                   std::to_string(cut->parts) + " equal parts" +
+                   (cut->segments > 1 ? " in each of " + std::to_string(cut->segments) + " segments" : ""));
     }
     int64_t covered = 0;
     for (const StoredPart& part : tensor.parts) {

@@ -22,7 +22,7 @@ ElementOrder::ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& 
   const auto axis = static_cast<size_t>(along.axis);
   for (size_t k = 0; k < shape.size(); ++k)
     if (k < axis) outer_ *= shape[k];
-    else inner_ *= k == axis ? shape[k] / (parts_ * along.segments) : shape[k];
+    else inner_ *= k == axis ? shape[k] / parts_ / along.segments : shape[k];
 }
 
 PartsByName::PartsByName(const Manifest& manifest) {

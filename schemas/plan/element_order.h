@@ -78,7 +78,7 @@ class ElementOrder {
   // `along.parts * along.segments` divides the axis.
   ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& along);
 
-  bool row_major() const { return parts_ == 1 || outer_ == 1; }
+  bool row_major() const { return parts_ == 1 || outer_ == 1 || inner_ == 0; }
   // Elements [first, first + count) as plans count them: where they lie in row-major order.
   ElementRuns row_major_runs(int64_t first, int64_t count) const { return {parts_, outer_, inner_, first, count}; }
   // Elements [first, first + count) in row-major order: where plans count them.
@@ -86,7 +86,7 @@ class ElementOrder {
   friend bool operator==(const ElementOrder&, const ElementOrder&) = default;
 
  private:
-  int64_t outer_ = 1, parts_ = 1, inner_ = 1;  // elements in front of the axis; of a part's rows, with what is inside
+  int64_t outer_ = 1, parts_ = 1, inner_ = 1;  // elements before the axis; of a row of a part
 };
 
 // The parts of what a rank has of the model's tensors, by name: parameters, their moments and gradients.

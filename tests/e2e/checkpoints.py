@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A run that stops, however it stops, goes on to the bits of one that never did; any strategy reads any other's checkpoint.
 
-  checkpoints.py --bin BIN --work DIR [bits kinds kill pairs all_pairs places damage refusals export gradients mpirun gpus]
+  checkpoints.py --bin BIN --work DIR [bits kinds kill pairs all_pairs damage refusals export gradients mpirun gpus]
 
 The checkpoints are read here by a reader of its own: the manifest as JSON, the shards by the safetensors package.
 """
@@ -41,14 +41,6 @@ def expert_strategies(model):
     return {name: (shards_match_torch.strategy_text(shards_match_torch.STRATEGIES[name], model, "adamw"), 2) for name in ("ep2", "ep2_parameters")}
 
 
-def place_strategies(model):
-    """Weights cut over ranks that share samples, also with what ZeRO makes of a part."""
-    names = {"one": ("one", ""), "dp2": ("dp2", ""), "tp2": ("tp2", ""), "tp4": ("tp4", ""), "tp2_zero1": ("tp2_dp2", ", shard_optimizer: true"),
-             "tp2_zero3": ("tp2_dp2", ", shard_params: true"), "pp2_tp2": ("pp2_tp2", "")}
-    return {name: (harness.strategy_text(model, composition, "adamw").replace("bucket_size: 0.05", "bucket_size: 0.05" + more),
-                   harness.world_size(composition)) for name, (composition, more) in names.items()}
-
-
 def tensors_of(checkpoint):
     """(kind, name) -> the bytes of the whole tensor, and its type and shape."""
     manifest = json.loads((checkpoint / "MANIFEST.json").read_text())
@@ -65,10 +57,10 @@ def tensors_of(checkpoint):
     return result
 
 
-def row_major(whole, shape, axis, parts):
-    """Elements that were counted part by part along an axis."""
-    part = [extent // parts if k == axis else extent for k, extent in enumerate(shape)]
-    return numpy.concatenate(list(numpy.frombuffer(whole, numpy.uint8).reshape(parts, *part, -1)), axis=axis).tobytes()
+def row_major(whole, shape, axis, parts, segments=1):
+    """Elements that were counted part by part along an axis, or along equal segments of it."""
+    part = [*shape[:axis], segments, shape[axis] // parts // segments, *shape[axis + 1:]]
+    return numpy.concatenate(list(numpy.frombuffer(whole, numpy.uint8).reshape(parts, *part, -1)), axis=axis + 1).tobytes()
 
 
 def dtype_of_bytes():
@@ -380,59 +372,6 @@ def all_pairs(bench):
     pairs(runs)
 
 
-def places(bench, model="llama"):
-    """Ranks with parts of weights along one axis or another: names, shapes and order of whatever is written are the model's."""
-    runs = Runs(bench, model)
-    for name, (text, ranks) in place_strategies(model).items():
-        runs.compile(name, text, ranks)
-    cut, one = {}, whole_run(runs, "one")
-    for name in runs.plans:
-        folder, log, weights = whole = whole_run(runs, name)
-        check_memory(runs, name, whole)
-        manifest = json.loads((step(folder, STEPS) / "MANIFEST.json").read_text())
-        cut[name] = sum("cut" in tensor for tensor in manifest["tensors"])
-        exported = folder.with_suffix(".exported")
-        runs.bench.call([runs.bench.bin / "piper-plan", "checkpoint", "export", folder, "-o", exported])
-        for what, file in (("saved weights", weights), ("exported weights", exported)):
-            check(f"{name}: {what} are those of one device", not (wrong := unlike(file, one[2], 1e-3)), wrong)
-        first = [(tensor["tensor"], tensor["kind"], tensor["dtype"], tensor["shape"], tensor["aliases"]) for tensor in manifest["tensors"]]
-        of_one = json.loads((step(one[0], STEPS) / "MANIFEST.json").read_text())["tensors"]
-        check(f"{name}: a checkpoint has the tensors of one device", first ==
-              [(tensor["tensor"], tensor["kind"], tensor["dtype"], tensor["shape"], tensor["aliases"]) for tensor in of_one])
-    check("parts along an inner axis are counted part by part", all((number > 0) == ("tp" in name) for name, number in cut.items()), cut)
-    drawn = {name: runs.fresh(f"{name}-drawn").with_suffix(".drawn") for name in runs.plans}
-    for name, file in drawn.items():
-        runs.bench.call([runs.bench.bin / "piper-run", runs.plans[name], "--data", runs.bench.work / f"{model}.safetensors", "--threads", "1",
-                         "--init", "normal:0.02", "--steps", "1", "--save-gradients", file])
-    for name in drawn:
-        check(f"{name}: gradients of drawn weights are those of one device", not (wrong := unlike(drawn[name], drawn["one"], 1e-5)), wrong)
-    pairs(runs)
-    # Frozen parts, and masters that are ranges of a part beside copies of all of it. Sums of bf16 round otherwise in other parts.
-    strategies = place_strategies(model)
-    kinds = Runs(bench, model)
-    for name, (text, ranks) in strategies.items():
-        if name in ("one", "tp2_zero1", "tp2_zero3"):
-            kinds.compile(f"bf16-{name}", text + "precision: {compute: bf16}\n", ranks)
-    text, ranks = strategies["tp2_zero1"]
-    kinds.compile("frozen", text.replace(f"{{batch: {harness.BATCH}}}", f'{{batch: {harness.BATCH}, freeze: ["*.layers.0.*"]}}'), ranks)
-    bits(kinds)
-    pairs(kinds, [(a, b) for a in kinds.plans for b in kinds.plans if "frozen" not in (a, b)], tolerance=None)
-
-
-def unlike(a, b, tolerance):
-    """The first tensor of two files that differs, by more than this share of its largest element or in its name."""
-    with safe_open(a, "np") as x, safe_open(b, "np") as y:
-        for name in sorted({*x.keys(), *y.keys()}):
-            if name not in x.keys() or name not in y.keys():
-                return f"{name} is in one alone"
-            mine, theirs = x.get_tensor(name), y.get_tensor(name)
-            if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
-                return f"{name}: {mine.dtype} {mine.shape}, {theirs.dtype} {theirs.shape}"
-            if mine.size and abs(mine - theirs).max() > tolerance * abs(theirs).max():
-                return f"{name}: {abs(mine - theirs).max()} of {abs(theirs).max()}"
-    return ""
-
-
 def damage(runs):
     """Each file of the newest checkpoint: cut, a bit turned, gone, exchanged."""
     name = "zero3" if "zero3" in runs.plans else next(iter(runs.plans))
@@ -585,7 +524,7 @@ def main():
     arguments = parser.parse_args()
     parts = arguments.parts or ["bits", "kinds", "kill", "pairs", "damage", "refusals", "export", "gradients"]
     runs = Runs(harness.Bench(arguments.bin, arguments.work), "gpt_dropout")
-    for name, (text, ranks) in strategies(runs.model).items() if parts not in (["gpus"], ["places"]) else ():
+    for name, (text, ranks) in strategies(runs.model).items() if parts != ["gpus"] else ():
         runs.compile(name, text, ranks)
     for part in parts:
         if part == "bits":
@@ -610,8 +549,6 @@ def main():
             for name, (text, ranks) in expert_strategies("moe_dense").items():
                 experts.compile(name, text, ranks)
             pairs(experts)
-        elif part == "places":
-            places(runs.bench)
         elif part == "damage":
             damage(runs)
         elif part == "refusals":

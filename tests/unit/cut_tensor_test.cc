@@ -151,8 +151,9 @@ void check_same_state(const std::string& a, const std::string& b) {
   }
 }
 
-// Along the first axis, the second of two, the middle one of three.
-const std::vector<CutTensor> kTensors = {{{8, 3}, 0, 1, 1}, {{3, 8}, 1, 1, 1}, {{3, 4, 2}, 1, 1, 1}};
+// Along the first axis, the second of two, the middle one of three; of two segments of the first axis.
+const std::vector<CutTensor> kTensors = {
+    {{8, 3}, 0, 1, 1}, {{3, 8}, 1, 1, 1}, {{3, 4, 2}, 1, 1, 1}, {{8, 3}, 0, 1, 1, 2}};
 
 CutTensor in_parts(CutTensor of, int32_t parts, int32_t replicas) {
   of.parts = parts;
@@ -300,12 +301,12 @@ plan::Bundle with_masters(const CutTensor& of) {
 std::vector<size_t> by_parts(const CutTensor& of) {
   std::vector<size_t> places;
   const size_t axis = static_cast<size_t>(of.axis);
-  const int64_t each = of.shape[axis] / of.parts;
+  const int64_t segment = of.shape[axis] / of.segments, each = segment / of.parts;
   for (int64_t part = 0; part < of.parts; ++part)
     for (size_t place = 0; place < 24; ++place) {
       auto rest = static_cast<int64_t>(place);
       for (size_t k = of.shape.size() - 1; k > axis; --k) rest /= of.shape[k];
-      if (rest % of.shape[axis] / each == part) places.push_back(place);
+      if (rest % of.shape[axis] % segment / each == part) places.push_back(place);
     }
   return places;
 }
@@ -425,7 +426,19 @@ TEST_CASE("a checkpoint whose parts do not fit its tensor is damaged") {
   };
   CHECK(parsed({1, 4}).ok());
   CHECK(parsed({1, 8}).ok());
-  for (const plan::PartsAlong wrong : {plan::PartsAlong{1, 3}, {2, 4}, {0, 2}, {1, 1}, {-1, 4}, {1, 0}}) {
+  CHECK(parsed({1, 2, 4}).ok());
+  const int64_t huge = int64_t{1} << 32;
+  for (const plan::PartsAlong wrong : {plan::PartsAlong{1, 3},
+                                       {2, 4},
+                                       {0, 2},
+                                       {1, 1},
+                                       {-1, 4},
+                                       {1, 0},
+                                       {1, 4, 4},
+                                       {1, 2, 3},
+                                       {1, 4, -1},
+                                       {1, 4, 0},
+                                       {1, huge, huge}}) {
     const auto found = parsed(wrong);
     INFO(wrong.axis << " " << wrong.parts);
     REQUIRE_FALSE(found.ok());

@@ -18,7 +18,8 @@ struct Counted {
 // Where each element lies in row-major order, as they are counted: by the parts' definition.
 std::vector<int64_t> naive(const Counted& tensor) {
   std::vector<int64_t> places;
-  const int64_t each = tensor.shape[static_cast<size_t>(tensor.along.axis)] / tensor.along.parts;
+  const int64_t segment = tensor.shape[static_cast<size_t>(tensor.along.axis)] / tensor.along.segments;
+  const int64_t each = segment / tensor.along.parts;
   for (int64_t part = 0; part < tensor.along.parts; ++part)
     for (int64_t place = 0; place < tensor.elements(); ++place) {
       int64_t rest = place, index = 0;
@@ -26,7 +27,7 @@ std::vector<int64_t> naive(const Counted& tensor) {
         index = rest % tensor.shape[k];
         rest /= tensor.shape[k];
       }
-      if (index / each == part) places.push_back(place);
+      if (index % segment / each == part) places.push_back(place);
     }
   return places;
 }
@@ -52,10 +53,11 @@ int64_t number_of(const ElementRuns& runs) {
 Counted random_tensor(std::mt19937& random) {
   Counted tensor;
   const size_t axes = 1 + random() % 4;
-  tensor.along = {static_cast<int32_t>(random() % axes), 1 + static_cast<int64_t>(random() % 5)};
+  tensor.along = {static_cast<int32_t>(random() % axes), 1 + static_cast<int64_t>(random() % 5),
+                  1 + static_cast<int64_t>(random() % 3)};
   for (size_t k = 0; k < axes; ++k) {
     tensor.shape.push_back(1 + static_cast<int64_t>(random() % 4));
-    if (static_cast<int32_t>(k) == tensor.along.axis) tensor.shape.back() *= tensor.along.parts;
+    if (static_cast<int32_t>(k) == tensor.along.axis) tensor.shape.back() *= tensor.along.parts * tensor.along.segments;
   }
   return tensor;
 }
@@ -86,6 +88,8 @@ TEST_CASE("runs are the permutation that counting part by part is, and its inver
 TEST_CASE("a run is a row of a part, and a range in row-major order is one run") {
   const ElementOrder rows({8, 6}, {0, 4}), columns({8, 6}, {1, 3}), middle({2, 6, 5}, {1, 2});
   CHECK(rows.row_major());
+  // Queries, keys and values of two heads each.
+  CHECK(listed(ElementOrder({6, 2}, {0, 2, 3}).row_major_runs(0, 8)) == std::vector<int64_t>{0, 1, 4, 5, 8, 9, 2, 3});
   CHECK(number_of(rows.row_major_runs(5, 40)) == 1);
   CHECK(number_of(columns.row_major_runs(0, 48)) == 24);
   CHECK(number_of(columns.row_major_runs(1, 4)) == 3);
@@ -94,6 +98,7 @@ TEST_CASE("a run is a row of a part, and a range in row-major order is one run")
   CHECK(number_of(columns.row_major_runs(3, 0)) == 0);
   CHECK(number_of(ElementOrder().row_major_runs(3, 1000)) == 1);
   CHECK(number_of(ElementOrder({0, 6}, {1, 3}).row_major_runs(0, 0)) == 0);
+  CHECK(ElementOrder({4, 0}, {1, 3}).row_major());
 }
 
 TEST_CASE("a manifest's tensor has the parts of its cut, where they are no range anyway") {
@@ -106,6 +111,12 @@ TEST_CASE("a manifest's tensor has the parts of its cut, where they are no range
     if (axis >= 0) info.cut = TensorCut{0, axis};
     return info;
   };
+  const auto fused = [&](int32_t segments) {
+    TensorInfo info = tensor("fused", {6, 6}, 0);
+    info.cut->segments = segments;
+    return parts_along(manifest, info);
+  };
+  CHECK(fused(2) == PartsAlong{0, 3, 2});
   manifest.tensors = {tensor("whole", {6, 6}, -1), tensor("rows", {6, 6}, 0), tensor("columns", {6, 6}, 1),
                       tensor("one row", {1, 6}, 1)};
   CHECK(parts_along(manifest, manifest.tensors[0]) == PartsAlong());
@@ -127,7 +138,9 @@ TEST_CASE("pieces are a few MiB, in order, and a failure ends them") {
   constexpr int64_t kCount = 3'000'001;
   const Status all = gather_pieces(kCount, 8, number, [&](int64_t at, int64_t n, const std::byte* data) {
     REQUIRE(at == next);
-    for (int64_t i = 0; i < n; ++i) REQUIRE(reinterpret_cast<const int64_t*>(data)[i] == next + i);
+    bool numbered = true;
+    for (int64_t i = 0; i < n; ++i) numbered = numbered && reinterpret_cast<const int64_t*>(data)[i] == next + i;
+    CHECK(numbered);
     next += n;
     ++pieces;
     return Status();

@@ -343,7 +343,8 @@ namespace {
 struct CutSizes {
   explicit CutSizes(const CutTensor& of) : samples(2 / of.replicas) {
     for (size_t k = 0; k < of.shape.size(); ++k) (static_cast<int32_t>(k) < of.axis ? outer : inner) *= of.shape[k];
-    inner /= of.parts;
+    inner /= of.parts * of.segments;
+    outer *= of.segments;
     part = outer * inner;
     all = part * of.parts;
     share = part / of.replicas;
@@ -452,7 +453,7 @@ plan::Bundle cut_tensor(const CutTensor& of) {
   manifest.optimizer.groups = {{"all", 0.01}};
   manifest.tensors = {info("w", of.shape)};
   if (of.parts > 1) {
-    manifest.tensors[0].cut = plan::TensorCut{0, of.axis};
+    manifest.tensors[0].cut = plan::TensorCut{0, of.axis, of.segments};
     manifest.cuts = {{"tp", {}}};
     for (int32_t q = 0; q < of.replicas; ++q) {
       auto& group = manifest.cuts[0].groups.emplace_back();

@@ -29,7 +29,7 @@ plan::Bundle lanes();
 // part. loss = sum over two samples of x . w, x being as many features as w has elements; AdamW.
 struct CutTensor {
   std::vector<int64_t> shape;
-  int32_t axis = 0, parts = 1, replicas = 1;
+  int32_t axis = 0, parts = 1, replicas = 1, segments = 1;
 };
 plan::Bundle cut_tensor(const CutTensor& of);
 

@@ -388,6 +388,12 @@ TEST_CASE("rule D2: rows speak of every microbatch") {
         "P0431 distribution: chunk PP0: 3 groups, 3 places and 0 repetitions for 3 microbatches");
 }
 
+// The module with a cut over these groups.
+static std::string with_cut(const std::string& groups) {
+  const std::string last = "bound 1.25 strict @1:2:9+1\n";
+  return broken(last, last + "  cut 0 " + groups + " stream 1 @1:2:3+4\n");
+}
+
 TEST_CASE("rule D3: groups have distinct ranks of the world") {
   CHECK(broken("world 4", "world 0") == "P0432 distribution: there is no rank");
   CHECK(broken("world 4", "world 3") == "P0432 distribution: group 0 has rank 3 in a world of 3");
@@ -401,11 +407,16 @@ TEST_CASE("rule D3: groups have distinct ranks of the world") {
   CHECK(broken("group 2 [2..3]\n", "group 2 [2..3]\n  group 3 [2..3] places 2\n").empty());
   CHECK(broken("group 2 [2..3]\n", "group 2 [2..3]\n  group 3 [2..3] places 2\n  group 4 [2..3] places 2\n") ==
         "P0432 distribution: group 4 is the same as one before");
+  CHECK(with_cut("[[0..1], [2]]") == "P0432 distribution: the groups of a cut have several sizes");
+  CHECK(with_cut("[[0], [1]]") == "P0432 distribution: a cut has no two places");
+  CHECK(with_cut("[[0..1], [1..2]]") == "P0432 distribution: a cut has rank 1 twice");
 }
 
 TEST_CASE("rule D4: every microbatch runs on a group") {
   CHECK(broken("groups [1 x2, 2]", "groups [1 x2, 3]") == "P0433 distribution: chunk PP0: runs on group 3 of 3");
   CHECK(broken("groups [1 x2, 2]", "groups [1 x2, none]") == "P0433 distribution: chunk PP0: runs on no group");
+  CHECK(with_cut("[[0..1]]") ==
+        "P0433 distribution: chunk PP0: rank 1 shares samples with other ranks in group 1 than in its cut");
   CHECK(broken("group 2 [2..3]", "group 2 [2..3] places 2") ==
         "P0433 distribution: chunk PP0: runs on groups of 1 and of 2 places");
   const auto shared = [](const std::string& first, const std::string& second, const std::string& third) {

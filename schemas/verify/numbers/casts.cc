@@ -100,6 +100,7 @@ Bundle in_one_type(const Manifest& manifest) {
   for (const TensorInfo& tensor : manifest.tensors) {
     TensorInfo& info = result.manifest.tensors.emplace_back(tensor);
     info.dtype = one(info.dtype);
+    info.cut.reset();  // both steps read it whole
   }
   return result;
 }

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Ranks with parts of weights along one axis or another: what they write has the model's names, shapes and order.
+
+  checkpoints_of_places.py --bin BIN --work DIR
+
+Saved, exported and drawn weights and the checkpoints of ranks that share samples are those of one device, and one is read by the other.
+"""
+import argparse
+import json
+import sys
+
+from safetensors import safe_open
+
+import harness
+from checkpoints import STEPS, Runs, bits, check_memory, pairs, step, whole_run
+from checks import check, faults
+
+MODEL = "llama"
+FUSED = "gpt"    # queries, keys and values of one weight
+
+
+def strategies(model):
+    """Weights cut over ranks that share samples, also with what ZeRO makes of a part."""
+    names = {"one": ("one", ""), "dp2": ("dp2", ""), "tp2": ("tp2", ""), "tp4": ("tp4", ""), "tp2_zero1": ("tp2_dp2", ", shard_optimizer: true"),
+             "tp2_zero3": ("tp2_dp2", ", shard_params: true"), "pp2_tp2": ("pp2_tp2", "")}
+    return {name: (harness.strategy_text(model, composition, "adamw").replace("bucket_size: 0.05", "bucket_size: 0.05" + more),
+                   harness.world_size(composition)) for name, (composition, more) in names.items()}
+
+
+def whatever_is_written(runs):
+    """Names, shapes and order of saved, exported and drawn weights, and of checkpoints."""
+    for name, (text, ranks) in strategies(runs.model).items():
+        runs.compile(name, text, ranks)
+    cut, one = {}, whole_run(runs, "one")
+    for name in runs.plans:
+        folder, log, weights = whole = whole_run(runs, name)
+        check_memory(runs, name, whole)
+        manifest = json.loads((step(folder, STEPS) / "MANIFEST.json").read_text())
+        cut[name] = sum("cut" in tensor for tensor in manifest["tensors"])
+        exported = folder.with_suffix(".exported")
+        runs.bench.call([runs.bench.bin / "piper-plan", "checkpoint", "export", folder, "-o", exported])
+        for what, file in (("saved weights", weights), ("exported weights", exported)):
+            check(f"{name}: {what} are those of one device", not (wrong := unlike(file, one[2], 1e-3)), wrong)
+        first = [(tensor["tensor"], tensor["kind"], tensor["dtype"], tensor["shape"], tensor["aliases"]) for tensor in manifest["tensors"]]
+        of_one = json.loads((step(one[0], STEPS) / "MANIFEST.json").read_text())["tensors"]
+        check(f"{name}: a checkpoint has the tensors of one device", first ==
+              [(tensor["tensor"], tensor["kind"], tensor["dtype"], tensor["shape"], tensor["aliases"]) for tensor in of_one])
+    check("parts along an inner axis are counted part by part", all((number > 0) == ("tp" in name) for name, number in cut.items()), cut)
+    drawn = {name: runs.fresh(f"{name}-drawn").with_suffix(".drawn") for name in runs.plans}
+    for name, file in drawn.items():
+        runs.bench.call([runs.bench.bin / "piper-run", runs.plans[name], "--data", runs.bench.work / f"{runs.model}.safetensors", "--threads", "1",
+                         "--init", "normal:0.02", "--steps", "1", "--save-gradients", file])
+    for name in drawn:
+        check(f"{name}: gradients of drawn weights are those of one device", not (wrong := unlike(drawn[name], drawn["one"], 1e-5)), wrong)
+
+
+def unlike(a, b, tolerance):
+    """The first tensor of two files that differs, by more than this share of its largest element or in its name."""
+    with safe_open(a, "np") as x, safe_open(b, "np") as y:
+        for name in sorted({*x.keys(), *y.keys()}):
+            if name not in x.keys() or name not in y.keys():
+                return f"{name} is in one alone"
+            mine, theirs = x.get_tensor(name), y.get_tensor(name)
+            if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
+                return f"{name}: {mine.dtype} {mine.shape}, {theirs.dtype} {theirs.shape}"
+            if mine.size and abs(mine - theirs).max() > tolerance * abs(theirs).max():
+                return f"{name}: {abs(mine - theirs).max()} of {abs(theirs).max()}"
+    return ""
+
+
+def state_of_all_kinds(kinds):
+    """Frozen parts, and masters that are ranges of a part beside copies of all of it."""
+    for name, (text, ranks) in strategies(kinds.model).items():
+        if name in ("one", "tp2_zero1", "tp2_zero3"):
+            kinds.compile(f"bf16-{name}", text + "precision: {compute: bf16}\n", ranks)
+    text, ranks = strategies(kinds.model)["tp2_zero1"]
+    kinds.compile("frozen", text.replace(f"{{batch: {harness.BATCH}}}", f'{{batch: {harness.BATCH}, freeze: ["*.layers.0.*"]}}'), ranks)
+    bits(kinds)
+    # Sums of bf16 round otherwise in other parts: state alone is compared.
+    pairs(kinds, [(a, b) for a in kinds.plans for b in kinds.plans if "frozen" not in (a, b)], tolerance=None)
+
+
+def fused(runs):
+    """A part of a fused weight is the same part of each segment."""
+    for name in ("one", "tp2", "tp2_zero1"):
+        runs.compile(name, *strategies(runs.model)[name])
+    folder, _, weights = whole_run(runs, "tp2_zero1")
+    cuts = [tensor["cut"] for tensor in json.loads((step(folder, STEPS) / "MANIFEST.json").read_text())["tensors"] if "cut" in tensor]
+    check("fused: parts of three segments", any(cut.get("segments") == 3 for cut in cuts), cuts)
+    check("fused: saved weights are those of one device", not (wrong := unlike(weights, whole_run(runs, "one")[2], 1e-3)), wrong)
+    pairs(runs)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
+    arguments = parser.parse_args()
+    bench = harness.Bench(arguments.bin, arguments.work)
+    runs = Runs(bench, MODEL)
+    whatever_is_written(runs)
+    pairs(runs)
+    state_of_all_kinds(Runs(bench, MODEL))
+    fused(Runs(bench, FUSED))
+    print(f"{len(faults)} faults")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
