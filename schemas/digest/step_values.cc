@@ -132,7 +132,8 @@ Status StepValues::put_in_order() {
   return {};
 }
 
-// Replicas are in the order in which their gradients are summed; without such a sum, in the order of ranks.
+// Replicas are in the order in which their gradients are summed; without such a sum, in the order of ranks. Ranks that
+// share samples (plan::Cut) are one replica.
 void StepValues::find_positions() {
   microbatches_.assign(bundle_.manifest.chunks.size(), 1);
   std::map<int32_t, std::set<int32_t>> ranks_of;
@@ -147,14 +148,25 @@ void StepValues::find_positions() {
       const int32_t microbatch = plan.arguments.at(static_cast<size_t>(run->arguments)).microbatch;
       microbatches = std::max<int64_t>(microbatches, microbatch + 1);
     }
+  std::map<int32_t, int32_t> first_of_group;
+  for (const plan::Cut& cut : bundle_.manifest.cuts)
+    for (const std::vector<int32_t>& group : cut.groups)
+      for (const int32_t rank : group) first_of_group.emplace(rank, group.front());
   for (const auto& [chunk, ranks] : ranks_of) {
-    std::vector<int32_t> ordered(ranks.begin(), ranks.end());
+    const auto replica_of = [&](int32_t rank) {
+      const auto group = first_of_group.find(rank);
+      return group == first_of_group.end() ? rank : group->second;
+    };
+    std::set<int32_t> replicas;
+    for (const int32_t rank : ranks) replicas.insert(replica_of(rank));
+    std::vector<int32_t> ordered(replicas.begin(), replicas.end());
     for (const plan::Communicator& communicator : plan_of(ordered.front()).communicators)
-      if (std::set<int32_t>(communicator.ranks.begin(), communicator.ranks.end()) == ranks) {
+      if (std::set<int32_t>(communicator.ranks.begin(), communicator.ranks.end()) == replicas) {
         ordered = communicator.ranks;
         break;
       }
-    for (size_t i = 0; i < ordered.size(); ++i) positions_[{chunk, ordered[i]}] = static_cast<int64_t>(i);
+    for (const int32_t rank : ranks)
+      positions_[{chunk, rank}] = std::find(ordered.begin(), ordered.end(), replica_of(rank)) - ordered.begin();
   }
 }
 

@@ -10,6 +10,7 @@
 #include "schemas/digest/digest_file.h"
 #include "schemas/digest/step_values.h"
 #include "schemas/plan/call_origin.h"
+#include "tests/unit/cut_plans.h"
 
 namespace piper {
 namespace {
@@ -190,6 +191,22 @@ TEST_CASE("values of ranks stand in the order in which data flow") {
     CHECK((*values)->order(0, 2 * m) < (*values)->order(0, 2 * m + 1));
     CHECK((*values)->order(0, 2 * m + 1) < (*values)->order(1, 2 * m));
     CHECK((*values)->order(1, 2 * m) < (*values)->order(1, 2 * m + 1));
+  }
+}
+
+// Of programs that read no input of the model.
+TEST_CASE("ranks that share samples have values of the same samples") {
+  auto values = digest::StepValues::of(hand_written::cut({.replicas = 2, .places = 2}));
+  REQUIRE(values.ok());
+  for (const int32_t rank : {0, 1, 2, 3}) {
+    const auto& plan = (*values)->bundle().ranks[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < plan.instructions.size(); ++i) {
+      const auto* const run = std::get_if<plan::Run>(&plan.instructions[i].action);
+      if (run == nullptr || (*values)->bundle().programs[static_cast<size_t>(run->program)].name != "pair.B") continue;
+      const digest::ValueName name = (*values)->name(rank, {static_cast<int32_t>(i), 0, 0});
+      CHECK(name.first_sample == rank / 2 * 2);
+      CHECK(name.samples == 2);
+    }
   }
 }
 
