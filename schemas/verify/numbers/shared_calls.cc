@@ -275,8 +275,8 @@ class SharedCall {
   // lie in the model's. Nothing where that cannot be told.
   std::optional<Operand> of_all_places(const WholeCall& whole, const Operand& out, const View& view) const {
     const Spread of = run_.parts.empty() || out.slot < 0 ? Spread() : run_.parts[static_cast<size_t>(out.slot)];
-    if (of.cut != whole.spread.cut || of.devices != whole.spread.devices || whole.part < 0 || out.offset != 0 ||
-        !is_dense(out) || view.axes.size() != out.shape.size() ||
+    if (of.part < 1 || of.cut != whole.spread.cut || of.devices != whole.spread.devices || whole.part < 0 ||
+        out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
         span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
       return std::nullopt;
     Operand all = out;
