@@ -10,7 +10,6 @@
 // CHECK: %d = linear(%a, %down, none) : f32[2, 8]
 // CHECK: %d.sum = all_reduce(%d) : f32[2, 8]
 // CHECK: %d.biased = add(%d.sum, %bias) : f32[2, 8]
-// CHECK: note: all: cut over 2 devices by output features are up; by input features down
 module {
   step batch 2 microbatches 1
   training clip 0.0
