@@ -49,6 +49,7 @@ class Maker:
         self._experts()
         self._others()
         r.shuffle(self.text["directives"])
+        self._cut_weights()
         for key in ("annotate", "directives"):
             if not self.text[key]:
                 del self.text[key]
@@ -252,6 +253,32 @@ class Maker:
         if self.chance(0.15):
             self.text["model"]["freeze"] = [r.choice(("wte", "h.1", "h.3", "ln_f"))]
         self.text["optimizer"] = r.choice(({"sgd": {"lr": 0.1, "momentum": 0.9}}, {"adamw": {"lr": 2e-3}}))
+
+    def _cut_weights(self):
+        """Every device becomes two that share its samples and cut weights, which leaves a coherent program coherent."""
+        chance = random.Random(f"cut {self.seed}")    # of its own: programs without cuts are as they were
+        ranks = sorted({d for g in self.groups for d in g} | {0})
+        if chance.random() > 0.3 or len(ranks) > 4 or any(d["op"] == "shard" for d in self.text["directives"]):
+            return
+        pairs = {r: (2 * i, 2 * i + 1) for i, r in enumerate(ranks)}
+
+        def doubled(devices):
+            return [rank for d in devices for rank in pairs[d]]
+        for directive in self.text["directives"]:
+            if "devices" in directive:
+                directive["devices"] = doubled(directive["devices"])
+            if "parts_over" in directive:
+                directive["parts_over"] = [doubled(group) for group in directive["parts_over"]]
+        if "ranks" in self.text.get("schedule", {}):
+            self.text["schedule"]["ranks"] = [doubled(group) for group in self.text["schedule"]["ranks"]]
+        self.orders = {tuple(doubled(group)): slots for group, slots in self.orders.items()}
+        over = [list(pair) if chance.random() < 0.7 else list(reversed(pair)) for pair in pairs.values()]
+        cut = {"op": "shard", "filter": {}, "dim": "column", "over": over}
+        if chance.random() < 0.3:
+            cut["weights"] = chance.choice((["*.mlp.up"], ["*.attn.*"], ["*"]))
+            if cut["weights"] == ["*"]:
+                del cut["weights"]
+        self.text["directives"].insert(chance.randrange(len(self.text["directives"]) + 1), cut)
 
     # ---------------------------------------------------------------- damage
     def damaged(self, program: Program) -> Program:
