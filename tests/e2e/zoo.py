@@ -216,6 +216,17 @@ class Normed(nn.Module):
         return F.mse_loss(self.down(torch.tanh(self.norm(self.up(x).view(-1, 8, 8)).flatten(1))), target)
 
 
+class Pooled(nn.Module):
+    """A mean over places of what a product makes: its gradient is one row, repeated."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 32), nn.Linear(32, 8)
+
+    def forward(self, x, target):
+        return F.mse_loss(self.down(self.up(x.view(-1, 4, 8)).mean(1)), target)
+
+
 class TaggedGpt(Gpt):
     """The stages of a pipeline are annotated in Python."""
 
@@ -320,6 +331,7 @@ def _quarters(pattern):
 
 MODELS = {
     "mlp": Model(Mlp, draw_vectors, _quarters("layers.{}")),
+    "pooled": Model(Pooled, draw_vectors, ("up", "up", "down", "down")),
     "detached": Model(Detached, draw_vectors, _quarters("layers.{}")),
     "counted": Model(Counted, draw_vectors, _quarters("layers.{}"), per_microbatch=("balance",)),
     "cnn": Model(Cnn, draw_images, ("stem", "norm", "down", "head"), tolerance=1e-4),

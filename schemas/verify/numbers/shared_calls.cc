@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/ordered_rows.h"
@@ -177,6 +178,17 @@ class SharedCall {
     return true;
   }
 
+  // A sum along which each addend is the same, which one device makes a product (program.cc).
+  static bool adds_repetitions(const WholeCall& whole) {
+    if (whole.call.kernel != Kernel::kSum && whole.call.kernel != Kernel::kMean) return false;
+    const auto* const dims = plan::find_attr<std::vector<int64_t>>(whole.call, "dims");
+    const std::vector<ViewAxis>& axes = whole.operands[0].axes;
+    return dims != nullptr && std::any_of(dims->begin(), dims->end(), [&](int64_t dim) {
+             const auto at = static_cast<size_t>(dim);
+             return at < axes.size() && !axes[at].samples && axes[at].extent > 1 && axes[at].stride == 0;
+           });
+  }
+
   // Whether a result, in memory of its own, has one of the places of a cut's
   // axis.
   bool has_one_place(const WholeCall& whole) const {
@@ -192,6 +204,7 @@ class SharedCall {
     if (none < 0) {
       whole = whole_call(call_, views_, where_, table_, run_.samples, places);
       if (!whole.why.empty()) none = unknown_because(whole.why, whole.wrong);
+      else if (whole.spread.cut >= 0 && adds_repetitions(whole)) none = table_.unknown("a sum of repetitions of parts");
     }
     if (none >= 0 || adds_operand(call_)) return results;
     const std::vector<RowResult> rows = evaluation_.apply(whole.call, whole.operands, whole.samples, none);
