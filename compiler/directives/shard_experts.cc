@@ -21,6 +21,17 @@ int64_t covered(const std::vector<std::vector<int32_t>>& groups, const std::vect
   return count;
 }
 
+// Whether the members of each group that the claim has are at one place.
+bool at_one_place(const std::vector<std::vector<int32_t>>& groups, const Claim& claim) {
+  const auto place_of = [&](int32_t rank) {
+    return (std::find(claim.ranks.begin(), claim.ranks.end(), rank) - claim.ranks.begin()) % claim.places;
+  };
+  return std::all_of(groups.begin(), groups.end(), [&](const std::vector<int32_t>& group) {
+    if (std::find(claim.ranks.begin(), claim.ranks.end(), group[0]) == claim.ranks.end()) return true;
+    return std::all_of(group.begin(), group.end(), [&](int32_t rank) { return place_of(rank) == place_of(group[0]); });
+  });
+}
+
 }  // namespace
 
 Status shard_experts(const strategy::Directive& directive, const RankGroups& over, Resolution& draft,
@@ -73,7 +84,13 @@ Status check_shards(const Resolution& draft, diag::Diagnostics& diags) {
     }
     const bool idle =
         std::any_of(all.ranks.begin(), all.ranks.end(), [&](int32_t rank) { return used.count(rank) == 0; });
-    if (wrong == nullptr && !idle) continue;
+    if (wrong == nullptr && !idle) {
+      for (int32_t m = 0; m < draft.step.num_microbatches; ++m)
+        if (!at_one_place(draft.distribution.expert_groups[shard].groups, draft.claims.at(ir::ChunkId(c), m)))
+          return diags.error("P0259", all.span)
+                 << "the experts of " << draft.regions[c].name << " are parted over devices that share their samples";
+      continue;
+    }
     auto error = diags.error("P0215", all.span);
     error << "the groups of this 'shard' do not partition the devices of " << draft.regions[c].name;
     error.note("placed here", wrong != nullptr ? wrong->span : draft.claims.at(ir::ChunkId(c), 0).span);

@@ -335,6 +335,11 @@ def _places() -> list[Row]:
         Row("places_recompute", "dense", TWO, ranks=pipeline, places=2, family="1f1b", microbatches=2, more=(_TAIL,), fast=True),
         Row("places_recompute_some", "losses", groups=fours, places=2, microbatches=2, more=({"op": "recompute", "filter": {"MB": 0}},)),
         Row("places_shared", "shared", TWO, ranks=pipeline, places=2, family="1f1b", microbatches=2),
+        Row("places_experts", "experts", groups=fours, places=2, microbatches=2, experts=(({"EP": "*"}, [[0, 2], [1, 3]]),)),
+        Row("places_experts_params", "gathered", groups=fours, places=2, experts=(({"EP": "*"}, [[2, 0], [1, 3]]),), keys=rate,
+            replicate=LEVELS["params"]),
+        Row("places_experts_pipeline", "slots", TWO, eight, places=2, family="1f1b", microbatches=2, replicate={"bucket_size": 0.02},
+            experts=(({"EP": 0}, [[0, 2], [1, 3]]), ({"EP": 1}, [[4, 6], [5, 7]]))),
         Row("places_over_pairs", "dense", groups=((0, 1, 2, 3, 4, 5, 6, 7),), places=2, microbatches=1, keys=rate,
             replicate=LEVELS["params"] | {"parts_over": [[0, 1, 2, 3], [4, 5, 6, 7]]}),
     ]
