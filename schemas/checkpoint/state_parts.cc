@@ -4,6 +4,8 @@
 #include <optional>
 #include <tuple>
 
+#include "schemas/plan/names.h"
+
 namespace piper::checkpoint {
 
 namespace {

@@ -58,7 +58,8 @@ std::string view_of_sources(StridedElements elements, const HeldValue& value, in
 }
 
 // The axes of a view that may be the experts', of elements of which a rank has `part` in a row; last those of which a
-// rank has a part of several segments, where a tensor is cut.
+// rank has a part of several segments, where a tensor is cut; rows of samples in one axis, of which that part is one,
+// are the last of these.
 std::vector<int32_t> axes_of_experts(const StridedElements& elements, const View& view, const Spread& spread) {
   const int64_t part = spread.part;
   std::vector<int32_t> axes, others, segments;
@@ -66,8 +67,9 @@ std::vector<int32_t> axes_of_experts(const StridedElements& elements, const View
     const ViewAxis& axis = view.axes[i];
     const bool one = elements.shape[i] == 1 && !axis.samples;
     const bool whole = axis.extent > 1 && axis.stride > 0 && axis.extent * axis.stride == part;
-    const bool several = spread.cut >= 0 && !axis.samples && axis.stride > 0 && axis.stride < part &&
-                         part % axis.stride == 0 && axis.extent * axis.stride % part == 0;
+    const bool inside = axis.stride < part || (axis.samples && axis.stride == part && axis.extent > 1);
+    const bool several = spread.cut >= 0 && axis.stride > 0 && inside && part % axis.stride == 0 &&
+                         axis.extent * axis.stride % part == 0;
     if (whole || (one && elements.strides[i] >= part)) axes.push_back(static_cast<int32_t>(i));
     else if (one) others.push_back(static_cast<int32_t>(i));
     else if (several) segments.push_back(static_cast<int32_t>(i));
@@ -245,6 +247,7 @@ class Whole {
 
   // The axis of the results that has the experts, and whether these are shares of a sum over them.
   std::string find_part() {
+    if (is_norm() && of_cut()) return by_rows();
     int64_t from_end = 0;  // of operands that have experts
     bool any = false, one_place = true;
     for (size_t i = 0; i < where_.size(); ++i) {
@@ -309,6 +312,50 @@ class Whole {
     }
     result_.part = static_cast<int32_t>(heads);
     return heads < 0 ? "a result without heads" : "";
+  }
+  bool is_norm() const {
+    switch (result_.call.kernel.id()) {
+      case Kernel::kLayerNorm:
+      case Kernel::kLayerNormBackwardInput:
+      case Kernel::kLayerNormBackwardWeight:
+      case Kernel::kRmsNorm:
+      case Kernel::kRmsNormBackwardInput:
+      case Kernel::kRmsNormBackwardWeight: return true;
+      default: return false;
+    }
+  }
+  // Each row by itself: rows of heads, say, of which a place has its part, and their statistics, a number for each row.
+  // What is summed over all rows is a share.
+  std::string by_rows() {
+    const Kernel kernel = result_.call.kernel.id();
+    const auto* const axes = plan::find_attr<int64_t>(result_.call, "axes");
+    const int64_t from_end = part_of(0);
+    if (axes == nullptr || from_end <= *axes) return parts() + " along an axis that is read as a whole";
+    const std::vector<int64_t>& shape = result_.call.inputs[0].shape;
+    int64_t together = 1, rows = 1;  // rows of a part one after the other, and all that a place has
+    for (size_t d = 0; d + static_cast<size_t>(*axes) < shape.size(); ++d) {
+      rows *= shape[d];
+      if (d + static_cast<size_t>(from_end) >= shape.size()) together *= shape[d];
+    }
+    const plan::KernelInfo* const info = plan::find_kernel(result_.call.kernel);
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (!present(i)) continue;
+      const std::string_view name = plan::signature_of(*info).inputs[i].name;
+      const std::vector<int64_t>& own = result_.call.inputs[i].shape;
+      if (name == "weight" || name == "bias") {
+        if (where_[i].part >= 0) return parts() + " in the weights of a norm";
+      } else if (name == "mean" || name == "rstd") {
+        const int64_t of_sample = result_.operands[i].axes.at(0).extent;
+        if (own != std::vector<int64_t>{rows} || where_[i].part != 0 ||
+            where_[i].segments * together * result_.spread.devices != of_sample)
+          return "statistics of other rows";
+      } else if (part_of(i) != from_end || where_[i].segments != 1) {
+        return "operands that number " + parts() + " by different axes";
+      }
+    }
+    if (kernel == Kernel::kLayerNormBackwardWeight || kernel == Kernel::kRmsNormBackwardWeight) return in_share();
+    result_.segments_of_rows = rows / own_samples_ / together;
+    return at_end(from_end);
   }
   std::string in_share() {
     result_.spread.share = true;
@@ -439,6 +486,10 @@ class Whole {
     for (Operand& out : result_.call.outputs) {
       const std::vector<int64_t> local = out.shape;
       if (out.slot == Operand::kAbsent) continue;
+      if (result_.segments_of_rows > 0 && &out != &result_.call.outputs[0]) {
+        out.shape[0] *= devices;
+        continue;
+      }
       widen(out, place_of(out));
       for (plan::Attr& attr : result_.call.attrs)
         if (auto* shape = std::get_if<std::vector<int64_t>>(&attr.value); attr.name == "shape" && *shape == local)
@@ -522,12 +573,15 @@ std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_
     return static_cast<int32_t>(axis) == sample_axis ? all.shape[axis] / samples : all.shape[axis];
   };
   int64_t inside = 1, block = 0, size = 1;  // block: elements of a sample in a row
+  const bool of_rows = whole.segments_of_rows > 0 && i > 0;
+  const int32_t part = of_rows ? 0 : whole.part;
+  const int64_t segments = of_rows ? whole.segments_of_rows : whole.segments;
   for (size_t k = order.size(); k-- > 0;) {
     const size_t axis = order[k];
     inside *= each(axis);
-    if (static_cast<int32_t>(axis) == whole.part) {
+    if (static_cast<int32_t>(axis) == part) {
       if (held.period > 0) return "a repeated value of experts";
-      held.spread.part = inside / (whole.spread.devices * whole.segments);
+      held.spread.part = inside / (whole.spread.devices * segments);
       inside /= whole.spread.devices;
     }
     if (static_cast<int32_t>(axis) == sample_axis) block = inside;
