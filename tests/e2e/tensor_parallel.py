@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Weights cut over places train as PyTorch's own tensor parallelism does: torch.distributed's DTensor over gloo.
 
-  tensor_parallel.py --bin BIN --work DIR [--models llama,mlp] [--places 2,4] [--optimizers adamw,sgd]
+  tensor_parallel.py --bin BIN --work DIR [--models llama,mlp] [--places 2,4] [--optimizers adamw,sgd] [--proved qwen3]
 
 For each model and number of places the same model, weights and samples are trained by piper under
 `shard: {dim: column}` and by ranks of PyTorch under parallelize_module (ColwiseParallel, RowwiseParallel). Losses of
 all steps agree to 1e-5 relative (1e-6 at the first), gradients of the first step to 1e-5 of each one's norm, and a step of the
-plan has no more collectives than CommDebugMode counts. A rank of PyTorch is this script with --rank.
+plan has no more collectives than CommDebugMode counts. Plans are proved whole, those of --proved too, whose norms of heads DTensor's styles
+do not know. A rank of PyTorch is this script with --rank.
 """
 import argparse
 import json
@@ -98,6 +99,14 @@ def collectives_of_values(plans):
     return sum("all_reduce" in i and i["stream"].startswith("tp") for i in rank["instructions"])
 
 
+def is_proved(bench, plans):
+    return "equality with the model: proved: " in bench.call([bench.bin / "piper-plan", "verify", plans])
+
+
+def cut_tensors(plans):
+    return sum("cut" in tensor for tensor in json.loads((plans / "manifest.json").read_text())["tensors"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -105,6 +114,7 @@ def main():
     parser.add_argument("--models", default="llama,mlp")
     parser.add_argument("--places", default="2")
     parser.add_argument("--optimizers", default="adamw,sgd")
+    parser.add_argument("--proved", default="")
     parser.add_argument("--rank", type=int)
     parser.add_argument("--world", type=int)
     parser.add_argument("--port", type=int)
@@ -124,6 +134,10 @@ def main():
                 check(f"{name}: losses and gradients are DTensor's", not wrong, "; ".join(wrong[:3]))
                 ours, theirs = collectives_of_values(plans), torch_ranks["collectives"]
                 check(f"{name}: {ours} collectives a step, DTensor {theirs}", 0 < ours <= theirs)
+                check(f"{name}: proved whole", is_proved(bench, plans))
+    for model in filter(None, args.proved.split(",")):
+        plans = bench.compile(model, harness.strategy_text(model, "tp2_dp2", "sgd"), f"{model}-proved")
+        check(f"{model} over 2 places, 2 replicas: {cut_tensors(plans)} tensors are cut, proved whole", is_proved(bench, plans) and cut_tensors(plans) > 0)
     sys.exit(1 if faults else 0)
 
 
