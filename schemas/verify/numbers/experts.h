@@ -21,26 +21,9 @@
 #include "schemas/plan/plan.h"
 #include "schemas/verify/numbers/held.h"
 #include "schemas/verify/numbers/number.h"
-#include "schemas/verify/numbers/views.h"
+#include "schemas/verify/numbers/spread_views.h"
 
 namespace piper::verify {
-
-// Which axes of a view name what ranks share; -1: none. Counted before any is left out.
-struct SpreadView {
-  Spread spread;
-  int32_t part = -1;     // the experts, all of them in the view
-  int32_t sources = -1;  // the ranks whose samples they are, where it is not the samples' own axis
-  int32_t shares = -1;
-  int32_t rows = -1;  // rows in the order of their experts (ordered_rows.h)
-  // Along `part`: equal segments of the axis, of each of which a rank has its part.
-  int64_t segments = 1;
-};
-
-// The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is
-// not over samples; `samples`: of each rank. `choice`: which of the axes that may be the experts' is taken for it, the
-// likelier ones first. "" or why it is none.
-std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
-                           View& view, SpreadView& where, size_t choice = 0);
 
 // A call as one device makes it, for all experts, and where its results have what a rank has of them.
 struct WholeCall {

@@ -1,0 +1,120 @@
+#include "schemas/verify/numbers/spread_views.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace piper::verify {
+namespace {
+
+// Takes out the axis along which a rank after the other stands, `stride` elements apart; -1: there is none.
+int32_t take_ranks(StridedElements& elements, int64_t devices, int64_t stride) {
+  for (size_t i = 0; i < elements.shape.size(); ++i) {
+    if (elements.shape[i] != devices || elements.strides[i] != stride) continue;
+    elements.shape[i] = 1;
+    elements.strides[i] = 0;
+    return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+// Elements of samples of one rank, the axis of ranks taken out: as those of a value for these samples alone.
+std::string view_of_rank(const StridedElements& elements, int64_t size, int64_t block, int64_t samples, View& view) {
+  return block == size ? view_of(elements, Over::kEach, size, samples, view)
+                       : view_between(elements, size, block, samples, view);
+}
+
+std::string view_of_sources(StridedElements elements, const HeldValue& value, int64_t size, int64_t samples, View& view,
+                            SpreadView& where) {
+  const int64_t devices = value.spread.devices, block = value.block > 0 ? value.block : size;
+  if (value.spread.apart) {
+    where.sources = take_ranks(elements, devices, samples * size);
+    if (where.sources < 0 || elements.offset >= samples * size)
+      return "samples of several ranks that are not read rank by rank";
+    return view_of_rank(elements, size, block, samples, view);
+  }
+  std::string why = view_of_rank(elements, size, block, devices * samples, view);
+  if (why.empty() || samples == 1) return why;
+  // By two axes, of the ranks and of the samples of each.
+  where.sources = take_ranks(elements, devices, samples * block);
+  if (where.sources < 0) return why;
+  const int64_t outer = devices * samples * block;
+  for (int64_t& stride : elements.strides)
+    if (stride % outer == 0) stride /= devices;
+  if (elements.offset % outer >= samples * block) return "samples of some ranks";
+  elements.offset = elements.offset / outer * (samples * block) + elements.offset % outer;
+  return view_of_rank(elements, size, block, samples, view);
+}
+
+// The axes of a view that may be the experts', of elements of which a rank has `part` in a row; last those of which a
+// rank has a part of several segments, where a tensor is cut; rows of samples in one axis, of which that part is one,
+// are the last of these.
+std::vector<int32_t> axes_of_experts(const StridedElements& elements, const View& view, const Spread& spread) {
+  const int64_t part = spread.part;
+  std::vector<int32_t> axes, others, segments;
+  for (size_t i = 0; i < view.axes.size(); ++i) {
+    const ViewAxis& axis = view.axes[i];
+    const bool one = elements.shape[i] == 1 && !axis.samples;
+    const bool whole = axis.extent > 1 && axis.stride > 0 && axis.extent * axis.stride == part;
+    const bool inside = axis.stride < part || (axis.samples && axis.stride == part && axis.extent > 1);
+    const bool several = spread.cut >= 0 && axis.stride > 0 && inside && part % axis.stride == 0 &&
+                         axis.extent * axis.stride % part == 0;
+    if (whole || (one && elements.strides[i] >= part)) axes.push_back(static_cast<int32_t>(i));
+    else if (one) others.push_back(static_cast<int32_t>(i));
+    else if (several) segments.push_back(static_cast<int32_t>(i));
+  }
+  axes.insert(axes.end(), others.begin(), others.end());
+  axes.insert(axes.end(), segments.begin(), segments.end());
+  return axes;
+}
+
+// A view of what a rank has, as the view of what all ranks have together.
+std::string of_all_parts(const StridedElements& elements, const Spread& spread, View& view, size_t choice,
+                         SpreadView& where) {
+  const int64_t rows = spread.part;
+  int64_t last = view.offset % rows;
+  const std::vector<int32_t> axes = axes_of_experts(elements, view, spread);
+  if (choice >= axes.size()) return "experts of one rank that are told apart from those of others";
+  where.part = axes[choice];
+  for (size_t i = 0; i < view.axes.size(); ++i) {
+    ViewAxis& axis = view.axes[i];
+    if (static_cast<int32_t>(i) == where.part) {
+      where.segments = axis.stride > 0 ? std::max<int64_t>(axis.extent * axis.stride / rows, 1) : 1;
+      last += (axis.extent / where.segments - 1) * axis.stride;
+      if (axis.extent == 1) axis.stride = rows;
+      axis.extent *= spread.devices;
+    } else if (axis.stride % rows == 0) {
+      axis.stride *= spread.devices;
+    } else {
+      last += (axis.extent - 1) * axis.stride;
+    }
+  }
+  view.offset = view.offset / rows * rows * spread.devices + view.offset % rows;
+  return last < rows ? "" : "an operand that names experts of several ranks in parts";
+}
+
+}  // namespace
+
+std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
+                           View& view, SpreadView& where, size_t choice) {
+  where = {};
+  where.spread = value.spread;
+  if (value.period > 0) return "a repeated value of experts";
+  const StridedElements as_read = elements;
+  std::string why;
+  if (value.spread.shares) {
+    const int64_t all = size * (over == Over::kEach ? samples : 1);
+    where.shares = take_ranks(elements, value.spread.devices, all);
+    if (where.shares < 0 || elements.offset != 0) return "shares of a sum that are not added up";
+    where.spread = {value.spread.devices};
+  }
+  if (over == Over::kEach && value.spread.sources)
+    why = view_of_sources(std::move(elements), value, size, samples, view, where);
+  else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
+  else why = view_of(elements, over, size, samples, view);
+  if (why.empty() && value.spread.part > 0) why = of_all_parts(as_read, value.spread, view, choice, where);
+  return why;
+}
+
+}  // namespace piper::verify

@@ -1,0 +1,30 @@
+// Views of values that are spread over ranks (Spread), as views of what all ranks have together. Of experts.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "schemas/verify/numbers/held.h"
+#include "schemas/verify/numbers/number.h"
+#include "schemas/verify/numbers/views.h"
+
+namespace piper::verify {
+
+// Which axes of a view name what ranks share; -1: none. Counted before any is left out.
+struct SpreadView {
+  Spread spread;
+  int32_t part = -1;     // the experts, all of them in the view
+  int32_t sources = -1;  // the ranks whose samples they are, where it is not the samples' own axis
+  int32_t shares = -1;
+  int32_t rows = -1;  // rows in the order of their experts (ordered_rows.h)
+  // Along `part`: equal segments of the axis, of each of which a rank has its part.
+  int64_t segments = 1;
+};
+
+// The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is
+// not over samples; `samples`: of each rank. `choice`: which of the axes that may be the experts' is taken for it, the
+// likelier ones first. "" or why it is none.
+std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
+                           View& view, SpreadView& where, size_t choice = 0);
+
+}  // namespace piper::verify
