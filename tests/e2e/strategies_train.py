@@ -11,6 +11,7 @@ optimizer: what processes exchange depends on the plan's communication, of which
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import sys
 
@@ -27,7 +28,9 @@ SGD = {"lr": 0.05, "momentum": 0.9}
 
 def model_of(path):
     """The tests' model for a strategy file."""
-    return "moe_dense" if "*.moe" in path.read_text() else "gpt"
+    text = path.read_text()
+    shards, columns = (len(re.findall(pattern, text)) for pattern in (r'op"?: "?shard', r'dim"?: "?column'))
+    return "moe_dense" if shards > columns else "gpt"
 
 
 def with_optimizer(sets, sgd):
