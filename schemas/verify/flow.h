@@ -103,7 +103,7 @@ class Flow {
     int32_t at = -1;      // the part that others sent here
     bool scaled = false;  // the loss scale is among what was read, or entered it
   };
-  bool is_called(const Value& value, int32_t label);  // whether it may stand at a slot of this label
+  bool is_called(const Value& value, int32_t label);  // whether a slot of this label may have it
   bool is_made(int32_t label) const;                  // by a program
   Status check_no_value(const Rank& rank, const Content& content, const plan::BufferRange& where, int32_t label,
                         const std::string& slot);

@@ -136,14 +136,19 @@ TEST_CASE("shards of one checkpoint that were exchanged are found") {
   CHECK(fault_of(path, 1).find(shard_file(0, kShards)) != std::string::npos);
 }
 
-TEST_CASE("several processes check the files between them") {
-  const TempFolder folder;
+// A step whose last shard has another last byte than was written: its folder.
+std::string with_damaged_end(const TempFolder& folder) {
   write_step(folder, 1);
   const std::string path = folder / step_folder(1), last = path + "/" + shard_file(2, kShards);
   std::string bytes = read_file(last);
   bytes.back() ^= 1;
   write_file(last, bytes);
-  const auto opened = OpenCheckpoint::open(path);
+  return path;
+}
+
+TEST_CASE("several processes check the files between them") {
+  const TempFolder folder;
+  const auto opened = OpenCheckpoint::open(with_damaged_end(folder));
   REQUIRE(opened.ok());
   CHECK(opened->check_files(0, 2, false).error().code == "R0705");
   CHECK(opened->check_files(1, 2, false).ok());
@@ -152,12 +157,7 @@ TEST_CASE("several processes check the files between them") {
 
 TEST_CASE("a damaged byte is found in whatever order elements are asked for") {
   const TempFolder folder;
-  write_step(folder, 1);
-  const std::string path = folder / step_folder(1), last = path + "/" + shard_file(2, kShards);
-  std::string bytes = read_file(last);
-  bytes.back() ^= 1;
-  write_file(last, bytes);
-  const auto opened = OpenCheckpoint::open(path);
+  const auto opened = OpenCheckpoint::open(with_damaged_end(folder));
   REQUIRE(opened.ok());
   const StoredTensor& split = opened->manifest().tensors[0];
   const std::string expected = bytes_of(values_of(1, 0, kElements));

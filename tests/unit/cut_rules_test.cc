@@ -34,7 +34,7 @@ Held share(const std::string& name, int64_t elements) { return {name, Over::kEac
 
 class Step {
  public:
-  // Slots behind those of `held` are what calls make.
+  // Slots after those of `held` are what calls make.
   explicit Step(std::vector<Held> held) : held_(std::move(held)) {}
 
   const HeldValue& model(std::vector<KernelCall> calls) {

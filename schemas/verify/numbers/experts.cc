@@ -291,7 +291,7 @@ class Whole {
     return "";
   }
 
-  // Parts of equal extents, one behind the other: a part of each segment of all of them.
+  // Parts of equal extents, one after the other: a part of each segment of all of them.
   bool are_segments(int64_t from_end) const {
     if (result_.call.kernel != Kernel::kCat || !of_cut() || result_.segments != 1) return false;
     for (size_t i = 0; i < where_.size(); ++i) {

@@ -270,8 +270,8 @@ class SharedCall {
     if (out.slot < 0 || out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
         span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
       return refuse("a gradient of a part of a rank's experts");
-    // The ranks' parts of a gradient stand behind one another, whatever stands
-    // in front of the experts in the value.
+    // The ranks' parts of a gradient follow one another, whatever comes before
+    // the experts in the value.
     const int64_t devices = whole.spread.devices;
     ViewAxis& experts = view.axes[static_cast<size_t>(whole.part)];
     experts.extent /= devices;
