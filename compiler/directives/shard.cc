@@ -13,7 +13,7 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& shard_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "shard",
-      .summary = "partitions experts or weights of the matched region over devices",
+      .summary = "partitions experts, weights or tables of the matched region over devices",
       .doc =
           "`dim: expert`: the expert dimension of the matched weights is partitioned; tokens travel to their experts "
           "and "
@@ -36,11 +36,18 @@ const strategy::DirectiveSpec& shard_spec() {
           "over them again, whose results an all_reduce adds up, before its own bias. What is cut is `weights`, or "
           "where it is left out every product of the region of which that is possible; a router or the logits, which "
           "are needed whole, are not. Norms, residuals and embeddings stay whole on every device. All regions on "
-          "these devices share their samples, so `place` and `replicate` name all of them, and a replica is a group.",
+          "these devices share their samples, so `place` and `replicate` name all of them, and a replica is a "
+          "group.\n\n"
+          "`dim: vocabulary`, alone or beside `column` over the same groups: each device has a part of the rows of the "
+          "tables that tokens are looked up in, and of the weight and the bias that make logits, which may be such a "
+          "table. What is looked up is added up by an all_reduce; the loss is taken of each device's own logits, of "
+          "which the devices tell each other two numbers a row, and no device has all. The last device may have fewer "
+          "rows. Where class weights, smoothed labels or another reader need all logits, they are made whole, and a "
+          "remark says why.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the regions that hold experts, or weights to be cut", {}},
-              {"dim", ArgKind::kChoice, false, "expert", "what is partitioned", {"expert", "column"}},
+              {"dim", ArgKind::kChoice, false, "expert", "what is partitioned", {"expert", "column", "vocabulary"}},
               {"devices",
                ArgKind::kDeviceGroups,
                false,
@@ -58,13 +65,14 @@ const strategy::DirectiveSpec& shard_spec() {
                ArgKind::kGlobs,
                false,
                "",
-               "`column`: patterns of parameters or of modules whose output features are cut",
+               "patterns of parameters or of modules: `column`, whose output features are cut; `vocabulary`, whose "
+               "rows",
                {}},
               {"stream",
                ArgKind::kName,
                false,
                "",
-               "the stream of the exchanges and sums; left out: `ep` of experts, `tp` of columns",
+               "the stream of the exchanges and sums; left out: `ep` of experts, `tp` of columns and vocabularies",
                {}},
               {"capacity",
                ArgKind::kCapacity,
@@ -137,9 +145,9 @@ Status belongs_to(const strategy::Directive& directive, std::string_view arg, st
 }  // namespace
 
 Status resolve_shard(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
-  const bool weights = strategy::arg_or_default<std::string>(directive, "dim") == "column";
+  const bool weights = strategy::arg_or_default<std::string>(directive, "dim") != "expert";
   PIPER_RETURN_IF_ERROR(weights ? belongs_to(directive, "capacity", "expert", diags)
-                                : belongs_to(directive, "weights", "column", diags));
+                                : belongs_to(directive, "weights", "column or vocabulary", diags));
   PIPER_ASSIGN(const RankGroups over, groups_of(directive, weights, diags));
   return weights ? shard_weights(directive, over, draft, diags) : shard_experts(directive, over, draft, diags);
 }

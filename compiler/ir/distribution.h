@@ -71,9 +71,14 @@ struct Cut {
   friend bool operator==(const Cut&, const Cut&) = default;
 };
 
-// What a directive cuts in a chunk: the weights that a glob matches, by their output features.
+// What is cut in a chunk: weights of products by their output features, or tables and logits by the rows of a
+// vocabulary.
+enum class CutDim : uint8_t { kColumn, kVocabulary };
+
+// What a directive cuts in a chunk: the weights that a glob matches.
 struct CutSeed {
-  int32_t cut = -1;                  // index into Distribution::cuts
+  int32_t cut = -1;  // index into Distribution::cuts
+  CutDim dim = CutDim::kColumn;
   std::vector<std::string> weights;  // globs over names of parameters and of modules; empty: all that can be cut
   ProvId prov;
   diag::Span span;  // of the directive

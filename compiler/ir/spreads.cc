@@ -34,7 +34,7 @@ std::vector<ValueSpread> find_spreads(const Graph& graph) {
   }
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const Op& op = graph.op(OpId(i));
-    if (op.kind == OpKind::kAllReduce) continue;
+    if (op.kind == OpKind::kAllReduce || op.kind == OpKind::kCrossEntropySum) continue;  // the same at every place
     int32_t cut = -1;
     for (const ValueId v : op.operands)
       if (v.valid() && spreads[v.index].cut >= 0) cut = spreads[v.index].cut;

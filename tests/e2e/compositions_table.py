@@ -25,6 +25,7 @@ class Row:
     replicate: dict = dataclasses.field(default_factory=dict)
     experts: tuple | None = None             # `devices` of a shard per stage that has experts: {stage: devices} as pairs
     places: int = 1                          # so many devices of a stage, one after the other, share samples and cut weights
+    dims: tuple[str, ...] = ("column",)      # what they cut
     more: tuple[dict, ...] = ()              # further directives
     keys: dict = dataclasses.field(default_factory=dict)
     annotate: tuple[dict, ...] | None = None  # instead of `starts`
@@ -71,7 +72,7 @@ def strategy(row: Row, optimizer: str) -> dict:
         directives.append({"op": "shard", "filter": region, "devices": devices})
     if row.places > 1:
         over = [list(g[i:i + row.places]) for g in row.groups + row.ranks for i in range(0, len(g), row.places)]
-        directives.append({"op": "shard", "filter": {}, "dim": "column", "over": over})
+        directives += [{"op": "shard", "filter": {}, "dim": dim, "over": over} for dim in row.dims]
     if row.microbatches > 1 and not row.family:
         directives.append({"op": "split", "num_microbatches": row.microbatches})
     directives += row.more
