@@ -312,7 +312,19 @@ def _places() -> list[Row]:
     pair, fours, eight = ((0, 1),), ((0, 1, 2, 3),), ((0, 1, 2, 3), (4, 5, 6, 7))
     pipeline = ((0, 1), (2, 3))
     rate = {"lr_schedule": {"warmup": 3, "cosine": {"until": 8, "to": 0.1}}, "clip_grad_norm": 0.5}
+    both, rows = ("column", "vocabulary"), ("vocabulary",)    # 61 rows, which neither 2 nor 4 devices share equally
     return [
+        Row("places_vocab", "dense", groups=pair, places=2, dims=both, keys=rate, fast=True),
+        Row("places_vocab_alone", "losses", groups=fours, places=4, dims=rows, microbatches=2),
+        Row("places_vocab_four", "plain", groups=fours, places=4, dims=both, keys=rate),
+        Row("places_vocab_optimizer", "dense", groups=fours, places=2, dims=both, replicate=LEVELS["optimizer"], keys=rate),
+        Row("places_vocab_params", "plain", groups=fours, places=2, dims=both, microbatches=2, replicate=LEVELS["params"], keys=rate),
+        Row("places_vocab_1f1b", "dense", TWO, ranks=pipeline, places=2, dims=both, family="1f1b", microbatches=2, keys=rate, fast=True),
+        Row("places_vocab_zb_v", "losses", FOUR, ranks=pipeline, places=2, dims=both, family="zb_v", microbatches=4),
+        Row("places_vocab_dualpipe", "dense", TWO, ranks=pipeline, places=2, dims=rows, family="dualpipe", microbatches=4),
+        Row("places_vocab_1f1b_params", "dense", TWO, ranks=eight, places=2, dims=both, family="1f1b", microbatches=2,
+            replicate=LEVELS["params"], keys=rate),
+        Row("places_vocab_recompute", "shared", TWO, ranks=pipeline, places=2, dims=both, family="1f1b", microbatches=2, more=(_TAIL,)),
         Row("places", "dense", groups=pair, places=2, fast=True),
         Row("places_split", "losses", groups=pair, places=2, microbatches=4),
         Row("places_four", "plain", groups=fours, places=4, microbatches=2),
