@@ -7,6 +7,7 @@
 
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/ordered_rows.h"
 
