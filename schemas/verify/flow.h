@@ -67,6 +67,7 @@ class Flow {
   Status check_end();
   std::vector<SampleRange> elements_updated() const;
   Status check_overflow(const Rank& rank, const std::vector<SampleRange>& updated);
+  Status check_squares(const Rank& rank);
   Status check_loss();
   Status check_means();
   Status check_dropped();

@@ -171,7 +171,7 @@ class RaceChecker {
 
   // Rule 6: what the executor reads when all streams are through is still there.
   Status check_reported() {
-    std::vector<BufferRange> reported{plan_.loss, plan_.grad_norm, plan_.dropped, plan_.overflow};
+    std::vector<BufferRange> reported{plan_.loss, plan_.grad_norm, plan_.grad_squares, plan_.dropped, plan_.overflow};
     for (const Mean& mean : plan_.means) reported.insert(reported.end(), {mean.sum, mean.count});
     for (const BufferRange& where : reported) {
       if (where.buffer < 0 || plan_.buffers[static_cast<size_t>(where.buffer)].cls != BufferClass::kArena) continue;
