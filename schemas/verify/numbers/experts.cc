@@ -185,6 +185,10 @@ class Whole {
       case RowForm::kBySample:
         if (const int64_t heads = axis_of_heads(result_.call.kernel.id(), from_end); heads > 0 && of_cut())
           return by_heads(heads);
+        if (of_cut() && result_.call.kernel == Kernel::kEmbedding && part_of(0) == 0) return at_end(part_of(1) + 1);
+        if (of_cut() && result_.call.kernel == Kernel::kEmbeddingBackward && part_of(1) > 0 &&
+            part_of(0) == part_of(1) + 1)
+          return in_share();
         break;
       case RowForm::kSelect: break;
     }

@@ -255,11 +255,7 @@ class SharedCall {
       evaluation_.add(out, view);
     };
     if (table_[view.number].over == Over::kUnknown) return evaluation_.add(out, std::move(view));
-    if (whole.spread.share && whole.spread.cut >= 0) {
-      view = {};
-      view.number = evaluation_.unfit("a place's share of a sum, added to one over samples alone");
-      return evaluation_.add(out, std::move(view));
-    }
+    if (whole.spread.share && whole.spread.cut >= 0) return evaluation_.add(out, std::move(view), whole.spread.cut);
     if (whole.spread.share) return refuse("a rank's share of a sum over experts, as a gradient");
     if (whole.spread.cut >= 0) {
       const std::optional<Operand> all = of_all_places(whole, out, view);
