@@ -251,8 +251,8 @@ Status check_local_batch(const Compilation& c, int64_t local, int64_t pieces, di
 // Slots of programs are called after values, and after sums and numbers of the step, which a value of the model may not
 // be taken for.
 void rename_reserved(ir::Graph& graph) {
-  static const std::set<std::string> kReserved = {"loss",          "dropped",    "seed_step",
-                                                  "sample_offset", "loss_scale", "saved"};
+  static const std::set<std::string> kReserved = {"loss",  "dropped",    "seed_step", "sample_offset",
+                                                  "place", "loss_scale", "saved"};
   for (size_t v = 0; v < graph.num_values(); ++v) {
     ir::Value& value = graph.value(ir::ValueId(v));
     if (value.kind != ir::ValueKind::kOpResult && value.kind != ir::ValueKind::kConstant) continue;
@@ -267,6 +267,15 @@ Status keep_documents_apart(const strategy::ModelConfig& model, ir::Graph& graph
   const auto input = std::find_if(model.inputs.begin(), model.inputs.end(),
                                   [](const auto& entry) { return entry.second.feed == plan::Feed::kDocuments; });
   return frontend::mask_documents(graph, input->first, local_batch, model.documents_span, diags);
+}
+
+// What the strategy adds to the model.
+Status finish(const strategy::ModelConfig& model, int64_t samples, ir::Graph& graph, diag::Diagnostics& diags) {
+  PIPER_RETURN_IF_ERROR(keep_documents_apart(model, graph, samples, diags));
+  PIPER_RETURN_IF_ERROR(choose_loss(graph, model.loss, diags));
+  PIPER_RETURN_IF_ERROR(make_loss(graph, model.loss, diags));
+  rename_reserved(graph);
+  return Status();
 }
 
 Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag::Diagnostics& diags) {
@@ -287,11 +296,12 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   variant.local_batch = local_batch;
   PIPER_ASSIGN(frontend::BoundGraph bound, c.model->bind(request, diags));
   variant.chunked.graph = std::move(bound.graph);
-  variant.like_batch = bound.like;
-  PIPER_RETURN_IF_ERROR(keep_documents_apart(c.strategy.model, variant.chunked.graph, local_batch, diags));
-  PIPER_RETURN_IF_ERROR(choose_loss(variant.chunked.graph, c.strategy.model.loss, diags));
-  PIPER_RETURN_IF_ERROR(make_loss(variant.chunked.graph, c.strategy.model.loss, diags));
-  rename_reserved(variant.chunked.graph);
+  PIPER_RETURN_IF_ERROR(finish(c.strategy.model, local_batch, variant.chunked.graph, diags));
+  if (!bound.like || !c.module.step.cut) return variant;
+  diag::Diagnostics unheard = diags;  // it is the same model
+  variant.like = std::move(bound.like->graph);
+  variant.like_batch = bound.like->samples;
+  PIPER_RETURN_IF_ERROR(finish(c.strategy.model, variant.like_batch, *variant.like, unheard));
   return variant;
 }
 
@@ -299,11 +309,11 @@ Status cut_variant(const Compilation& c, ir::ModelVariant& variant, diag::Diagno
   const regions::ModelTags tags = c.model == nullptr ? regions::ModelTags() : c.model->node_tags();
   PIPER_ASSIGN(variant.chunked,
                regions::cut_chunks(std::move(variant.chunked.graph), c.strategy.annotations, diags, tags));
-  if (c.model == nullptr || !c.module.step.cut || variant.like_batch == variant.local_batch) return Status();
+  if (!variant.like) return Status();
   diag::Diagnostics unheard = diags;  // it is the same model
-  PIPER_ASSIGN(ir::ModelVariant like, bind_at(c, variant.like_batch, unheard));
-  PIPER_ASSIGN(like.chunked, regions::cut_chunks(std::move(like.chunked.graph), c.strategy.annotations, unheard, tags));
-  variant.like = std::move(like.chunked.graph);
+  PIPER_ASSIGN(ir::ChunkedGraph like,
+               regions::cut_chunks(std::move(*variant.like), c.strategy.annotations, unheard, tags));
+  variant.like = std::move(like.graph);
   return Status();
 }
 
@@ -465,7 +475,7 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
     return error;
   }
   PIPER_ASSIGN(ir::ModelVariant variant, bind_at(c, local, diags));
-  warn_of_few_samples(c, local, variant.like_batch == local, diags);
+  warn_of_few_samples(c, local, !variant.like, diags);
   for (const auto& [name, extent] : c.strategy.model.dims)
     if (extent == 1)
       diags.warning("P0302", c.strategy.model.span)

@@ -21,6 +21,8 @@ struct Digests {
   std::string model, strategy;
 };
 
+struct WholeSteps;  // make_reference
+
 struct Compilation {
   strategy::Strategy strategy;
   std::optional<strategy::ScheduleTable> table;  // of `schedule: {csv: ...}`
@@ -30,11 +32,19 @@ struct Compilation {
   std::string no_reference;  // why it got none
   double sample_flops = 0;   // of the model, a sample (analysis/model_flops.h); 0: not known, bind_model did not run
   std::future<Digests> digests;  // made beside the passes; emit_plans waits for them
+  // Likewise, of what the reference is made; none: make_reference makes it itself.
+  std::future<std::shared_ptr<const WholeSteps>> whole_steps;
   ExpandedSchedule schedule;     // the directives that the schedule was turned into; --expand prints them
   plan::Target target;
   ir::Module module;
   std::optional<ir::Module> evaluation;  // where the strategy has `eval`; after derive_evaluation
   emit::Emitted emitted;
+
+  // Waits for what is made beside the passes.
+  void wait() const {
+    if (digests.valid()) digests.wait();
+    if (whole_steps.valid()) whole_steps.wait();
+  }
 };
 
 }  // namespace piper::driver

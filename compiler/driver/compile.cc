@@ -73,6 +73,7 @@ Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& di
   PIPER_RETURN_IF_ERROR(finish_loading(options, c, diags));
   // Where the system has no thread left, std::async computes the digests at once.
   c.digests = std::async([&c] { return Digests{c.model->sha256(), c.strategy.sha256()}; });
+  if (c.reference && options.stop_after.empty()) begin_reference(c, diags);
   return Status();
 }
 
@@ -226,11 +227,11 @@ Result<Outcome> compile(const CompileOptions& options, diag::Diagnostics& diags,
   try {
     outcome = run(options, *compilation, diags, out, err);
   } catch (const PassFailure& failure) {
-    if (compilation->digests.valid()) compilation->digests.wait();
+    compilation->wait();
     throw std::runtime_error(failure.pass() + ": " + failure.what() + "\n" + write_reproducer(options, failure.pass()));
   }
   // A thread that outlives main would run while the libraries it calls are torn down.
-  if (compilation->digests.valid()) compilation->digests.wait();
+  compilation->wait();
   if (options.process_ends_next) {
     static auto& left = *new std::vector<std::unique_ptr<Compilation>>;  // never destroyed
     left.push_back(std::move(compilation));

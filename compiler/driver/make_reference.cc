@@ -1,6 +1,8 @@
 #include "compiler/driver/make_reference.h"
 
 #include <algorithm>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -15,10 +17,6 @@
 #include "compiler/strategy/directive_args.h"
 
 namespace piper::driver {
-namespace {
-
-// Steps of so many samples, neither a multiple of the other, so that numbers that depend on the samples differ.
-constexpr int64_t kFewer = 3, kMore = 5;
 
 // A step of so many pieces of so many samples. Of one piece nothing is cut, and nothing is asked of which axis of a
 // value numbers the samples.
@@ -26,6 +24,26 @@ struct Bound {
   int64_t samples = 0, pieces = 1;
   int64_t batch() const { return samples * pieces; }
 };
+// The model through the passes before leave_exchanges.
+struct Differentiated {
+  ir::Graph graph;
+  std::optional<ir::Graph> uncast;  // where the strategy has a precision: without insert_casts
+  bool adds_up = true;              // the loss is a sum over samples
+};
+// The model for whole steps of two sizes.
+struct TwoSizes {
+  Bound few, many;
+  Differentiated fewer, more;
+};
+
+struct WholeSteps {
+  Result<TwoSizes> of_two_sizes;
+};
+
+namespace {
+
+// Steps of so many samples, neither a multiple of the other, so that numbers that depend on the samples differ.
+constexpr int64_t kFewer = 3, kMore = 5;
 
 Compilation one_device(const Compilation& c, const Bound& step) {
   Compilation one;
@@ -36,13 +54,6 @@ Compilation one_device(const Compilation& c, const Bound& step) {
   one.model = c.model;
   return one;
 }
-
-// The model through the passes before leave_exchanges.
-struct Differentiated {
-  ir::Graph graph;
-  std::optional<ir::Graph> uncast;  // where the strategy has a precision: without insert_casts
-  bool adds_up = true;              // the loss is a sum over samples
-};
 
 // Whether the loss, and so each gradient, is a sum over samples. It decides only which reference a step of one piece
 // has.
@@ -99,11 +110,6 @@ bool bounds_rows(const strategy::Directive& directive) {
          strategy::find_arg<strategy::Capacity>(directive, "capacity") != nullptr;
 }
 
-// The model for whole steps of two sizes.
-struct TwoSizes {
-  Bound few, many;
-  Differentiated fewer, more;
-};
 Result<TwoSizes> of_two_sizes(const Compilation& c, const diag::Diagnostics& diags) {
   if (c.model->fixed_batch() > 0) return Status::failure("", "the model's batch is fixed");
   if (!c.strategy.per_microbatch.empty()) return Status::failure("", "per_microbatch makes the loss one of pieces");
@@ -114,6 +120,10 @@ Result<TwoSizes> of_two_sizes(const Compilation& c, const diag::Diagnostics& dia
   PIPER_ASSIGN(model.fewer, differentiated(c, model.few, diags));
   PIPER_ASSIGN(model.more, differentiated(c, model.many, diags));
   return model;
+}
+
+std::shared_ptr<const WholeSteps> whole_steps(const Compilation& c, const diag::Diagnostics& diags) {
+  return std::make_shared<const WholeSteps>(WholeSteps{of_two_sizes(c, diags)});
 }
 
 // For any number of samples. `step`: the model at the strategy's own number, where constants are those of the step.
@@ -249,9 +259,18 @@ void leave_one_device(strategy::Strategy& strategy) {
   strategy.schedule.reset();
 }
 
+void begin_reference(Compilation& c, const diag::Diagnostics& diags) {
+  auto of = std::make_shared<Compilation>();  // passes change what the strategy says
+  of->strategy = c.strategy;
+  of->target = c.target;
+  of->model = c.model;
+  c.whole_steps = std::async([of, diags] { return whole_steps(*of, diags); });
+}
+
 Status make_reference(Compilation& c, diag::Diagnostics& diags) {
   if (c.model == nullptr) return {};  // a module read from text
-  const Result<TwoSizes> sizes = of_two_sizes(c, diags);
+  const std::shared_ptr<const WholeSteps> steps = c.whole_steps.valid() ? c.whole_steps.get() : whole_steps(c, diags);
+  const Result<TwoSizes>& sizes = steps->of_two_sizes;
   plan::Bundle& bundle = c.emitted.bundle;
   const auto put = [&](plan::Bundle& to, Part part, const std::string& of) -> Status {
     auto made = references(c, sizes, part, diags);

@@ -16,6 +16,9 @@ namespace piper::driver {
 // as they say which rows are dropped.
 void leave_one_device(strategy::Strategy& strategy);
 
+// Begins to make what the reference is made of, in a thread of its own.
+void begin_reference(Compilation& c, const diag::Diagnostics& diags);
+
 // Fills the references, and the constants beside them, of an emitted bundle and of its evaluation. Where the model has
 // none (its batch is fixed, or a size is no multiple of the samples), a remark says so and the bundle goes without.
 Status make_reference(Compilation& c, diag::Diagnostics& diags);

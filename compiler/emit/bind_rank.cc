@@ -20,7 +20,8 @@ class RankBinder {
     for (plan::InputSlice& input : plan_.inputs)
       if (const SampleOrigin* origin = origin_of(input.where.buffer)) input.first = first_sample(*origin);
     for (plan::ScalarValue& scalar : plan_.scalars)
-      if (const SampleOrigin* origin = origin_of(scalar.buffer)) scalar.values = {first_sample(*origin)};
+      if (scalar.holds == plan::StepNumber::kPlace) scalar.values = {place()};
+      else if (const SampleOrigin* origin = origin_of(scalar.buffer)) scalar.values = {first_sample(*origin)};
     std::vector<plan::Placement> placements;
     for (size_t i = 0; i < plan_.placements.size(); ++i) {
       if (i < role_.held.size() && !hold(plan_.placements[i], role_.held[i])) continue;
@@ -53,13 +54,16 @@ class RankBinder {
     return origin.microbatch * per_microbatch + replica * (per_microbatch / d.replicas(origin.group));
   }
 
+  int64_t position_in(const std::vector<int32_t>& group) const {
+    return std::find(group.begin(), group.end(), binding_.rank) - group.begin();
+  }
+  int64_t place() const { return position_in(module_.distribution.sharing_with(binding_.rank)); }
+
   // Which of a parameter's parts the rank has: by its position in its expert group, or its place; 0 of a whole one.
   int64_t slice(const ir::Parameter& parameter) const {
-    if (parameter.shard < 0 && !parameter.cut) return 0;
-    const std::vector<int32_t>& group = parameter.cut
-                                            ? module_.distribution.sharing_with(binding_.rank)
-                                            : module_.distribution.expert_group_of(parameter.shard, binding_.rank);
-    return std::find(group.begin(), group.end(), binding_.rank) - group.begin();
+    if (parameter.cut) return place();
+    if (parameter.shard < 0) return 0;
+    return position_in(module_.distribution.expert_group_of(parameter.shard, binding_.rank));
   }
 
   bool saves_trained(ir::AccumulatorId use, bool owner) const {

@@ -131,6 +131,13 @@ BufferRange RoleEmitter::bind(const ir::SlotHolds& holds, const plan::Slot& slot
       }
       return {b, 0};
     }
+    case Kind::kPlace: {
+      const BufferKey key{BufferKind::kPlace};
+      const bool fresh = find(key) < 0;
+      const int32_t b = buffer(key);
+      if (fresh) plan_.scalars.push_back({b, {0}, plan::StepNumber::kPlace});
+      return {b, 0};
+    }
     case Kind::kSaved: {
       const BufferKey key{BufferKind::kSaved, pass.chunk.index, pass.microbatch, of_variant, holds.index};
       const int32_t known = find(key);

@@ -101,6 +101,7 @@ plan::Buffer Buffers::declaration(const BufferKey& key) const {
     case BufferKind::kSampleOffset:
       return declare("sample_offset" + mark + variant_mark(key.variant), BufferClass::kScalar, dtype_bytes(DType::kI64),
                      DType::kI64, {1});
+    case BufferKind::kPlace: return declare("place", BufferClass::kScalar, dtype_bytes(DType::kI64), DType::kI64, {1});
     case BufferKind::kState: {
       const ir::Parameter& state = of.buffers()[key.id];
       return declare("state " + state.names[0], BufferClass::kState, of.type(state.value));

@@ -20,6 +20,7 @@ enum class BufferKind : uint8_t {
   kInput,         // an input of the graph
   kSeedStep,      // the seed of the run and the number of the step
   kSampleOffset,  // the number of a microbatch's first sample
+  kPlace,         // which of the devices that share samples it is
   kConstant,      // by content, which variants may share
   kState,         // running statistics: a buffer of the graph
   kFrozen,        // a parameter that is not trained

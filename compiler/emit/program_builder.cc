@@ -80,6 +80,7 @@ void ProgramBuilder::say_what(const SlotHolds& holds, plan::Slot& slot) const {
     case Kind::kBuffer: slot.of = l_.graph.buffers()[holds.index].names[0]; break;
     case Kind::kSeedStep: slot.holds = plan::StepNumber::kSeedStep; break;
     case Kind::kSampleOffset: slot.holds = plan::StepNumber::kSampleOffset; break;
+    case Kind::kPlace: slot.holds = plan::StepNumber::kPlace; break;
     case Kind::kLossScale: slot.holds = plan::StepNumber::kLossScale; break;
     case Kind::kStepSum:
       slot.holds = l_.sums[holds.index].number;
@@ -154,6 +155,7 @@ int32_t ProgramBuilder::slot_of_leaf(ValueId r) {
       return slot({Kind::kSeedStep, r, 0}, "seed_step", plan::SlotRole::kScalar, bytes, true, false);
     case ValueKind::kSampleOffset:
       return slot({Kind::kSampleOffset, r, 0}, "sample_offset", plan::SlotRole::kScalar, bytes, true, false);
+    case ValueKind::kPlace: return slot({Kind::kPlace, r, 0}, "place", plan::SlotRole::kScalar, bytes, true, false);
     case ValueKind::kLossScale:
       return slot({Kind::kLossScale, r, 0}, "loss_scale", plan::SlotRole::kScalar, bytes, true, false);
     case ValueKind::kOpResult: break;

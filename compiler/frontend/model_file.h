@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,14 @@ struct BindRequest {
 // A model bound to one number of samples.
 struct BoundGraph {
   ir::Graph graph;
-  // The samples of another binding that has the same operators and values, and in which no extent is the batch's by
-  // chance: p[:2] takes nothing from two samples, and with one every axis of extent 1 can pass for the batch. The
-  // graph's own number where it is such a binding itself.
-  int64_t like = 1;
+  // Another binding that has the same operators and values, and in which no extent is the batch's by chance: p[:2]
+  // takes nothing from two samples, and with one every axis of extent 1 can pass for the batch. Unset where the graph
+  // is such a binding itself.
+  struct Like {
+    int64_t samples = 1;
+    ir::Graph graph;
+  };
+  std::optional<Like> like;
 };
 
 class ModelFile {

@@ -35,6 +35,7 @@ CopyGraph::CopyGraph(const Graph& from, Graph& to, Constants constants)
       case ValueKind::kOpResult:
       case ValueKind::kSeedStep:
       case ValueKind::kSampleOffset:
+      case ValueKind::kPlace:
       case ValueKind::kLossScale: break;
     }
   }
@@ -47,6 +48,7 @@ ValueId CopyGraph::moved(ValueId old) {
   const Value& value = from_.value(old);
   if (value.kind == ValueKind::kSeedStep) return id = to_.seed_step();
   if (value.kind == ValueKind::kSampleOffset) return id = to_.sample_offset();
+  if (value.kind == ValueKind::kPlace) return id = to_.place();
   if (value.kind == ValueKind::kLossScale) return id = to_.loss_scale();
   PIPER_CHECK(false, "read before it is made: ", value.name);
   return id;

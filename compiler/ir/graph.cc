@@ -108,6 +108,14 @@ ValueId Graph::sample_offset() {
   return sample_offset_;
 }
 
+ValueId Graph::place() {
+  if (!place_.valid()) {
+    place_ = ValueId(values_.size());
+    values_.push_back(leaf(ValueKind::kPlace, {DType::kI64, {1}}, 0, unique_name("place")));
+  }
+  return place_;
+}
+
 ValueId Graph::loss_scale() {
   if (!loss_scale_.valid()) {
     loss_scale_ = ValueId(values_.size());
@@ -243,6 +251,7 @@ bool Graph::number_values_like(const Graph& other) {
   renumber(loss);
   renumber(seed_step_);
   renumber(sample_offset_);
+  renumber(place_);
   renumber(loss_scale_);
   return true;
 }

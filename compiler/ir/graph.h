@@ -52,6 +52,7 @@ enum class ValueKind : uint8_t {
   kConstant,
   kSeedStep,      // i64 [2]: (seed, step), the same on all ranks
   kSampleOffset,  // i64 [1]: position of the piece's first sample in the step's batch
+  kPlace,         // i64 [1]: which of the devices that share samples this is (Distribution::cuts)
   kLossScale,     // f32 []: what the loss's gradient is multiplied by, the same on all ranks
 };
 
@@ -217,6 +218,7 @@ class Graph {
   ValueId add_constant(std::string name, TensorType type, WeightSource source);
   ValueId seed_step();      // made at first use
   ValueId sample_offset();  // made at first use
+  ValueId place();          // made at first use
   ValueId loss_scale();     // made at first use
   bool scales_loss() const { return loss_scale_.valid(); }
   // Appends an op whose result types are given. Names of results: `name`, or made from the op's
@@ -247,7 +249,7 @@ class Graph {
   std::vector<Constant> constants_;
   std::vector<std::string> scopes_;
   std::unordered_map<std::string, uint32_t> scope_index_, name_index_;
-  ValueId seed_step_, sample_offset_, loss_scale_;
+  ValueId seed_step_, sample_offset_, place_, loss_scale_;
   Provenance provenance_;
 };
 

@@ -37,6 +37,7 @@ struct SlotHolds {
     kGradient,   // index into graph.parameters(): this chunk's accumulator
     kSeedStep,
     kSampleOffset,
+    kPlace,
     kLossScale,
     kValue,      // a root value of its own, made by some program of the same microbatch
     kSaved,      // a saved block of the chunk (index into SavedBlock)

@@ -96,7 +96,8 @@ class GraphParser {
       PIPER_RETURN_IF_ERROR(in_.advance());
     }
     PIPER_RETURN_IF_ERROR(in_.want("="));
-    for (const char* leaf : {"input", "parameter", "buffer", "constant", "seed_step", "sample_offset", "loss_scale"})
+    for (const char* leaf :
+         {"input", "parameter", "buffer", "constant", "seed_step", "sample_offset", "place", "loss_scale"})
       if (in_.is_word(leaf)) {
         if (names.size() != 1) return in_.fail("one name expected");
         PIPER_ASSIGN(ValueId v, this->leaf(names[0].text));
@@ -116,10 +117,11 @@ class GraphParser {
     std::string kind = in_.token().text;
     Token at = in_.token();
     PIPER_RETURN_IF_ERROR(in_.advance());
-    if (kind == "seed_step" || kind == "sample_offset" || kind == "loss_scale") {
+    if (kind == "seed_step" || kind == "sample_offset" || kind == "place" || kind == "loss_scale") {
       size_t before = graph_.num_values();
       ValueId v = kind == "seed_step"       ? graph_.seed_step()
                   : kind == "sample_offset" ? graph_.sample_offset()
+                  : kind == "place"         ? graph_.place()
                                             : graph_.loss_scale();
       if (graph_.num_values() == before) return in_.fail(at, kind + " appears twice");
       return v;

@@ -67,6 +67,7 @@ class GraphPrinter {
         break;
       case ValueKind::kSeedStep: out_ << "seed_step"; break;
       case ValueKind::kSampleOffset: out_ << "sample_offset"; break;
+      case ValueKind::kPlace: out_ << "place"; break;
       case ValueKind::kLossScale: out_ << "loss_scale"; break;
       case ValueKind::kOpResult: break;
     }

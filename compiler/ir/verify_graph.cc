@@ -95,6 +95,7 @@ class GraphVerifier {
         }
         case ValueKind::kSeedStep:
         case ValueKind::kSampleOffset:
+        case ValueKind::kPlace:
         case ValueKind::kLossScale: break;
       }
     }

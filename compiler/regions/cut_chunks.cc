@@ -342,6 +342,7 @@ class Rebuilder {
       const ir::ValueKind kind = from_.value(ir::ValueId(v)).kind;
       if (kind == ir::ValueKind::kSeedStep) plain_[v] = to_.seed_step();
       if (kind == ir::ValueKind::kSampleOffset) plain_[v] = to_.sample_offset();
+      if (kind == ir::ValueKind::kPlace) plain_[v] = to_.place();
       if (kind == ir::ValueKind::kLossScale) plain_[v] = to_.loss_scale();
     }
   }

@@ -65,6 +65,7 @@ constexpr std::string_view number_name(StepNumber number) {
     case StepNumber::kDropped: return "dropped";
     case StepNumber::kSeedStep: return "seed_step";
     case StepNumber::kSampleOffset: return "sample_offset";
+    case StepNumber::kPlace: return "place";
     case StepNumber::kLearningRate: return "learning_rate";
     case StepNumber::kLossScale: return "loss_scale";
   }

@@ -89,6 +89,8 @@ void RankPlanReader::check(const ScalarValue& scalar, size_t at) {
     reader_.fail(
         kRange, at,
         "buffer " + in_quotes(target.name) + " cannot hold these values: one to as many i64 scalars as it is large");
+  if (scalar.holds != StepNumber::kSampleOffset && scalar.holds != StepNumber::kPlace)
+    reader_.fail(kRange, at, "a plan does not set " + in_quotes(number_name(scalar.holds)));
 }
 
 }  // namespace piper::plan

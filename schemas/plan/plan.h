@@ -28,7 +28,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 10;
+inline constexpr int kFormatVersion = 11;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -74,6 +74,7 @@ enum class StepNumber : uint8_t {
   kDropped,       // added up: rows that experts dropped
   kSeedStep,      // read
   kSampleOffset,  // read: the number that the first sample has in the step
+  kPlace,         // read: which of the ranks of its group of a cut the rank is (Manifest::cuts)
   kLearningRate,  // read, by updates
   kLossScale,     // read
 };
@@ -182,6 +183,7 @@ struct InputSlice {
 struct ScalarValue {
   int32_t buffer = -1;  // index into RankPlan::buffers
   std::vector<int64_t> values;
+  StepNumber holds = StepNumber::kSampleOffset;  // or kPlace
 };
 
 // A term of the loss that an evaluation reports: `sum` over its batches divided by `count` over its batches; where no

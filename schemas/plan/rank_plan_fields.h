@@ -65,6 +65,8 @@ void fields(auto& v, Of<InputSlice> auto& slice) {
 void fields(auto& v, Of<ScalarValue> auto& scalar) {
   v.name("scalar", scalar.buffer, Names::kBuffer);
   v("values", scalar.values, {.filled = true});
+  v.optional("holds", scalar.holds, StepNumber::kSampleOffset,
+             {.what = "number of the step", .about = "`\"place\"`; left out: `\"sample_offset\"`"});
 }
 void fields(auto& v, Of<ArgumentList> auto& list) {
   v("args", list.name, {.unique = "arguments"});

@@ -113,7 +113,7 @@ Status Flow::Begin::inputs() {
 }
 
 // Scalars that the executor fills have the label of what it fills in; one that the plan sets is the
-// position of a first sample.
+// position of a first sample, or the rank's place.
 Status Flow::Begin::scalars() {
   const auto& plan = *rank_.plan;
   const auto check = [&](const BufferRange& where, BufferClass cls, StepNumber number) {
@@ -133,7 +133,11 @@ Status Flow::Begin::scalars() {
   };
   for (const auto& scalar : plan.scalars) {
     PIPER_RETURN_IF_ERROR(
-        call({scalar.buffer, 0}, StepNumber::kSampleOffset, DType::kI64, static_cast<int64_t>(scalar.values.size())));
+        call({scalar.buffer, 0}, scalar.holds, DType::kI64, static_cast<int64_t>(scalar.values.size())));
+    if (scalar.holds == StepNumber::kPlace &&
+        (scalar.values.size() != 1 || !flow_.places_.is_at(scalar.values[0], plan.rank)))
+      return violates(Rule::kMeaning, describe_rank(plan) + " is at another place than " +
+                                          in_quotes(plan.buffers[static_cast<size_t>(scalar.buffer)].name) + " says");
     rank_.scalars.emplace(scalar.buffer, &scalar.values);
   }
   PIPER_RETURN_IF_ERROR(call(plan.seed_step, StepNumber::kSeedStep, DType::kI64, 2));

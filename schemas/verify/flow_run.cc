@@ -245,7 +245,8 @@ Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, in
     if (value->samples != 0)
       return refuted(Rule::kMeaning, rank, "reads samples where " + in_quotes(slot) + " should be");
   }
-  if (number != StepNumber::kLearningRate && number != StepNumber::kSeedStep && number != StepNumber::kSampleOffset)
+  if (number != StepNumber::kLearningRate && number != StepNumber::kSeedStep && number != StepNumber::kSampleOffset &&
+      number != StepNumber::kPlace)
     return {};
   const auto* set = rank.contents.buffer(where.buffer).whole(where.offset, where.offset + bytes);
   const bool by_executor = set != nullptr && set->content.start && set->begin == where.offset;

@@ -40,6 +40,17 @@ const std::vector<int32_t>* Places::group(int32_t cut, int32_t rank) const {
   return &manifest_.cuts[c].groups[static_cast<size_t>(members_[c].at(rank).group)];
 }
 
+bool Places::is_at(int64_t place, int32_t rank) const {
+  bool any = false;
+  for (const auto& members : members_) {
+    const auto found = members.find(rank);
+    if (found == members.end()) continue;
+    if (found->second.place != place) return false;
+    any = true;
+  }
+  return any;
+}
+
 int32_t Places::id(plan::Spread spread, int32_t cut, int32_t rank) const {
   if (spread == plan::Spread::kSame) return kWhole;
   const int32_t at = place(cut, rank);

@@ -27,6 +27,8 @@ class Places {
   // The rank's place in its group of a cut, and that group; -1 and null where it is in none, or there is no such cut.
   int32_t place(int32_t cut, int32_t rank) const;
   const std::vector<int32_t>* group(int32_t cut, int32_t rank) const;
+  // Whether the rank is in a group, and at this place of every group that it is in.
+  bool is_at(int64_t place, int32_t rank) const;
 
   // What a rank has in a slot that says so; -1: it is in no group of that cut.
   int32_t id(plan::Spread spread, int32_t cut, int32_t rank) const;

@@ -128,7 +128,9 @@ class Seam {
   Status check_scalar(const ScalarValue& scalar) const {
     const std::string& name = evaluation_.buffers[static_cast<size_t>(scalar.buffer)].name;
     for (const ScalarValue& known : training_.scalars)
-      if (training_.buffers[static_cast<size_t>(known.buffer)].name == name && known.values == scalar.values) return {};
+      if (training_.buffers[static_cast<size_t>(known.buffer)].name == name && known.values == scalar.values &&
+          known.holds == scalar.holds)
+        return {};
     return wrong("sets " + in_quotes(name) + " to what the training does not");
   }
 

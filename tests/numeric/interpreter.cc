@@ -142,6 +142,7 @@ Status Interpreter::prepare_source(ir::ValueId id) {
     case ir::ValueKind::kInput:
     case ir::ValueKind::kSeedStep:
     case ir::ValueKind::kSampleOffset:
+    case ir::ValueKind::kPlace:
     case ir::ValueKind::kLossScale:
     case ir::ValueKind::kOpResult: return {};
   }

@@ -403,6 +403,8 @@ TEST_CASE("damaged rank plans") {
         "P0607 r:48: buffer \"sample_offset\" cannot hold these values: one to as many i64 scalars as it is large");
   CHECK(rank_damage("\"values\":[4]", "\"values\":[]") ==
         "P0607 r:48: buffer \"sample_offset\" cannot hold these values: one to as many i64 scalars as it is large");
+  CHECK(rank_damage("\"values\":[4]", "\"values\":[4],\"holds\":\"loss\"") ==
+        "P0607 r:48: a plan does not set \"loss\"");
   CHECK(rank_damage("\"scalar\":\"sample_offset\"", "\"scalar\":\"x\"") ==
         "P0607 r:48: buffer \"x\" cannot hold these values: one to as many i64 scalars as it is large");
   CHECK(rank_damage("\"microbatch\":0", "\"microbatch\":-1") == "P0607 r:51: a microbatch is numbered from 0");
@@ -439,8 +441,8 @@ TEST_CASE("more streams and events than can be put in order are refused") {
 }
 
 TEST_CASE("damaged manifests") {
-  CHECK(manifest_damage("\"version\":10", "\"version\":9") ==
-        "P0608 m:2: plan format version 9 cannot be read; this program reads version 10: compile the plan again");
+  CHECK(manifest_damage("\"version\":11", "\"version\":10") ==
+        "P0608 m:2: plan format version 10 cannot be read; this program reads version 11: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:9: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") ==

@@ -11,7 +11,7 @@
 namespace piper::driver {
 
 TEST_CASE("values of the model with names of the step make no second slot of that name") {
-  const std::string name = GENERATE("loss", "dropped", "seed_step", "sample_offset", "loss_scale", "saved");
+  const std::string name = GENERATE("loss", "dropped", "seed_step", "sample_offset", "place", "loss_scale", "saved");
   test::ModelWriter m;
   m.input("x", frontend::onnx::ElemCode::kFloat, {"B", "4"});
   m.output("error");

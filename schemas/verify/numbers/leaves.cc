@@ -118,7 +118,7 @@ int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sh
     case SlotRole::kState: return table.leaf("state " + slot.of, Over::kNothing, slot.bytes);
     case SlotRole::kScalar:
       if (slot.holds != StepNumber::kSeedStep && slot.holds != StepNumber::kSampleOffset &&
-          slot.holds != StepNumber::kLossScale)
+          slot.holds != StepNumber::kPlace && slot.holds != StepNumber::kLossScale)
         return -1;
       return scalar(slot.holds, slot.bytes, table);
     case SlotRole::kOutput:

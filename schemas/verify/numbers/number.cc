@@ -47,7 +47,7 @@ int32_t NumberTable::leaf(const std::string& key, Over over, int64_t bytes) {
   Number number;
   number.over = over;
   number.bytes = bytes;
-  number.late = !key.starts_with("input ") && key != "scalar sample_offset";
+  number.late = !key.starts_with("input ") && key != "scalar sample_offset" && key != "scalar place";
   return intern("leaf " + key, std::move(number));
 }
 
