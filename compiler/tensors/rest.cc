@@ -241,8 +241,8 @@ class RestWalk {
   }
 
   // ---------------------------------------------------------------- whole
-  // Where the sequence is in what is made of the whole: an axis of which each place is made by itself, of the first
-  // operand that has one.
+  // Where the sequence is in what is made of the whole, by the first operand that has it. Of attention these are the
+  // queries.
   void follow_whole(OpId id) {
     const ir::Op& op = graph_.op(id);
     const ir::AxisMap map(graph_, op);
@@ -251,7 +251,7 @@ class RestWalk {
         const ValueId v = op.operands[i];
         if (!v.valid() || along_[v.index].axis < 0 || has_gradient_[v.index] != trained) continue;
         const ir::OpAxis* axis = axis_of_operand(map, i, along_[v.index]);
-        if (axis == nullptr || axis->role != AxisRole::kEach) continue;
+        if (axis == nullptr || axis->results.empty()) continue;
         const int32_t segments = is_all(*in_operand(*axis, i)) ? along_[v.index].segments : 1;
         for (uint32_t r = 0; r < op.results.size(); ++r)
           if (const ir::AxisPlace* place = axis->in_result(r); place != nullptr && (segments == 1 || is_all(*place)))
