@@ -21,7 +21,7 @@ int32_t copied(View view, NumberTable& table) {
   made.what = "of an exchange";
   made.over = table[view.number].over;
   made.bytes = dtype_bytes(view.dtype);
-  for (const ViewAxis& axis : view.axes) made.bytes *= axis.samples ? 1 : axis.extent;
+  for (const ViewAxis& axis : view.axes) made.bytes *= axis.extent;
   made.operands = {std::move(view)};
   return table.result(std::move(made));
 }
@@ -32,8 +32,11 @@ struct PartOfView {
 };
 // Of a view whose outermost axis numbers the parts: each in its place along the axis that it is a part of. Nothing
 // where that cannot be told.
-std::optional<PartOfView> part_of_outermost(View view, int64_t places, NumberTable& table) {
+std::optional<PartOfView> part_of_outermost(View view, int64_t places, int64_t samples, NumberTable& table) {
   std::vector<ViewAxis>& axes = view.axes;
+  // Of one sample any axis could number the samples (views.h).
+  if (samples == 1)
+    for (ViewAxis& axis : axes) axis.samples = false;
   if (axes.empty() || axes[0].extent != places || axes[0].samples || axes[0].stride == 0) return std::nullopt;
   for (const ViewAxis& axis : axes)
     if (axis.extent == 0) return std::nullopt;
@@ -52,9 +55,13 @@ std::optional<PartOfView> part_of_outermost(View view, int64_t places, NumberTab
   result.part = 1;
   for (size_t axis = at; axis < axes.size(); ++axis) {
     if (axes[axis].samples && axes[axis].extent > 1) return std::nullopt;
-    result.part *= axes[axis].samples ? 1 : axes[axis].extent;
+    result.part *= axes[axis].extent;
   }
   result.part /= places;
+  if (samples == 1 && table[view.number].over == Over::kEach) {
+    const auto one = std::find_if(axes.begin(), axes.end(), [](const ViewAxis& axis) { return axis.extent == 1; });
+    (one == axes.end() ? axes.front() : *one).samples = true;
+  }
   result.number = copied(std::move(view), table);
   return result;
 }
@@ -114,7 +121,7 @@ class Converted {
     if (copy.by != Kernel::kCopy) return held;
     View source = copy.operands[0];
     if (source.dtype != exchange_.dtype || table_[source.number].over != copy.over) return held;
-    if (const auto part = part_of_outermost(std::move(source), places_, table_)) {
+    if (const auto part = part_of_outermost(std::move(source), places_, samples_, table_)) {
       held.number = part->number;
       held.spread.part = part->part;
     }
@@ -182,10 +189,10 @@ std::optional<HeldValue> own_part(const plan::KernelCall& call, const std::vecto
   if (over != Over::kEach && over != Over::kNothing) return unknown("a part of what pieces have");
   // Samples are the outermost axis of the part.
   const auto samples = std::find_if(whole.axes.begin(), whole.axes.end(), [](const ViewAxis& a) { return a.samples; });
-  if (samples != whole.axes.end() && samples->extent > 1)
+  if (samples != whole.axes.end() && run.samples > 1 && samples > whole.axes.begin())
     for (auto axis = whole.axes.begin() + 1; axis < samples; ++axis)
       if (axis->extent > 1) return unknown("a part of samples that are not the outermost axis");
-  const auto part = part_of_outermost(whole, places, table);
+  const auto part = part_of_outermost(whole, places, over == Over::kEach ? run.samples : 1, table);
   if (!part) return unknown("a part along an axis that is not told");
   held.number = part->number;
   held.spread = {.devices = places, .part = part->part, .cut = cut};
