@@ -223,16 +223,22 @@ class RestWalk {
       const PartAlong part = at_place(*place, along.segments);
       found_.own.push_back({id, operand, part, has_gradient_[v.index]});
       use_parameter(v, -1, id);
-      // Rows of a table are looked up in parts.
-      if (const ir::Op* made = graph_.made_by(v, OpKind::kEmbedding);
-          made != nullptr && uses_[v.index].size() == 1 && has_gradient_[v.index] && part.segments == 1 &&
-          here(*made).cut == here(op).cut && decided_.whole.count(graph_.value(v).producer) == 0)
+      if (is_better_in_parts(v, here(op)) && part.segments == 1)
         decided_.at_rest.emplace(graph_.value(v).producer, part);
       return;
     }
     if (!has_gradient_[v.index]) return;
     if (parameter_of(v).valid()) use_parameter(v, here(op).cut, id);
     else found_.entered.push_back({id, operand, {}});
+  }
+
+  // Rows of a table are looked up in parts, and what repeats is repeated as often as is read.
+  bool is_better_in_parts(ValueId v, const ChunkCut& cut) const {
+    if (graph_.value(v).kind != ir::ValueKind::kOpResult || uses_[v.index].size() != 1) return false;
+    const OpId id = graph_.value(v).producer;
+    const ir::Op& made = graph_.op(id);
+    const bool looks_up = made.kind == OpKind::kEmbedding && has_gradient_[v.index];
+    return (looks_up || made.kind == OpKind::kExpand) && here(made).cut == cut.cut && decided_.whole.count(id) == 0;
   }
 
   void become_part(ValueId v, PartAlong part, int32_t cut) {
