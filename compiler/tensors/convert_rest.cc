@@ -12,20 +12,21 @@ using ir::OpKind;
 using ir::ValueId;
 using Shape = std::vector<int64_t>;
 
-// The axis that is cut as three: segments, places, what a place has of a segment.
-Shape in_three(Shape whole, PartAlong along, int64_t places) {
+// The axis that is cut as several: segments, where there are some, places, what a place has of a segment.
+Shape with_places(Shape whole, PartAlong along, int64_t places) {
   const auto at = whole.begin() + along.axis;
-  const int64_t each = *at / (along.segments * places);
-  *at = each;
-  whole.insert(at, {along.segments, places});
+  *at /= along.segments * places;
+  whole.insert(at, places);
+  if (along.segments > 1) whole.insert(whole.begin() + along.axis, along.segments);
   return whole;
 }
 
-// The axis of places of `in_three` first, or back.
+// The axis of places of these first.
 Shape places_first(size_t rank, PartAlong along) {
-  Shape dims{along.axis + 1};
-  for (size_t d = 0; d < rank; ++d)
-    if (d != static_cast<size_t>(along.axis) + 1) dims.push_back(static_cast<int64_t>(d));
+  const int64_t places = along.axis + (along.segments > 1 ? 1 : 0);
+  Shape dims{places};
+  for (int64_t d = 0; d < static_cast<int64_t>(rank); ++d)
+    if (d != places) dims.push_back(d);
   return dims;
 }
 Shape inverse(const Shape& dims) {
@@ -36,13 +37,11 @@ Shape inverse(const Shape& dims) {
 
 // [places, part..] of the whole.
 ValueId by_places(ir::GraphBuilder& b, ValueId whole, PartAlong along, int64_t places) {
-  const Shape three = in_three(b.type(whole).shape, along, places);
+  const Shape all = with_places(b.type(whole).shape, along, places);
   Shape part = b.type(whole).shape;
   part[static_cast<size_t>(along.axis)] /= places;
   part.insert(part.begin(), places);
-  ValueId x = b.reshape(whole, three);
-  if (along.axis > 0 || along.segments > 1) x = b.permute(x, places_first(three.size(), along));
-  return b.reshape(x, part);
+  return b.reshape(b.permute(b.reshape(whole, all), places_first(all.size(), along)), part);
 }
 
 ir::PartsAttrs parts_of(const ChunkCut& cut) { return {cut.places, cut.cut}; }
@@ -55,13 +54,10 @@ ValueId gather(ir::GraphBuilder& b, ValueId part, PartAlong along, const ChunkCu
   const std::string name = b.graph().value(part).name;
   ValueId x = b.add1(OpKind::kAllGather, std::move(operands), parts_of(cut), name + ".whole");
   ways[x.index] = "gather";
-  if (along.axis > 0 || along.segments > 1) {
-    const Shape three = in_three(whole, along, cut.places), dims = places_first(three.size(), along);
-    Shape first;
-    for (const int64_t d : dims) first.push_back(three[static_cast<size_t>(d)]);
-    x = b.permute(b.reshape(x, first), inverse(dims));
-  }
-  return b.reshape(x, whole);
+  const Shape all = with_places(whole, along, cut.places), dims = places_first(all.size(), along);
+  Shape first;
+  for (const int64_t d : dims) first.push_back(all[static_cast<size_t>(d)]);
+  return b.reshape(b.permute(b.reshape(x, first), inverse(dims)), whole);
 }
 
 }  // namespace

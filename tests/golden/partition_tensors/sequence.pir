@@ -3,22 +3,27 @@
 // the whole gets it, from before the logits on. Of parameters that are read beside parts every place has a share of the
 // gradient.
 // RUN-PASSES: partition_tensors
+// CHECK: chunk 1 "all.gather" region 0 exchange
+// CHECK: chunk 3 "all.scatter" region 0 exchange
+// CHECK: chunk 5 "all.gather.2" region 0 exchange
 // CHECK: %table = parameter ["table"] : f32[16, 8] share 0
 // CHECK: %norm = parameter ["norm"] : f32[8] share 0
 // CHECK: %bias = parameter ["bias"] : f32[8] share 0
 // CHECK: %last = parameter ["last"] : f32[8] share 0
-// CHECK: %head = parameter ["head"] : f32[16, 8]
-// CHECK: %ids.part = own_part(%{{.*}}, %place) {parts=2, cut=0} : i64[2, 2]
-// CHECK: %e = embedding(%table, %ids.part) {{.*}} : f32[2, 2, 8]
-// CHECK: %n, %r = rms_norm(%e, %norm) {{.*}} : f32[2, 2, 8], f32[4]
-// CHECK: %n.whole = all_gather(%n) {parts=2, cut=0} : f32[2, 2, 2, 8]
-// CHECK: %u = linear({{.*}}, %up, none) : f32[2, 4, 8]
-// CHECK: %d = linear(%a, %down, none) : f32[2, 4, 8]
-// CHECK: %d.part = reduce_scatter({{.*}}) {parts=2, cut=0} : f32[2, 2, 8]
-// CHECK: %d.biased = add(%d.part, %bias) : f32[2, 2, 8]
-// CHECK: %h = add(%e, %d.biased) : f32[2, 2, 8]
-// CHECK: %f.whole = all_gather(%f, %place) {parts=2, cut=0} : f32[2, 2, 2, 8]
-// CHECK: %logits = linear({{.*}}, %head, none) : f32[2, 4, 16]
+// CHECK: %[[ids]] = permute(%reshape_4) {dims=[1, 0, 2]} : i64[2, 2, 2]
+// CHECK: %ids.part = own_part(%[[ids]], %place) {parts=2, cut=0} : i64[2, 2] chunk 0
+// CHECK: %e = embedding(%table, %ids.part) {padding_idx=-1, scale_grad_by_freq=false} : f32[2, 2, 8] chunk 0
+// CHECK: %n, %r = rms_norm(%e, %norm) {axes=1, eps=1e-05} : f32[2, 2, 8], f32[4] chunk 0
+// CHECK: %n.whole = all_gather(%n) {parts=2, cut=0} : f32[2, 2, 2, 8] chunk 1
+// CHECK: %[[whole]] = reshape(%permute_2) {shape=[2, 4, 8]} : f32[2, 4, 8] chunk 2
+// CHECK: %u = linear(%[[whole]], %up, none) : f32[2, 4, 8] chunk 2
+// CHECK: %d = linear(%a, %down, none) : f32[2, 4, 8] chunk 2
+// CHECK: %[[first]] = permute(%reshape) {dims=[1, 0, 2, 3]} : f32[2, 2, 2, 8] chunk 2
+// CHECK: %d.part = reduce_scatter(%[[first]]) {parts=2, cut=0} : f32[2, 2, 8] chunk 3
+// CHECK: %d.biased = add(%d.part, %bias) : f32[2, 2, 8] chunk 4
+// CHECK: %h = add(%e, %d.biased) : f32[2, 2, 8] chunk 4
+// CHECK: %f.whole = all_gather(%f, %place) {parts=2, cut=0} : f32[2, 2, 2, 8] chunk 5
+// CHECK: %logits = linear(%reshape_3, %head, none) : f32[2, 4, 16] chunk 6
 module {
   step batch 2 microbatches 1
   training clip 0.0
@@ -56,6 +61,6 @@ distribution {
   cut 0 [[0..1]] stream 1 @0:0:0+1
   chunk 0 {
     groups [0]
-    cuts [0 @0:0:0+1 0 sequence @0:0:0+1]
+    cuts [0 @0:0:0+1, 0 sequence @0:0:0+1]
   }
 }
