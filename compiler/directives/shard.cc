@@ -36,11 +36,14 @@ const strategy::DirectiveSpec& shard_spec() {
           "over them again, whose results an all_reduce adds up, before its own bias. What is cut is `weights`, or "
           "where it is left out every product of the region of which that is possible; a router or the logits, which "
           "are needed whole, are not. Norms, residuals and embeddings stay whole on every device. All regions on "
-          "these devices share their samples, so `place` and `replicate` name all of them, and a replica is a group.\n\n"
+          "these devices share their samples, so `place` and `replicate` name all of them, and a replica is a "
+          "group.\n\n"
           "`dim: sequence`, over the groups of a `dim: column`: what lies between the products that are cut, the "
-          "residual stream, norms and sums of embeddings, is in parts along the sequence, axis 1 of the model's inputs, "
+          "residual stream, norms and sums of embeddings, is in parts along the sequence, axis 1 of the model's "
+          "inputs, "
           "which the devices of a group divide. It is gathered before products by columns, and a reduce_scatter takes "
-          "the place of the all_reduce after those that sum. Activations in memory shrink, and messages are as large as "
+          "the place of the all_reduce after those that sum. Activations in memory shrink, and messages are as large "
+          "as "
           "before. What needs the whole sequence, as the logits and the loss, gets it; a remark says where, and how "
           "many bytes.",
       .args =

@@ -7,8 +7,8 @@
 
 namespace piper::directives {
 
-// Cuts weights, or sequences, of the matched regions, and places those that nothing else places. Directives over the same groups are
-// one cut.
+// Cuts weights, or sequences, of the matched regions, and places those that nothing else places. Directives over the
+// same groups are one cut.
 Status shard_weights(const strategy::Directive& directive, const RankGroups& over, Resolution& draft,
                      diag::Diagnostics& diags);
 

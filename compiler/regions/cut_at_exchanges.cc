@@ -34,8 +34,7 @@ class Cutter {
   bool is_cut(ir::ChunkId chunk) const { return chunk.valid() && marks_.cut[chunk.index]; }
   bool is_exchange(size_t i) const {
     const ir::Op& op = graph_.op(OpId(i));
-    return ir::is_conversion(op.kind) ||
-           (op.kind == ir::OpKind::kOwnPart && marks_.way.count(op.results[0].index) > 0);
+    return ir::is_conversion(op.kind) || (op.kind == ir::OpKind::kOwnPart && marks_.way.count(op.results[0].index) > 0);
   }
   int32_t unit_of(size_t i) const {
     const ir::Op& op = graph_.op(OpId(i));

@@ -16,11 +16,10 @@ using BuilderAt = std::function<ir::GraphBuilder(const ir::Op&)>;
 using Ways = std::map<uint32_t, const char*>;
 
 // A place's part of the sum of a share, along an axis.
-ir::ValueId scatter(ir::GraphBuilder& b, ir::ValueId share, PartAlong along, const ChunkCut& cut,
-                    Ways& ways);
+ir::ValueId scatter(ir::GraphBuilder& b, ir::ValueId share, PartAlong along, const ChunkCut& cut, Ways& ways);
 
-// After shares have become sums: readers get the whole, or their part, of what they are to read. Returns the chunks with
-// conversions.
+// After shares have become sums: readers get the whole, or their part, of what they are to read. Returns the chunks
+// with conversions.
 std::vector<ir::ChunkId> convert_rest(ir::ChunkedGraph& chunked, const Rest& rest, const std::vector<ChunkCut>& chunks,
                                       const BuilderAt& builder_at, Ways& ways);
 

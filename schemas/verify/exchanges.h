@@ -1,7 +1,7 @@
-// What values become on their way between the ranks of an expert group, or between the places of a cut, by the names that
-// programs have for them.
-// Rules 8 to 10 find it, as they follow every part from the rank that sent it to the run that reads it; the rule about
-// equality with the model puts programs together by it. It says nothing of what is in the values.
+// What values become on their way between the ranks of an expert group, or between the places of a cut, by the names
+// that programs have for them. Rules 8 to 10 find it, as they follow every part from the rank that sent it to the run
+// that reads it; the rule about equality with the model puts programs together by it. It says nothing of what is in the
+// values.
 #pragma once
 
 #include <cstdint>

@@ -27,8 +27,8 @@ int32_t Flow::samples_of(const Value& value, const Piece& piece) {
 
 bool Flow::is_called(const Value& value, int32_t label) {
   if (value.label < 0 || value.label == label) return true;
-  // An exchange, a sum over places or a gather of their parts makes another value, which no program makes and whose name its first reader
-  // tells.
+  // An exchange, a sum over places or a gather of their parts makes another value, which no program makes and whose
+  // name its first reader tells.
   if (is_made(label) || !(value.summed || ledger_.is_exchanged(value.label))) return false;
   const std::pair<int32_t, bool> arrived{value.label, value.summed};
   return exchanged_.emplace(label, arrived).first->second == arrived;

@@ -31,7 +31,8 @@ class Flow::Transfers {
   };
 
   Status collective(int32_t transfer);
-  // Of `members_`, where the first of them has a share, or a part, of a value: what becomes of it. `order`: their ranks.
+  // Of `members_`, where the first of them has a share, or a part, of a value: what becomes of it. `order`: their
+  // ranks.
   bool moves_values(const plan::BufferRange& first, int64_t bytes);
   std::vector<plan::BufferRange> ranges_of_values() const;
   Result<int32_t> take_of_places(const std::vector<plan::BufferRange>& where, int64_t bytes, DType dtype, bool shares,

@@ -8,6 +8,7 @@
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/leaves.h"
 
 namespace piper::verify {
@@ -193,7 +194,7 @@ std::optional<HeldValue> own_part(const plan::KernelCall& call, const std::vecto
     for (auto axis = whole.axes.begin() + 1; axis < samples; ++axis)
       if (axis->extent > 1) return unknown("a part of samples that are not the outermost axis");
   const auto part = part_of_outermost(whole, places, over == Over::kEach ? run.samples : 1, table);
-  if (!part) return unknown("a part along an axis that is not told");
+  if (!part) return unknown("a part along an axis that is not known");
   held.number = part->number;
   held.spread = {.devices = places, .part = part->part, .cut = cut};
   return held;

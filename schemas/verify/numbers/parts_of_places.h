@@ -1,7 +1,8 @@
 // Rule on numbers: what the places of a cut have of a value, and what becomes of it. Right because
 // - a kernel that takes of an axis the row that is numbered as the rank's place takes at place p part p along it, which
 //   is what Spread::part says: rule 9 says that the number is the rank's place of each cut;
-// - an all_gather puts the parts of all places one after the other, in the order of the places (rule 8): where a part is
+// - an all_gather puts the parts of all places one after the other, in the order of the places (rule 8): where a part
+// is
 //   all that there is of a sample before the axis, that is the value, sample by sample within each part;
 // - a reduce_scatter adds up what all places have a share of, and leaves at place p part p along the outermost axis.
 #pragma once
