@@ -77,6 +77,7 @@ Status shard_weights(const strategy::Directive& directive, const RankGroups& ove
   ir::CutSeed seed;
   seed.prov = draft.provenance.directive({"shard", diags.place(directive.span)});
   seed.span = directive.span;
+  seed.sequence = strategy::arg_or_default<std::string>(directive, "dim") == "sequence";
   if (const auto* weights = strategy::find_arg<strategy::Globs>(directive, "weights")) seed.weights = weights->globs;
   seed.cut = find_cut(draft.distribution, over.groups);
   if (seed.cut < 0) {

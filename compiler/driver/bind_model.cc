@@ -135,7 +135,7 @@ Status choose_loss(ir::Graph& graph, const strategy::LossChoice& choice, diag::D
 }
 
 bool cuts_weights(const strategy::Directive& directive) {
-  return directive.spec->name == "shard" && strategy::arg_or_default<std::string>(directive, "dim") == "column";
+  return directive.spec->name == "shard" && strategy::arg_or_default<std::string>(directive, "dim") != "expert";
 }
 
 // [rank] the first rank of those that share its samples, itself where none do.

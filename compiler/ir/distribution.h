@@ -71,9 +71,11 @@ struct Cut {
   friend bool operator==(const Cut&, const Cut&) = default;
 };
 
-// What a directive cuts in a chunk: the weights that a glob matches, by their output features.
+// What a directive cuts in a chunk: the weights that a glob matches, by their output features, or the sequence of what
+// lies between products that are cut.
 struct CutSeed {
   int32_t cut = -1;                  // index into Distribution::cuts
+  bool sequence = false;             // of values, not of weights
   std::vector<std::string> weights;  // globs over names of parameters and of modules; empty: all that can be cut
   ProvId prov;
   diag::Span span;  // of the directive

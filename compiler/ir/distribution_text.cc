@@ -36,6 +36,7 @@ void fields(auto& v, Of<Cut> auto& cut) {
 }
 void fields(auto& v, Of<CutSeed> auto& seed) {
   v("", seed.cut, "a cut");
+  v.flag("sequence", seed.sequence);
   v.unless_empty("weights", seed.weights);
   v.optional("by", seed.prov, {});
   v("", seed.span);

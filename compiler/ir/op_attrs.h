@@ -82,6 +82,10 @@ struct DimAttrs {
   int64_t dim = 0;  // non-negative
   PIPER_FIELDS(PIPER_FIELD(dim))
 };
+struct PartsAttrs {
+  int64_t parts = 1, cut = 0;  // places of a cut: index into Distribution::cuts
+  PIPER_FIELDS(PIPER_FIELD(parts) PIPER_FIELD(cut))
+};
 struct TopkAttrs {
   int64_t dim = 0, k = 1;
   PIPER_FIELDS(PIPER_FIELD(dim) PIPER_FIELD(k))
@@ -219,6 +223,6 @@ using Attrs =
                  EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs, LayerNormAttrs,
                  GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs,
                  CrossEntropyAttrs, CrossEntropyLossAttrs, NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs,
-                 FillAttrs, ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs>;
+                 FillAttrs, PartsAttrs, ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs>;
 
 }  // namespace piper::ir

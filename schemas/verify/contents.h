@@ -28,7 +28,7 @@ struct Value {          // made by a run, or a model input
   int64_t parts : 22 = 0;
   int64_t at : 22 = -1;     // what other ranks sent to this one as that part of theirs; -1: its own rows
   int64_t spread : 18 = 0;  // Places: of a value whose tensors are cut, what of it this is
-  bool summed : 1 = false;  // over the places of a cut
+  bool summed : 1 = false;  // it came by a sum over the places of a cut, or of their parts
   bool scaled : 1 = false;  // the loss scale entered it
   friend bool operator==(const Value&, const Value&) = default;
 };

@@ -58,7 +58,7 @@ Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, con
       element_bytes_(element_sizes(bundle)),
       working_types_(tensors_.size()),
       places_(bundle.manifest),
-      ledger_(bundle.manifest.batch, tensors_, first_element_, element_bytes_),
+      ledger_(bundle.manifest.batch, places_.of_cuts(), tensors_, first_element_, element_bytes_),
       effects_(program_effects(bundle, tensors_, ledger_.labels, ledger_.addends)),
       transfers_(std::make_unique<Transfers>(*this)) {
   for (const auto& effects : effects_)

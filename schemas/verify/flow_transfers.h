@@ -31,9 +31,17 @@ class Flow::Transfers {
   };
 
   Status collective(int32_t transfer);
-  // Of `members_`, where the first of them has a share, or a part, of a value: what they add up. `order`: their ranks.
-  bool adds_shares(const plan::AllReduce& shape);
+  // Of `members_`, where the first of them has a share, or a part, of a value: what becomes of it. `order`: their
+  // ranks.
+  bool moves_values(const plan::BufferRange& first, int64_t bytes);
+  std::vector<plan::BufferRange> ranges_of_values() const;
+  Result<int32_t> take_of_places(const std::vector<plan::BufferRange>& where, int64_t bytes, DType dtype, bool shares,
+                                 const std::vector<int32_t>& order);  // into `sent_`; the cut
+  Status check_one_value(const std::string& verb) const;
   Status add_shares(const plan::AllReduce& shape, const std::vector<int32_t>& order);
+  Status scatter_shares(const plan::ReduceScatter& shape, const std::vector<int32_t>& order);
+  Status gather_parts(const plan::AllGather& shape, const std::vector<int32_t>& order);
+  void note_conversion(const Value& value, int32_t cut, Exchange::By by, DType dtype);
   Status exchange();  // of `members_`
   // The label of the value by which a member counts the rows that it sends or gets, of the same samples as these.
   Result<int32_t> label_of_counts(Rank& rank, const plan::BufferRange& counts, const Pieces& rows);

@@ -22,6 +22,7 @@ int32_t scalar(StepNumber number, int64_t bytes, NumberTable& table) {
 }  // namespace
 
 int32_t sample_offset(NumberTable& table) { return scalar(StepNumber::kSampleOffset, dtype_bytes(DType::kI64), table); }
+int32_t place_of_rank(NumberTable& table) { return scalar(StepNumber::kPlace, dtype_bytes(DType::kI64), table); }
 
 Leaves::Leaves(const Bundle& bundle) : manifest_(bundle.manifest) {
   for (const RankPlan& rank : bundle.ranks)

@@ -14,6 +14,8 @@ namespace piper::verify {
 
 // The number that the first sample of a run has in the step.
 int32_t sample_offset(NumberTable& table);
+// The rank's place in its group of each cut.
+int32_t place_of_rank(NumberTable& table);
 
 class Leaves {
  public:
