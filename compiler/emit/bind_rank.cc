@@ -56,9 +56,13 @@ class RankBinder {
   // Which of a parameter's parts the rank has: by its position in its expert group, or its place; 0 of a whole one.
   int64_t slice(const ir::Parameter& parameter) const {
     if (parameter.shard < 0 && !parameter.cut) return 0;
-    const std::vector<int32_t>& group = parameter.cut
-                                            ? module_.distribution.sharing_with(binding_.rank)
-                                            : module_.distribution.expert_group_of(parameter.shard, binding_.rank);
+    if (parameter.cut) {
+      if (place_in_cut_ < 0) place_in_cut_ = position_in(module_.distribution.sharing_with(binding_.rank));
+      return place_in_cut_;
+    }
+    return position_in(module_.distribution.expert_group_of(parameter.shard, binding_.rank));
+  }
+  int64_t position_in(const std::vector<int32_t>& group) const {
     return std::find(group.begin(), group.end(), binding_.rank) - group.begin();
   }
 
@@ -146,6 +150,7 @@ class RankBinder {
   const RolePlan& role_;
   const Binding& binding_;
   plan::RankPlan plan_;
+  mutable int64_t place_in_cut_ = -1;  // once asked for: all cut parameters of a rank are cut at its place
 };
 
 }  // namespace
