@@ -391,6 +391,7 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
 }
 
 std::string Flow::use_sum(const std::string& name, const Sum& sum) {
+  asked_for_all_ = true;
   std::vector<int32_t> addends;
   for (const auto& term : ledger_.terms(sum)) addends.push_back(term.first);  // ascending
   const auto [known, fresh] = used_sums_.emplace(name, addends);

@@ -28,63 +28,64 @@ void cut_out(const Pieces& pieces, int64_t from, int64_t to, Pieces& result) {
 
 }  // namespace
 
-Flow::Transfers::Transfers(Flow& flow) : flow_(flow), flight_of_(flow.matching_.first.size() - 1, -1) {
-  const std::vector<int64_t>& first = flow.matching_.first;
-  for (size_t t = 0; t + 1 < first.size(); ++t) missing_.push_back(static_cast<int32_t>(first[t + 1] - first[t]));
-}
+Flow::Transfers::Transfers(Flow& flow)
+    : flow_(flow), meetings_(flow.meetings_.size()), under_way_(flow.meetings_.lines()) {}
 
-Status Flow::Transfers::send(Rank& rank, const Send& send, size_t transfer, std::vector<size_t>& ready) {
+Status Flow::Transfers::send(Rank& rank, const Send& send, std::vector<size_t>& ready) {
   if (free_flights_.empty()) {
     free_flights_.push_back(static_cast<int32_t>(flights_.size()));
     flights_.emplace_back();
   }
-  flight_of_[transfer] = free_flights_.back();
+  const int32_t line = flow_.meetings_.out(plan_of(rank), send.channel);
+  under_way_[static_cast<size_t>(line)].push_back(free_flights_.back());
+  Pieces& flight = flights_[static_cast<size_t>(free_flights_.back())];
   free_flights_.pop_back();
-  Pieces& flight = flights_[static_cast<size_t>(flight_of_[transfer])];
   flight.clear();
   rank.contents.take(send.data, send.bytes(), flight);
   PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, flight, send.dtype));
-  const auto& receiver = flow_.matching_.participants[static_cast<size_t>(flow_.matching_.first[transfer]) + 1];
-  const auto plan = static_cast<size_t>(receiver.plan);
-  if (flow_.ranks_[plan].next == static_cast<size_t>(receiver.instruction)) ready.push_back(plan);
+  const auto plan = static_cast<size_t>(flow_.meetings_.receiver(line));
+  const Rank& receiver = flow_.ranks_[plan];
+  if (receiver.next == receiver.plan->instructions.size()) return {};
+  const auto* const recv = std::get_if<Recv>(&receiver.plan->instructions[receiver.next].action);
+  if (recv != nullptr && flow_.meetings_.in(plan, recv->channel) == line) ready.push_back(plan);
   return {};
 }
 
-bool Flow::Transfers::receive(Rank& rank, const Recv& recv, size_t transfer) {
-  if (flight_of_[transfer] < 0) return false;
-  rank.contents.put(recv.data, flights_[static_cast<size_t>(flight_of_[transfer])]);
-  free_flights_.push_back(flight_of_[transfer]);
+bool Flow::Transfers::receive(Rank& rank, const Recv& recv) {
+  auto& under_way = under_way_[static_cast<size_t>(flow_.meetings_.in(plan_of(rank), recv.channel))];
+  if (under_way.empty()) return false;
+  rank.contents.put(recv.data, flights_[static_cast<size_t>(under_way.front())]);
+  free_flights_.push_back(under_way.front());
+  under_way.pop_front();
   return true;
 }
 
-Status Flow::Transfers::meet(Rank& rank, size_t transfer, std::vector<size_t>& ready) {
+Status Flow::Transfers::meet(Rank& rank, int32_t communicator, std::vector<size_t>& ready) {
   if (rank.arrived) return {};
+  const size_t index = meeting_of(rank, communicator);
+  Meeting& meeting = meetings_[index];
   rank.arrived = true;
-  if (--missing_[transfer] > 0) return {};
-  PIPER_RETURN_IF_ERROR(collective(static_cast<int32_t>(transfer)));
-  for (auto k = flow_.matching_.first[transfer]; k < flow_.matching_.first[transfer + 1]; ++k)
-    if (const auto other = static_cast<size_t>(flow_.matching_.participants[static_cast<size_t>(k)].plan);
-        &flow_.ranks_[other] != &rank)
-      ready.push_back(other);
+  rank.round = meeting.round;
+  const auto members = flow_.meetings_.members(static_cast<int32_t>(index));
+  if (++meeting.arrived < members.size()) return {};
+  PIPER_RETURN_IF_ERROR(collective(index));
+  meeting.arrived = 0;
+  ++meeting.round;
+  for (const auto& member : members)
+    if (const auto other = static_cast<size_t>(member.plan); &flow_.ranks_[other] != &rank) ready.push_back(other);
   return {};
 }
 
-Status Flow::Transfers::collective(int32_t transfer) {
+Status Flow::Transfers::collective(size_t meeting) {
   // Members by position.
   auto& members = members_;
   members.clear();
-  const auto t = static_cast<size_t>(transfer);
-  for (auto k = flow_.matching_.first[t]; k < flow_.matching_.first[t + 1]; ++k) {
-    const auto& participant = flow_.matching_.participants[static_cast<size_t>(k)];
-    Rank& rank = flow_.ranks_[static_cast<size_t>(participant.plan)];
-    members.push_back({&rank, &rank.plan->instructions[static_cast<size_t>(participant.instruction)].action});
+  for (const auto& member : flow_.meetings_.members(static_cast<int32_t>(meeting))) {
+    Rank& rank = flow_.ranks_[static_cast<size_t>(member.plan)];
+    members.push_back({&rank, &rank.plan->instructions[rank.next].action});
   }
   const int32_t communicator = communicator_of(*members[0].action);
   const auto& order = members[0].rank->plan->communicators[static_cast<size_t>(communicator)].ranks;
-  std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
-    return std::find(order.begin(), order.end(), a.rank->plan->rank) <
-           std::find(order.begin(), order.end(), b.rank->plan->rank);
-  });
   const auto num_members = static_cast<int64_t>(members.size());
 
   const auto add_all = [&](const auto& range_of, int64_t bytes, DType dtype, Pieces& sum) -> Status {

@@ -41,6 +41,11 @@ class Ledger {
   // that does not. Its addends count as used.
   std::string use(const Sum& sum);
 
+  // SumTable::moved.
+  int32_t moved(int32_t sum, const std::function<int32_t(int32_t)>& leaf, std::unordered_map<int32_t, int32_t>& known) {
+    return sums_.moved(sum, leaf, known);
+  }
+
   // Sums of samples that belong to no addend, 0: none. What such a sum lacks to hold each sample once, or "".
   int32_t add_samples(int32_t sum, int32_t sample_ids) { return sums_.add(sum, sums_.leaf(sample_ids)); }
   // Of shares, each sample once for each of `places`.

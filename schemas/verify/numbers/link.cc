@@ -1,6 +1,7 @@
 #include "schemas/verify/numbers/link.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -47,9 +48,12 @@ bool is_added_to(const Program& program, int32_t slot) {
 // [program] whether a rank runs it: of others nothing is made.
 std::vector<char> programs_run(const Bundle& bundle) {
   std::vector<char> run(bundle.programs.size());
-  for (const auto& rank : bundle.ranks)
+  std::set<const void*> seen;  // instructions that several ranks share
+  for (const auto& rank : bundle.ranks) {
+    if (!seen.insert(rank.instructions.storage()).second) continue;
     for (const auto& instruction : rank.instructions)
       if (const Run* const launch = run_of(instruction.action)) run[static_cast<size_t>(launch->program)] = 1;
+  }
   return run;
 }
 
@@ -59,7 +63,9 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
   std::unordered_map<std::string, const ConstantContent*> contents;
   for (const auto& constant : bundle.constants) contents.emplace(constant.name, &constant);
   std::vector<char> seen(bundle.programs.size());
+  std::set<const void*> walked;  // instructions that several ranks share
   for (const auto& rank : bundle.ranks) {
+    if (!walked.insert(rank.instructions.storage()).second) continue;
     // By buffer, offset and bytes: one without elements may stand where another begins.
     std::map<std::tuple<int32_t, int64_t, int64_t>, const std::string*> placed;
     for (const auto& placement : rank.placements)
