@@ -13,7 +13,7 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& shard_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "shard",
-      .summary = "partitions experts or weights of the matched region over devices",
+      .summary = "partitions experts, weights or tables of the matched region over devices",
       .doc =
           "`dim: expert`: the expert dimension of the matched weights is partitioned; tokens travel to their experts "
           "and "
@@ -45,11 +45,22 @@ const strategy::DirectiveSpec& shard_spec() {
           "the place of the all_reduce after those that sum. Activations in memory shrink, and messages are as large "
           "as "
           "before. What needs the whole sequence, as the logits and the loss, gets it; a remark says where, and how "
-          "many bytes.",
+          "many bytes.\n\n"
+          "`dim: vocabulary`, alone or beside `column` over the same groups: each device has a part of the rows of the "
+          "tables that tokens are looked up in, and of the weight and the bias that make logits, which may be such a "
+          "table. What is looked up is added up by an all_reduce; the loss is taken of each device's own logits, of "
+          "which the devices tell each other two numbers a row, and no device has all. The last device may have fewer "
+          "rows. Where class weights, smoothed labels or another reader need all logits, they are made whole, and a "
+          "remark says why.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the regions that hold experts, or weights to be cut", {}},
-              {"dim", ArgKind::kChoice, false, "expert", "what is partitioned", {"expert", "column", "sequence"}},
+              {"dim",
+               ArgKind::kChoice,
+               false,
+               "expert",
+               "what is partitioned",
+               {"expert", "column", "sequence", "vocabulary"}},
               {"devices",
                ArgKind::kDeviceGroups,
                false,
@@ -67,7 +78,8 @@ const strategy::DirectiveSpec& shard_spec() {
                ArgKind::kGlobs,
                false,
                "",
-               "`column`: patterns of parameters or of modules whose output features are cut",
+               "patterns of parameters or of modules: `column`, whose output features are cut; `vocabulary`, whose "
+               "rows",
                {}},
               {"stream",
                ArgKind::kName,
@@ -149,7 +161,8 @@ Status resolve_shard(const strategy::Directive& directive, Resolution& draft, di
   const std::string dim = strategy::arg_or_default<std::string>(directive, "dim");
   const bool experts = dim == "expert";
   if (!experts) PIPER_RETURN_IF_ERROR(belongs_to(directive, "capacity", "expert", diags));
-  if (dim != "column") PIPER_RETURN_IF_ERROR(belongs_to(directive, "weights", "column", diags));
+  if (dim != "column" && dim != "vocabulary")
+    PIPER_RETURN_IF_ERROR(belongs_to(directive, "weights", "column or vocabulary", diags));
   PIPER_ASSIGN(const RankGroups over, groups_of(directive, !experts, diags));
   return experts ? shard_experts(directive, over, draft, diags) : shard_weights(directive, over, draft, diags);
 }

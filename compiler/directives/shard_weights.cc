@@ -94,7 +94,10 @@ Status shard_weights(const strategy::Directive& directive, const RankGroups& ove
   ir::CutSeed seed;
   seed.prov = draft.provenance.directive({"shard", diags.place(directive.span)});
   seed.span = directive.span;
-  seed.sequence = strategy::arg_or_default<std::string>(directive, "dim") == "sequence";
+  const auto dim = strategy::arg_or_default<std::string>(directive, "dim");
+  seed.dim = dim == "sequence"     ? ir::CutDim::kSequence
+             : dim == "vocabulary" ? ir::CutDim::kVocabulary
+                                   : ir::CutDim::kColumn;
   if (const auto* weights = strategy::find_arg<strategy::Globs>(directive, "weights")) seed.weights = weights->globs;
   seed.cut = find_cut(draft.distribution, over.groups);
   if (seed.cut < 0) {

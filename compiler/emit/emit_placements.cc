@@ -19,7 +19,7 @@ void RoleEmitter::place_model() {
   };
   for (uint32_t p = 0; p < graph().parameters().size(); ++p) {
     const ir::Parameter& info = graph().parameters()[p];
-    const ir::TensorType &type = graph().type(info.value), read = info.whole(type), whole = info.trained(read);
+    const ir::TensorType &type = graph().type(info.value), read = info.counted(type), whole = info.trained(read);
     const ir::AccumulatorId use = primary(p);
     if (!use.valid()) {
       if (const int32_t held = find({BufferKind::kFrozen, p}); held >= 0)

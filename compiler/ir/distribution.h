@@ -71,11 +71,14 @@ struct Cut {
   friend bool operator==(const Cut&, const Cut&) = default;
 };
 
-// What a directive cuts in a chunk: the weights that a glob matches, by their output features, or the sequence of what
-// lies between products that are cut.
+// What is cut in a chunk: weights of products by their output features, tables and logits by the rows of a vocabulary,
+// or the sequence of what lies between products that are cut.
+enum class CutDim : uint8_t { kColumn, kVocabulary, kSequence };
+
+// What a directive cuts in a chunk: the weights that a glob matches, or the sequence.
 struct CutSeed {
-  int32_t cut = -1;                  // index into Distribution::cuts
-  bool sequence = false;             // of values, not of weights
+  int32_t cut = -1;  // index into Distribution::cuts
+  CutDim dim = CutDim::kColumn;
   std::vector<std::string> weights;  // globs over names of parameters and of modules; empty: all that can be cut
   ProvId prov;
   diag::Span span;  // of the directive

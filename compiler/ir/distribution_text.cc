@@ -12,6 +12,11 @@ inline Words words_of(Sharded) {
   return kWords;
 }
 
+inline Words words_of(CutDim) {
+  static constexpr std::string_view kWords[] = {"column", "vocabulary", "sequence"};
+  return kWords;
+}
+
 void fields(auto& v, Of<DeviceGroup> auto& group) {
   v("", group.ranks, "a rank");
   v.optional("places", group.places, 1, "a number of ranks that share samples");
@@ -36,7 +41,7 @@ void fields(auto& v, Of<Cut> auto& cut) {
 }
 void fields(auto& v, Of<CutSeed> auto& seed) {
   v("", seed.cut, "a cut");
-  v.flag("sequence", seed.sequence);
+  v.optional("dim", seed.dim, CutDim::kColumn);
   v.unless_empty("weights", seed.weights);
   v.optional("by", seed.prov, {});
   v("", seed.span);

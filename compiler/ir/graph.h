@@ -82,12 +82,14 @@ struct WeightSource {
 };
 
 // An axis that is cut over places: this graph's type is one of `places` equal parts of each of equal segments of the
-// axis, place p has part p of each.
+// axis, place p has part p of each. Of an axis that they do not divide, of one segment, the last parts have fewer: what
+// is past `extent` is of no element of the model, and zero.
 struct ParameterCut {
   int32_t cut = -1;  // index into Distribution::cuts
   int32_t axis = 0;
   int32_t places = 1;
   int32_t segments = 1;
+  int64_t extent = 0;  // of the whole, where the places do not divide it
   friend bool operator==(const ParameterCut&, const ParameterCut&) = default;
 };
 
@@ -113,7 +115,15 @@ struct Parameter {
   // The type of the whole, given that of a part.
   TensorType whole(TensorType part) const {
     if (shards > 1) part.shape[0] *= shards;
-    if (cut) part.shape[static_cast<size_t>(cut->axis)] *= cut->places;
+    if (!cut) return part;
+    int64_t& extent = part.shape[static_cast<size_t>(cut->axis)];
+    extent = cut->extent > 0 ? cut->extent : extent * cut->places;
+    return part;
+  }
+  // The same with parts as long as the first, as plans count its elements.
+  TensorType counted(TensorType part) const {
+    if (!cut || cut->extent == 0) return whole(std::move(part));
+    part.shape[static_cast<size_t>(cut->axis)] *= cut->places;
     return part;
   }
   // The type of what is trained, given that of what programs read.

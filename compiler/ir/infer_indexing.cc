@@ -5,8 +5,19 @@
 
 namespace piper::ir::infer {
 
+namespace {
+
+// Operand `i` is the place of a part of a table of `whole` rows, and is there where the table is a part.
+Status want_place(const Call& c, size_t i, int64_t whole) {
+  PIPER_RETURN_IF_ERROR(c.want(i, {DType::kI64, {1}}));
+  return (c.optional(i) != nullptr) == (whole > 0) ? Status() : c.fail("a place and the whole's rows go together");
+}
+
+}  // namespace
+
 Result<Types> embedding(const Call& c) {
-  PIPER_RETURN_IF_ERROR(c.require(2));
+  PIPER_RETURN_IF_ERROR(c.require(2, 1));
+  PIPER_RETURN_IF_ERROR(want_place(c, 2, c.as<EmbeddingAttrs>().whole));
   PIPER_RETURN_IF_ERROR(c.want_dtype(1, DType::kI64));
   if (c.x(0).shape.size() != 2) return c.fail("the table must have two axes");
   TensorType y{c.x(0).dtype, c.x(1).shape};
@@ -16,7 +27,8 @@ Result<Types> embedding(const Call& c) {
 
 Result<Types> embedding_backward(const Call& c) {
   const auto& a = c.as<EmbeddingBackwardAttrs>();
-  PIPER_RETURN_IF_ERROR(c.require(2));
+  PIPER_RETURN_IF_ERROR(c.require(2, 1));
+  PIPER_RETURN_IF_ERROR(want_place(c, 2, a.whole));
   PIPER_RETURN_IF_ERROR(c.want_dtype(1, DType::kI64));
   if (a.shape.size() != 2) return c.fail("the table must have two axes");
   TensorType g{c.x(0).dtype, c.x(1).shape};

@@ -25,21 +25,50 @@ Result<Types> reduced(const Call& c, const std::string& reduction, TensorType un
   return Types{{unreduced.dtype, {}}};
 }
 
+// Of a part of `whole` classes: neither weights of classes nor smoothing, which take all.
+Status want_part(const Call& c, size_t weight, size_t place) {
+  const auto& a = c.as<CrossEntropyAttrs>();
+  PIPER_RETURN_IF_ERROR(c.want(place, {DType::kI64, {1}}));
+  if ((c.optional(place) != nullptr) != (a.whole > 0)) return c.fail("a place and the number of classes go together");
+  if (a.whole > 0 && (c.optional(weight) != nullptr || a.label_smoothing != 0))
+    return c.fail("a part of the classes has neither weights nor smoothing");
+  return {};
+}
+
 }  // namespace
 
 Result<Types> class_sum(const Call& c) {
-  PIPER_RETURN_IF_ERROR(c.require(2, 1));
+  PIPER_RETURN_IF_ERROR(c.require(2, c.kind == OpKind::kNllSum ? 1 : 3));
   PIPER_RETURN_IF_ERROR(want_classes(c, 0, 2));
   if (c.kind == OpKind::kNllSum) return Types{{c.x(0).dtype, {}}};
-  return Types{{summed(c.x(0).dtype), {}}, {DType::kF32, {c.x(1).elements()}}};
+  PIPER_RETURN_IF_ERROR(want_part(c, 2, 4));
+  const DType sum = summed(c.x(0).dtype);
+  const TensorType* const stats = c.optional(3);
+  if ((stats != nullptr) != (c.optional(4) != nullptr))
+    return c.fail("a part of the classes wants the rows' statistics");
+  if (stats != nullptr &&
+      (stats->dtype != sum || stats->shape.size() != 3 || stats->shape[2] != 2 || stats->shape[0] != c.x(1).elements()))
+    return c.fail("operand 3 must be the statistics of the rows at each place");
+  return Types{{sum, {}}, {stats != nullptr ? sum : DType::kF32, {c.x(1).elements()}}};
 }
 
 Result<Types> cross_entropy_backward(const Call& c) {
-  PIPER_RETURN_IF_ERROR(c.require(4, 1));
+  PIPER_RETURN_IF_ERROR(c.require(4, 2));
   PIPER_RETURN_IF_ERROR(want_classes(c, 1, 4));
-  PIPER_RETURN_IF_ERROR(c.want(0, {summed(c.x(1).dtype), {}}));
-  PIPER_RETURN_IF_ERROR(c.want(3, {DType::kF32, {c.x(2).elements()}}));
+  PIPER_RETURN_IF_ERROR(want_part(c, 4, 5));
+  const DType sum = summed(c.x(1).dtype);
+  PIPER_RETURN_IF_ERROR(c.want(0, {sum, {}}));
+  PIPER_RETURN_IF_ERROR(c.want(3, {c.optional(5) != nullptr ? sum : DType::kF32, {c.x(2).elements()}}));
   return Types{c.x(1)};
+}
+
+Result<Types> row_lse(const Call& c) {
+  const auto& a = c.as<RowLseAttrs>();
+  PIPER_RETURN_IF_ERROR(c.require(3));
+  PIPER_RETURN_IF_ERROR(want_classes(c, 0, 3));
+  PIPER_RETURN_IF_ERROR(c.want(2, {DType::kI64, {1}}));
+  if (a.whole < 1 || a.places < 1 || c.x(0).shape[1] * a.places < a.whole) return c.fail("parts of too few classes");
+  return Types{{summed(c.x(0).dtype), {c.x(1).elements(), a.places, 2}}};
 }
 
 Result<Types> cross_entropy_count(const Call& c) {

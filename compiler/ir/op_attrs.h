@@ -20,6 +20,9 @@
     __VA_ARGS__                           \
   }
 #define PIPER_FIELD(name) v(#name, self.name);
+// Written only where it is another value.
+#define PIPER_FIELD_UNLESS(name, value) \
+  if (!std::is_const_v<Self> || self.name != (value)) v(#name, self.name);
 
 namespace piper::ir {
 
@@ -90,16 +93,20 @@ struct TopkAttrs {
   int64_t dim = 0, k = 1;
   PIPER_FIELDS(PIPER_FIELD(dim) PIPER_FIELD(k))
 };
+// `whole`, of these and of losses: rows of a table, or classes, of all places together, where the operand `place` says
+// which part is here: rows from place x (those of a part) on, and no more than there are of the whole. 0: all is here.
 struct EmbeddingAttrs {
-  int64_t padding_idx = -1;  // -1: none; else that row gets no gradient
+  int64_t padding_idx = -1;  // -1: none; else that row, of the whole, gets no gradient
   bool scale_grad_by_freq = false;
-  PIPER_FIELDS(PIPER_FIELD(padding_idx) PIPER_FIELD(scale_grad_by_freq))
+  int64_t whole = 0;
+  PIPER_FIELDS(PIPER_FIELD(padding_idx) PIPER_FIELD(scale_grad_by_freq) PIPER_FIELD_UNLESS(whole, 0))
 };
 struct EmbeddingBackwardAttrs {
   std::vector<int64_t> shape;
   int64_t padding_idx = -1;
   bool scale_grad_by_freq = false;
-  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(padding_idx) PIPER_FIELD(scale_grad_by_freq))
+  int64_t whole = 0;
+  PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(padding_idx) PIPER_FIELD(scale_grad_by_freq) PIPER_FIELD_UNLESS(whole, 0))
 };
 struct PadAttrs {
   std::vector<int64_t> low, high;  // one per axis
@@ -166,7 +173,14 @@ struct DropoutAttrs {
 struct CrossEntropyAttrs {
   int64_t ignore_index = -100;
   double label_smoothing = 0;
-  PIPER_FIELDS(PIPER_FIELD(ignore_index) PIPER_FIELD(label_smoothing))
+  int64_t whole = 0;
+  PIPER_FIELDS(PIPER_FIELD(ignore_index) PIPER_FIELD(label_smoothing) PIPER_FIELD_UNLESS(whole, 0))
+};
+struct RowLseAttrs {
+  int64_t ignore_index = -100;
+  int64_t whole = 0;
+  int64_t places = 1;
+  PIPER_FIELDS(PIPER_FIELD(ignore_index) PIPER_FIELD(whole) PIPER_FIELD(places))
 };
 struct CrossEntropyLossAttrs {
   std::string reduction = "mean";
@@ -217,12 +231,12 @@ struct FillAttrs {
   PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(value) PIPER_FIELD(to))
 };
 
-using Attrs =
-    std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
-                 SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs, EmbeddingAttrs,
-                 EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs, LayerNormAttrs,
-                 GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs,
-                 CrossEntropyAttrs, CrossEntropyLossAttrs, NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs,
-                 FillAttrs, PartsAttrs, ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs>;
+using Attrs = std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
+                           SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs,
+                           EmbeddingAttrs, EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs,
+                           LayerNormAttrs, GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs,
+                           DropoutAttrs, CrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs, NllBackwardAttrs,
+                           ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExpertOrderAttrs, TakeRowsAttrs,
+                           GroupedMatmulAttrs, RowsAttrs>;
 
 }  // namespace piper::ir

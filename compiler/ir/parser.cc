@@ -175,8 +175,16 @@ class GraphParser {
         PIPER_ASSIGN(segments, in_.integer());
       }
       if (segments < 1 || segments > kMostShards) return in_.fail(at, "a number of segments expected");
+      int64_t extent = 0;
+      if (in_.is_word("extent")) {
+        PIPER_RETURN_IF_ERROR(in_.advance());
+        PIPER_ASSIGN(extent, in_.integer());
+        const int64_t part = t.shape[static_cast<size_t>(axis)];
+        if (segments > 1 || extent <= 0 || part != (extent + places - 1) / places)
+          return in_.fail(at, "an extent of which the part is one expected");
+      }
       cut.cut = ParameterCut{static_cast<int32_t>(index), static_cast<int32_t>(axis), static_cast<int32_t>(places),
-                             static_cast<int32_t>(segments)};
+                             static_cast<int32_t>(segments), extent};
     }
     if (kind == "parameter" && in_.is_word("share")) {
       PIPER_RETURN_IF_ERROR(in_.advance());

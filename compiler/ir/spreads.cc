@@ -38,7 +38,8 @@ std::vector<ValueSpread> find_spreads(const Graph& graph) {
   }
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const Op& op = graph.op(OpId(i));
-    if (op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllGather) continue;
+    // The same at every place.
+    if (op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllGather || op.kind == OpKind::kCrossEntropySum) continue;
     int32_t cut = op.kind == OpKind::kOwnPart ? static_cast<int32_t>(std::get<PartsAttrs>(op.attrs).cut) : -1;
     for (const ValueId v : op.operands)
       if (v.valid() && spreads[v.index].cut >= 0) cut = spreads[v.index].cut;

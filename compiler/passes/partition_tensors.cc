@@ -8,6 +8,8 @@
 #include "compiler/regions/cut_at_exchanges.h"
 #include "compiler/regions/refine_variants.h"
 #include "compiler/tensors/convert_rest.h"
+#include "compiler/tensors/cut_tables.h"
+#include "compiler/tensors/find_tables.h"
 #include "compiler/tensors/follow_cuts.h"
 #include "compiler/tensors/rest.h"
 #include "schemas/base/check.h"
@@ -16,6 +18,7 @@
 namespace piper::passes {
 namespace {
 
+using ir::CutDim;
 using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
@@ -27,15 +30,19 @@ class TensorPartitioner {
       : chunked_(chunked), graph_(chunked.graph), distribution_(distribution), diags_(diags) {}
 
   Result<std::vector<ir::ChunkId>> run() {
+    find_cuts();
+    find_tables();
     PIPER_ASSIGN(const std::vector<OpId> seeds, find_seeds());
-    const FollowedCuts found = tensors::follow_cuts(graph_, chunks_, seeds);
+    FollowedCuts found = follow(seeds);
     PIPER_RETURN_IF_ERROR(check_named(found));
+    PIPER_RETURN_IF_ERROR(check_named_tables());
+    for (const ir::Cut& cut : distribution_.cuts)
+      provs_.push_back(graph_.provenance().directive({"shard", diags_.place(cut.span)}));
+    tensors::cut_tables(graph_, tables_, chunks_, [this](const ir::Op& op) { return builder(op); }, found);
     tell(found);
     const tensors::Rest rest = tensors::find_rest(graph_, of_sequences(), found);
     PIPER_RETURN_IF_ERROR(check_sequences(rest));
     tell(rest);
-    for (const ir::Cut& cut : distribution_.cuts)
-      provs_.push_back(graph_.provenance().directive({"shard", diags_.place(cut.span)}));
     cut_values(found);
     cut_values(rest, found);
     enter(found, rest);
@@ -53,19 +60,65 @@ class TensorPartitioner {
   const ir::Parameter& weight_of(OpId linear) const { return parameter(weights_.at(linear)); }
 
   // ---------------------------------------------------------------- what is asked for
-  Result<std::vector<OpId>> find_seeds() {
+  void find_cuts() {
     for (size_t c = 0; c < distribution_.chunks.size(); ++c) {
       chunks_.emplace_back();
       if (const auto& seeds = asked(ir::ChunkId(c)); !seeds.empty())
         chunks_.back() = {seeds[0].cut, distribution_.cuts[static_cast<size_t>(seeds[0].cut)].places()};
     }
+  }
+
+  // The directive that asks for rows of a table, of those that do in a chunk; null: none.
+  const ir::CutSeed* asks_for(const tensors::Table& table) const {
+    for (const ir::CutSeed& seed : asked(table.chunk))
+      if (seed.dim == CutDim::kVocabulary &&
+          (seed.weights.empty() || std::any_of(seed.weights.begin(), seed.weights.end(), [&](const std::string& glob) {
+             return glob_covers(glob, parameter(table.parameter).names);
+           })))
+        return &seed;
+    return nullptr;
+  }
+  void find_tables() {
+    std::vector<bool> vocabulary;
+    for (size_t c = 0; c < chunks_.size(); ++c)
+      vocabulary.push_back(std::any_of(asked(ir::ChunkId(c)).begin(), asked(ir::ChunkId(c)).end(),
+                                       [](const ir::CutSeed& seed) { return seed.dim == CutDim::kVocabulary; }));
+    candidates_ = tensors::find_tables(graph_, chunks_, vocabulary);
+    for (const tensors::Table& table : candidates_)
+      if (asks_for(table) != nullptr) tables_.push_back(table);
+  }
+
+  // A table is cut for all of its readers, or for none.
+  FollowedCuts follow(const std::vector<OpId>& seeds) {
+    for (;;) {
+      std::vector<OpId> logits;
+      for (const tensors::Table& table : tables_)
+        logits.insert(logits.end(), table.products.begin(), table.products.end());
+      FollowedCuts found = tensors::follow_cuts(graph_, chunks_, seeds, logits);
+      const size_t before = tables_.size();
+      for (const tensors::Obstacle& obstacle : found.obstacles)
+        std::erase_if(tables_, [&](const tensors::Table& table) {
+          const bool stops = std::any_of(table.products.begin(), table.products.end(), [&](OpId product) {
+            return std::count(obstacle.seeds.begin(), obstacle.seeds.end(), product) > 0;
+          });
+          if (stops) stopped_.push_back({table, obstacle});
+          return stops;
+        });
+      if (tables_.size() == before) return found;
+    }
+  }
+
+  Result<std::vector<OpId>> find_seeds() {
     const ir::Uses uses = graph_.uses();
+    std::vector<OpId> logits;  // products of tables
+    for (const tensors::Table& table : tables_)
+      logits.insert(logits.end(), table.products.begin(), table.products.end());
     std::vector<OpId> products;  // in chunks that are cut
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
       const ir::Op& op = graph_.op(OpId(i));
       if (chunks_[op.chunk.index].cut < 0) continue;
       const ValueId weight = tensors::weight_of(graph_, uses, op);
-      if (!weight.valid()) continue;
+      if (!weight.valid() || std::count(logits.begin(), logits.end(), OpId(i)) > 0) continue;
       products.push_back(OpId(i));
       weights_.emplace(OpId(i), weight);
     }
@@ -74,7 +127,7 @@ class TensorPartitioner {
     for (const OpId id : products) {
       const ir::CutSeed* by = nullptr;
       for (const ir::CutSeed& seed : asked(graph_.op(id).chunk))
-        if (!seed.sequence && (seed.weights.empty() || matches(seed, id))) by = &seed;
+        if (seed.dim == CutDim::kColumn && (seed.weights.empty() || matches(seed, id))) by = &seed;
       if (by == nullptr) continue;
       if (!by->weights.empty()) named_.emplace(id, by);
       const int64_t features = graph_.type(graph_.op(id).operands[1]).shape[0];
@@ -99,8 +152,13 @@ class TensorPartitioner {
       std::vector<std::string> names;
       for (const OpId id : products) {
         const auto& seeds = asked(graph_.op(id).chunk);
-        if (std::count(seeds.begin(), seeds.end(), *directive) > 0) names.push_back(weight_of(id).names[0]);
+        if (directive->dim == CutDim::kColumn && std::count(seeds.begin(), seeds.end(), *directive) > 0)
+          names.push_back(weight_of(id).names[0]);
       }
+      for (const tensors::Table& table : candidates_)
+        if (directive->dim == CutDim::kVocabulary &&
+            std::count(asked(table.chunk).begin(), asked(table.chunk).end(), *directive) > 0)
+          names.push_back(parameter(table.parameter).names[0]);
       std::vector<diag::GlobUse> uses;
       for (const std::string& glob : directive->weights)
         uses.push_back({glob, directive->span, std::any_of(names.begin(), names.end(), [&](const std::string& name) {
@@ -108,7 +166,8 @@ class TensorPartitioner {
                         })});
       PIPER_RETURN_IF_ERROR(
           diag::tell_unmatched_globs(uses, "P0258", diags_, [&](diag::InFlight& message, const std::string& glob) {
-            message << "no weight of a product matches '" << glob << "'";
+            message << "no " << (directive->dim == CutDim::kColumn ? "weight of a product" : "table") << " matches '"
+                    << glob << "'";
             std::string list;
             for (size_t i = 0; i < std::min<size_t>(names.size(), 12); ++i)
               list += (i > 0 ? ", '" : "'") + names[i] + "'";
@@ -128,7 +187,7 @@ class TensorPartitioner {
   }
   const ir::CutSeed* sequence_of(size_t c) const {
     for (const ir::CutSeed& seed : asked(ir::ChunkId(c)))
-      if (seed.sequence) return &seed;
+      if (seed.dim == CutDim::kSequence) return &seed;
     return nullptr;
   }
 
@@ -185,9 +244,7 @@ class TensorPartitioner {
       if (is_cut.count(weights_.at(id).index) > 0) continue;
       for (const tensors::Obstacle& obstacle : found.obstacles) {
         if (std::count(obstacle.seeds.begin(), obstacle.seeds.end(), id) == 0) continue;
-        const ir::Op& op = graph_.op(obstacle.op);
-        const std::string scope = graph_.scope(op.scope);
-        const std::string name = "'" + std::string(ir::op_name(op.kind)) + "'" + (scope.empty() ? "" : " of " + scope);
+        const std::string name = described(obstacle.op);
         if (obstacle.uneven) return uneven(id, "features that " + name + " takes apart, and it " + obstacle.why);
         auto error = diags_.error("P0256", by->span);
         error << "'" << weight_of(id).names[0] << "' cannot be cut by its output features";
@@ -197,6 +254,28 @@ class TensorPartitioner {
       }
     }
     return Status();
+  }
+  Status check_named_tables() {
+    for (const Stopped& stopped : stopped_) {
+      const ir::CutSeed* const by = asks_for(stopped.table);
+      const std::string& name = parameter(stopped.table.parameter).names[0];
+      const std::string why = described(stopped.at.op) + " " + stopped.at.why;
+      if (by->weights.empty()) {
+        diags_.remark("'" + name + "' stays whole, and so do its logits: " + why, by->span);
+        continue;
+      }
+      auto error = diags_.error("P0256", by->span);
+      error << "'" << name << "' cannot be cut by its rows";
+      error.note(why);
+      error.help("leave it out of 'weights'");
+      return error;
+    }
+    return Status();
+  }
+  std::string described(OpId id) const {
+    const ir::Op& op = graph_.op(id);
+    const std::string scope = graph_.scope(op.scope);
+    return "'" + std::string(ir::op_name(op.kind)) + "'" + (scope.empty() ? "" : " of " + scope);
   }
   Status uneven(OpId id, const std::string& what) {
     const int64_t places = chunks_[graph_.op(id).chunk.index].places;
@@ -209,20 +288,20 @@ class TensorPartitioner {
   void tell(const FollowedCuts& found) {
     for (size_t c = 0; c < chunks_.size(); ++c) {
       if (chunks_[c].cut < 0) continue;
-      std::string names[2];
+      std::string names[3];
       for (const FollowedCuts::Weight& weight : found.weights)
         if (weight.chunk == ir::ChunkId(c)) {
-          std::string& list = names[weight.sums ? 1 : 0];
+          std::string& list = names[weight.table ? 2 : weight.sums ? 1 : 0];
           list += (list.empty() ? "" : ", ") + parameter(weight.parameter).names[0];
         }
       const std::string& name = chunked_.chunks[c].name;
       const ir::CutSeed& seed = asked(ir::ChunkId(c))[0];
       const std::string over = " over " + std::to_string(chunks_[c].places) + " devices";
-      if (names[0].empty() && names[1].empty()) diags_.remark(name + ": no weight is cut" + over, seed.span);
-      else
-        diags_.remark(name + ": cut" + over + " by output features are " + names[0] +
-                          (names[1].empty() ? "" : "; by input features " + names[1]),
-                      seed.span);
+      static constexpr const char* kBy[] = {"by output features are ", "by input features ", "by rows "};
+      std::string all;
+      for (size_t by = 0; by < 3; ++by)
+        if (!names[by].empty()) all += (all.empty() ? " " : "; ") + (kBy[by] + names[by]);
+      diags_.remark(name + (all.empty() ? ": no weight is cut" + over : ": cut" + over + all), seed.span);
     }
   }
 
@@ -230,13 +309,19 @@ class TensorPartitioner {
   void cut_values(const FollowedCuts& found) {
     for (const FollowedCuts::Weight& weight : found.weights) {
       const tensors::ChunkCut& cut = chunks_[weight.chunk.index];
-      graph_.value(weight.parameter).type.shape[static_cast<size_t>(weight.along.axis)] /= cut.places;
+      int64_t& extent = graph_.value(weight.parameter).type.shape[static_cast<size_t>(weight.along.axis)];
       graph_.parameters()[graph_.value(weight.parameter).payload].cut =
-          ir::ParameterCut{cut.cut, weight.along.axis, static_cast<int32_t>(cut.places), weight.along.segments};
+          ir::ParameterCut{cut.cut, weight.along.axis, static_cast<int32_t>(cut.places), weight.along.segments,
+                           extent % cut.places != 0 ? extent : 0};
+      extent = tensors::part_extent(extent, cut.places);
       cut_chunk(weight.chunk);
     }
     for (const auto& [v, chunk] : found.shared)
       graph_.parameters()[graph_.value(v).payload].share = chunks_[chunk.index].cut;
+    for (const tensors::Table& table : tables_)
+      for (const std::vector<OpId>* const readers : {&table.look_ups, &table.products})
+        for (const OpId reader : *readers) cut_chunk(graph_.op(reader).chunk);
+    for (const OpId loss : found.losses) cut_chunk(graph_.op(loss).chunk);
     cut_types([&](ValueId v) { return found.part[v.index].axis; });
   }
   void cut_values(const tensors::Rest& rest, const FollowedCuts& found) {
@@ -253,7 +338,7 @@ class TensorPartitioner {
         if (axis < 0) continue;
         ir::TensorType& type = graph_.value(result).type;
         const int64_t places = chunks_[op.chunk.index].places;
-        type.shape[static_cast<size_t>(axis)] /= places;
+        type.shape[static_cast<size_t>(axis)] = tensors::part_extent(type.shape[static_cast<size_t>(axis)], places);
         if (auto* reshape = std::get_if<ir::ReshapeAttrs>(&op.attrs)) reshape->shape = type.shape;
         if (auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs)) expand->shape = type.shape;
         // Whole segments are taken, each of which is a part here.
@@ -359,6 +444,12 @@ class TensorPartitioner {
   const ir::Distribution& distribution_;
   diag::Diagnostics& diags_;
   std::vector<tensors::ChunkCut> chunks_;
+  std::vector<tensors::Table> candidates_, tables_;  // that can be named; that are cut
+  struct Stopped {
+    tensors::Table table;
+    tensors::Obstacle at;
+  };
+  std::vector<Stopped> stopped_;              // tables that are asked for and cannot be cut
   std::map<OpId, ValueId> weights_;           // of products in chunks that are cut
   std::map<OpId, const ir::CutSeed*> named_;  // products whose weights a glob matches
   std::map<OpId, int64_t> uneven_;            // of these: output features that the places do not divide

@@ -46,12 +46,13 @@ class Walk {
  public:
   // `seeds`: with how many segments.
   Walk(const ir::Graph& graph, const ir::Uses& uses, const std::vector<ChunkCut>& chunks,
-       const std::vector<bool>& has_gradient, const std::map<OpId, int32_t>& seeds)
+       const std::vector<bool>& has_gradient, const std::map<OpId, int32_t>& seeds, const std::set<OpId>& logits)
       : graph_(graph),
         uses_(uses),
         chunks_(chunks),
         has_gradient_(has_gradient),
         seeds_(seeds),
+        logits_(logits),
         from_(graph.num_values()) {
     found_.part.resize(graph.num_values());
     found_.share.assign(graph.num_values(), false);
@@ -81,7 +82,7 @@ class Walk {
   // x [.., I], w [O / T, I], bias [O / T] -> [.., O / T]
   void begin(OpId id, int32_t segments) {
     const ir::Op& op = graph_.op(id);
-    cut_weight(op.operands[1], {0, segments}, op.chunk, false);
+    if (logits_.count(id) == 0) cut_weight(op.operands[1], {0, segments}, op.chunk, false);
     if (op.operands.size() > 2 && op.operands[2].valid()) cut(op.operands[2], {0, segments}, op.chunk, false);
     enter(id, 0);
     become_part(op.results[0], {last_axis(op.results[0]), segments}, {id});
@@ -96,10 +97,45 @@ class Walk {
     const auto other_cut = [&](OpId seed) { return chunks_[graph_.op(seed).chunk.index].cut != here.cut; };
     if (std::any_of(from.begin(), from.end(), other_cut))
       return stop(id, "is of a region that this 'shard' does not cut", from);
+    if (std::any_of(from.begin(), from.end(), [&](OpId seed) { return logits_.count(seed) > 0; }))
+      return follow_classes(id, from);
     if (op.kind == OpKind::kLinear) return sum_rows(id, from);
     if (op.kind == OpKind::kSlice) return slice(id, from, here.places);
     if (op.kind == OpKind::kDropout) return stop(id, "draws one mask for the whole", from);
     follow(id, from, here.places);
+  }
+
+  // Classes, of which the last place may have fewer: each by itself up to a loss.
+  void follow_classes(OpId id, const std::set<OpId>& from) {
+    const ir::Op& op = graph_.op(id);
+    if (op.kind == OpKind::kCrossEntropySum && is_part(op.operands[0]) && found_.part[op.operands[0].index].axis == 1) {
+      if (op.operands.size() > 2 && op.operands[2].valid()) return stop(id, "takes weights of all classes", from);
+      if (std::get<ir::CrossEntropyAttrs>(op.attrs).label_smoothing != 0)
+        return stop(id, "smooths labels over all classes", from);
+      found_.losses.push_back(id);
+      return;
+    }
+    const ir::AxisMap map(graph_, op);
+    const ir::OpAxis* along = nullptr;
+    for (uint32_t i = 0; i < op.operands.size(); ++i) {
+      if (!is_part(op.operands[i])) continue;
+      const ir::OpAxis* const axis = axis_of(map, i, found_.part[op.operands[i].index]);
+      if (axis == nullptr || (along != nullptr && axis != along)) along = nullptr, i = op.operands.size();
+      else along = axis;
+    }
+    const bool each = along != nullptr && along->role == AxisRole::kEach && op.kind != OpKind::kDropout;
+    for (uint32_t r = 0; r < op.results.size(); ++r)
+      if (!each || along->in_result(r) == nullptr || !is_all(*along->in_result(r)))
+        return stop(id, "needs the logits of all classes", from);
+    for (uint32_t i = 0; i < op.operands.size(); ++i) {
+      const ir::AxisPlace* const place = in_operand(*along, i);
+      if (!op.operands[i].valid() || is_part(op.operands[i])) continue;
+      if (place != nullptr && !place->repeats) return stop(id, "reads something that is not cut alike", from);
+    }
+    for (uint32_t r = 0; r < op.results.size(); ++r)
+      become_part(op.results[r], {static_cast<int32_t>(along->in_result(r)->axis), 1}, from);
+    for (uint32_t i = 0; i < op.operands.size(); ++i)
+      if (op.operands[i].valid() && !is_part(op.operands[i])) enter(id, i);
   }
 
   // A product that sums over what is cut.
@@ -206,7 +242,7 @@ class Walk {
   }
 
   void cut(ValueId parameter, PartAlong along, ir::ChunkId chunk, bool sums) {
-    found_.weights.push_back({parameter, along, chunk, sums});
+    found_.weights.push_back({parameter, along, chunk, sums, false});
   }
   // `along`: an axis of what the product reads.
   void cut_weight(ValueId read, PartAlong along, ir::ChunkId chunk, bool sums) {
@@ -236,6 +272,7 @@ class Walk {
   const std::vector<ChunkCut>& chunks_;
   const std::vector<bool>& has_gradient_;
   const std::map<OpId, int32_t>& seeds_;
+  const std::set<OpId>& logits_;
   std::vector<std::set<OpId>> from_;  // [value] of a part: the seeds that lead to it
   FollowedCuts found_;
 };
@@ -271,14 +308,17 @@ ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op
   return own_weight(graph, uses, op.operands[1]).parameter;
 }
 
-FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& chunks, const std::vector<OpId>& all) {
+FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& chunks, const std::vector<OpId>& all,
+                         const std::vector<OpId>& logits) {
   const ir::Uses uses = graph.uses();
   const std::vector<bool> has_gradient = find_gradients(graph);
   std::map<OpId, int32_t> seeds;
   for (const OpId seed : all) seeds.emplace(seed, 1);
+  for (const OpId seed : logits) seeds.emplace(seed, 1);
+  const std::set<OpId> of_classes(logits.begin(), logits.end());
   std::vector<Obstacle> obstacles;
   for (;;) {
-    FollowedCuts found = Walk(graph, uses, chunks, has_gradient, seeds).run();
+    FollowedCuts found = Walk(graph, uses, chunks, has_gradient, seeds, of_classes).run();
     if (found.obstacles.empty()) {
       found.obstacles = std::move(obstacles);
       return found;

@@ -46,19 +46,23 @@ struct FollowedCuts {
     ir::ValueId parameter;
     PartAlong along;
     ir::ChunkId chunk;
-    bool sums = false;  // of a product that sums over the axis
+    bool sums = false;   // of a product that sums over the axis
+    bool table = false;  // with the rows of a vocabulary
   };
   std::vector<Weight> weights;  // parameters that are cut, in the order of their operators
   // What an operator on parts reads whole, and has a gradient: (op, operand).
   std::vector<std::pair<ir::OpId, uint32_t>> entered;
   // Parameters that operators on parts read whole: their gradients are shares.
   std::vector<std::pair<ir::ValueId, ir::ChunkId>> shared;
+  std::vector<ir::OpId> losses;     // that take parts of the classes
   std::vector<Obstacle> obstacles;  // of seeds that are not cut
 };
 
-// `seeds`: linear operators in chunks that are cut, ascending.
+// `seeds`: linear operators in chunks that are cut, ascending. `logits`: of further ones, whose weights others read,
+// too, and are left to the caller; their features may be more than the places can share equally, and are followed to
+// the losses that take them as classes.
 FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& chunks,
-                         const std::vector<ir::OpId>& seeds);
+                         const std::vector<ir::OpId>& seeds, const std::vector<ir::OpId>& logits = {});
 
 // [value] whether a gradient of the loss may reach a trained parameter by it.
 std::vector<bool> find_gradients(const ir::Graph& graph);

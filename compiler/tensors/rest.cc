@@ -129,7 +129,8 @@ class RestWalk {
       if (is_part(v)) (cut_[v.index] == cut ? found_.inside : found_.whole).push_back({id, i, found_.part[v.index]});
     }
     follow_whole(id);
-    if (cut < 0 || !columns_.share[op.results[0].index]) return;
+    // The statistics of rows are wanted whole by the loss.
+    if (cut < 0 || !columns_.share[op.results[0].index] || op.kind == OpKind::kRowLse) return;
     const ValueId share = op.results[0];
     const PartAlong along = along_[share.index];
     if (along.axis < 0 || decided_.not_scattered.count(share) > 0) return;

@@ -96,9 +96,10 @@ Status fill_state(LoadedRank& rank, const checkpoint::WeightSource* weights, con
 }
 
 // From the weights, where it is one.
-Status fill_placement(LoadedRank& rank, const checkpoint::WeightSource* weights, const plan::Placement& placement,
+Status fill_placement(LoadedRank& rank, const checkpoint::WeightSource* weights, const plan::Placement& in_buffer,
                       const plan::PartsByName& along) {
-  if (weights == nullptr || !checkpoint::is_weight(placement)) return {};
+  if (weights == nullptr || !checkpoint::is_weight(in_buffer)) return {};
+  const plan::Placement placement = along.in_files(in_buffer);
   const plan::Part& part = placement.part;
   PIPER_ASSIGN(const plan::TensorView view, weights->find(placement));
   if (part.count == 0) return {};

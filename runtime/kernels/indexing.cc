@@ -3,6 +3,7 @@
 #include <ATen/ops/index_select.h>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/own_part.h"
 
 namespace piper::kernels {
 namespace {
@@ -36,6 +37,43 @@ void explain_index(const at::Tensor& index, int64_t rows) {
       refuse("index ", values[i], " lies outside of the table, which has ", rows, " rows");
 }
 
+// Of a table of which a place has some rows: its own, and zeros for the others.
+void select_own_rows(at::Tensor& y, const at::Tensor& table, const at::Tensor& index, const OwnPart& own) {
+  const at::Tensor flat = dense(index).view({-1});
+  const int64_t* ids = flat.const_data_ptr<int64_t>();
+  at::Tensor rows = merged_axes(y, 0, y.dim() - 1);
+  const bool in_place = rows.defined();
+  if (!in_place) rows = scratch({flat.numel(), table.size(1)}, table.scalar_type(), table);
+  rows.zero_();
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    if (ids[i] < 0 || ids[i] >= own.whole)
+      refuse("index ", ids[i], " lies outside of the table, which has ", own.whole, " rows");
+    if (own.has(ids[i])) rows.select(0, i).copy_(table.select(0, ids[i] - own.first));
+  }
+  if (!in_place) y.copy_(rows.view(y.sizes()));
+}
+
+// dw[index[i] - first, :] += rows[i, :] of those rows that are the place's own and no padding, in their order.
+void add_own_rows(const at::Tensor& dw, const at::Tensor& flat, const at::Tensor& rows, int64_t padding,
+                  const OwnPart& own) {
+  const int64_t* ids = flat.const_data_ptr<int64_t>();
+  const auto adds = [&](int64_t i) { return own.has(ids[i]) && ids[i] != padding; };
+  int64_t count = 0;
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    if (ids[i] < 0 || ids[i] >= own.whole) refuse("index ", ids[i], " outside of 0..", own.whole - 1);
+    count += adds(i) ? 1 : 0;
+  }
+  at::Tensor from = scratch({count}, at::kLong, rows), to = scratch({count}, at::kLong, rows);
+  for (int64_t i = 0, next = 0; i < flat.numel(); ++i) {
+    if (!adds(i)) continue;
+    from.mutable_data_ptr<int64_t>()[next] = i;
+    to.mutable_data_ptr<int64_t>()[next++] = ids[i] - own.first;
+  }
+  at::Tensor kept = scratch({count, rows.size(1)}, rows.scalar_type(), rows);
+  at::index_select_out(kept, rows, 0, from);
+  dw.index_add_(0, to, kept);
+}
+
 }  // namespace
 
 std::unique_ptr<PreparedKernel> bind_embedding(const Call& call) {
@@ -46,7 +84,9 @@ std::unique_ptr<PreparedKernel> bind_embedding(const Call& call) {
   shape.push_back(table.size(1));
   want_shape(call.out(0), shape, "the output");
   want_same_dtype(call.out(0), table);
-  return make_kernel(call, [y = call.out(0), table, index]() mutable {
+  const PlaceOfPart part(call, call.in(2), table.size(0));
+  return make_kernel(call, [y = call.out(0), table, index, part]() mutable {
+    if (part.is_part()) return select_own_rows(y, table, index, part.now());
     try {
       select_rows(y, table, index);
     } catch (const c10::IndexError&) {
@@ -68,11 +108,14 @@ std::unique_ptr<PreparedKernel> bind_embedding_backward(const Call& call) {
   want_same_dtype(g, dw);
   const int64_t padding = call.attr_int("padding_idx");
   const bool by_frequency = call.attr_bool("scale_grad_by_freq");
-  return make_kernel(call, [dw, g, index, padding, by_frequency, accumulate = call.accumulate()]() mutable {
+  const PlaceOfPart part(call, call.in(2), dw.size(0));
+  if (part.is_part() && by_frequency) refuse("a part of a table by frequency");
+  return make_kernel(call, [dw, g, index, padding, by_frequency, part, accumulate = call.accumulate()]() mutable {
     if (!accumulate) dw.zero_();
     const at::Tensor flat = dense(index).view({-1});
     at::Tensor rows = merged_axes(g, 0, g.dim() - 1);
     if (!rows.defined()) rows = dense(g).view({-1, g.size(-1)});
+    if (part.is_part()) return add_own_rows(dw, flat, rows, padding, part.now());
     if (padding < 0 && !by_frequency) {
       dw.index_add_(0, flat, rows);
       return;

@@ -14,6 +14,7 @@
 #include "runtime/kernels/binding.h"
 #include "runtime/kernels/element_type.h"
 #include "runtime/kernels/lanes.h"
+#include "runtime/kernels/own_part.h"
 #include "schemas/plan/convert_elements.h"
 
 namespace piper::kernels {
@@ -316,6 +317,73 @@ double cross_entropy(const ClassRows& rows, const at::Tensor& logits, const Targ
   return sum;
 }
 
+// What each place says of its classes: stats [rows, places, 2], log-sum-exp and the target's logit or 0.
+template <class T>
+void row_statistics(const ClassRows& rows, const at::Tensor& logits, const Targets& targets, int64_t place,
+                    const OwnPart& own, const at::Tensor& stats) {
+  using C = Computed<T>;
+  const int64_t s = rows.class_stride();
+  stats.zero_();
+  const int64_t places = stats.size(1);
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const int64_t target = targets.of(rows.target_offset(row), own.whole);
+    if (target < 0) continue;
+    const T* x = logits.const_data_ptr<T>() + rows.scores_offset(row);
+    C* const here = stats.mutable_data_ptr<C>() + (row * places + place) * 2;
+    here[0] = row_lse(x, s, own.count);
+    if (own.has(target)) here[1] = static_cast<C>(x[(target - own.first) * s]);
+  }
+}
+
+// The sum of the rows' losses of what all places say of them.
+template <class C>
+double merged_loss(const ClassRows& rows, const at::Tensor& stats, const Targets& targets, int64_t whole,
+                   const at::Tensor& lse) {
+  const int64_t count = rows.count(), places = stats.size(1);
+  const C* const all = stats.const_data_ptr<C>();
+  double sum = 0;
+  for (int64_t row = 0; row < count; ++row) {
+    C merged = 0, own = 0;
+    if (targets.of(rows.target_offset(row), whole) >= 0) {
+      C top = -std::numeric_limits<C>::infinity(), exps = 0;
+      const C* const given = all + row * places * 2;
+      for (int64_t p = 0; p < places; ++p) top = std::max(top, given[p * 2]);
+      for (int64_t p = 0; p < places; ++p) {
+        exps += std::isinf(top) ? C(0) : std::exp(given[p * 2] - top);
+        own += given[p * 2 + 1];
+      }
+      merged = std::isinf(top) ? top : top + std::log(exps);
+      sum += static_cast<double>(merged) - static_cast<double>(own);
+    }
+    if (lse.defined()) lse.mutable_data_ptr<C>()[row] = merged;
+  }
+  return sum;
+}
+
+// The gradient of a place's own classes, by the log-sum-exp of all; of what is none zero.
+template <class T>
+void own_gradient(const ClassRows& rows, const ClassRows& out_rows, const at::Tensor& logits, const at::Tensor& dlogits,
+                  const Targets& targets, double g, const at::Tensor& lse, const OwnPart& own) {
+  using C = Computed<T>;
+  const int64_t extent = rows.num_classes(), s = rows.class_stride(), ds = out_rows.class_stride();
+  const C* const all = lse.const_data_ptr<C>();
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    const int64_t target = targets.of(rows.target_offset(row), own.whole);
+    const T* x = logits.const_data_ptr<T>() + rows.scores_offset(row);
+    T* dx = dlogits.mutable_data_ptr<T>() + out_rows.scores_offset(row);
+    const int64_t begin = target < 0 ? 0 : own.count;
+    const bool here = target >= 0 && own.has(target);
+    const T at_target = here ? x[(target - own.first) * s] : T(0);  // dlogits may be the logits themselves
+    if (target >= 0)
+      row_gradient(x, s, dx, ds, static_cast<const T*>(nullptr), 1, own.count, all[row], static_cast<C>(g), C(0));
+    if (here) {
+      const C value = std::exp(static_cast<C>(at_target) - all[row]);
+      dx[(target - own.first) * ds] = static_cast<T>(value * static_cast<C>(g) - static_cast<C>(g));
+    }
+    for (int64_t c = begin; c < extent; ++c) dx[c * ds] = 0;
+  }
+}
+
 template <class T>
 void cross_entropy_gradient(const ClassRows& rows, const ClassRows& out_rows, const at::Tensor& logits,
                             const at::Tensor& dlogits, const Targets& targets, double smoothing, double g,
@@ -349,19 +417,62 @@ void cross_entropy_gradient(const ClassRows& rows, const ClassRows& out_rows, co
   }
 }
 
-void want_rows(const at::Tensor& lse, const at::Tensor& target) {
-  want_dtype(lse, at::kFloat, "the row statistics");
+// `like`: scores in parts, whose statistics of f64 are f64.
+void want_rows(const at::Tensor& lse, const at::Tensor& target, const at::Tensor& like = {}) {
+  const bool wide = like.defined() && like.scalar_type() == at::kDouble;
+  want_dtype(lse, wide ? at::kDouble : at::kFloat, "the row statistics");
   if (lse.numel() != target.numel() || !lse.is_contiguous())
     refuse("row statistics of ", lse.sizes(), " for ", target.numel(), " rows");
 }
 
 }  // namespace
 
+namespace {
+
+void want_statistics(const at::Tensor& stats, const at::Tensor& target, const at::Tensor& logits) {
+  want_dtype(stats, logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat, "the rows' statistics");
+  if (stats.dim() != 3 || stats.size(0) != target.numel() || stats.size(2) != 2 || !stats.is_contiguous())
+    refuse("statistics of ", stats.sizes(), " for ", target.numel(), " rows");
+}
+void want_plain(const Call& call, const Targets& targets) {
+  if (targets.weight.defined() || call.attr_double("label_smoothing") != 0)
+    refuse("a part of the classes with weights or smoothing");
+}
+
+std::unique_ptr<PreparedKernel> bind_merged_loss(const Call& call, const at::Tensor& logits, const Targets& targets,
+                                                 const at::Tensor& stats) {
+  const at::Tensor sum = call.out(0), lse = call.out(1);
+  want_plain(call, targets);
+  want_statistics(stats, targets.target, logits);
+  if (lse.defined()) want_rows(lse, targets.target, logits);
+  return make_kernel(call, [targets, sum, lse, stats, rows = ClassRows(logits, targets.target),
+                            whole = call.attr_int("whole"), accumulate = call.accumulate()] {
+    AT_DISPATCH_FLOATING_TYPES(stats.scalar_type(), "losses", [&] {
+      put_scalar(sum, merged_loss<scalar_t>(rows, stats, targets, whole, lse), accumulate);
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> bind_row_lse(const Call& call) {
+  const at::Tensor logits = call.in(0), place = call.in(2), stats = call.out(0);
+  const Targets targets = check_targets(call, call.in(1), {}, logits);
+  want_statistics(stats, targets.target, logits);
+  return make_kernel(call, [logits, targets, place, stats, rows = ClassRows(logits, targets.target),
+                            part = PlaceOfPart(call, place, logits.size(1))] {
+    const int64_t at = place.const_data_ptr<int64_t>()[0];
+    if (at < 0 || at >= stats.size(1)) refuse("place ", at, " of ", stats.size(1));
+    PIPER_DISPATCH(logits, row_statistics<scalar_t>(rows, logits, targets, at, part.now(), stats));
+  });
+}
+
 std::unique_ptr<PreparedKernel> bind_cross_entropy_sum(const Call& call) {
   const at::Tensor logits = call.in(0), sum = call.out(0), lse = call.out(1);
   const Targets targets = check_targets(call, call.in(1), call.in(2), logits);
   const double smoothing = call.attr_double("label_smoothing");
   want_scalar(sum, "the output");
+  if (const at::Tensor stats = call.in(3); stats.defined()) return bind_merged_loss(call, logits, targets, stats);
   if (lse.defined()) want_rows(lse, targets.target);
   return make_kernel(call, [logits, targets, smoothing, sum, lse, rows = ClassRows(logits, targets.target),
                             accumulate = call.accumulate()] {
@@ -376,6 +487,18 @@ std::unique_ptr<PreparedKernel> bind_cross_entropy_backward(const Call& call) {
   const Targets targets = check_targets(call, call.in(2), call.in(4), logits);
   const double smoothing = call.attr_double("label_smoothing");
   want_scalar(g, "the gradient");
+  if (const at::Tensor place = call.in(5); place.defined()) {
+    want_plain(call, targets);
+    want_rows(lse, targets.target, logits);
+    want_shape(dlogits, logits.sizes(), "the output");
+    want_same_dtype(dlogits, logits);
+    return make_kernel(
+        call, [g, logits, lse, dlogits, targets, rows = ClassRows(logits, targets.target),
+               out_rows = ClassRows(dlogits, targets.target), part = PlaceOfPart(call, place, logits.size(1))] {
+          PIPER_DISPATCH(
+              logits, own_gradient<scalar_t>(rows, out_rows, logits, dlogits, targets, get_scalar(g), lse, part.now()));
+        });
+  }
   want_rows(lse, targets.target);
   want_shape(dlogits, logits.sizes(), "the output");
   want_same_dtype(dlogits, logits);

@@ -29,9 +29,10 @@ std::optional<StateKind> kind_of(plan::PlacementKind kind) {
 std::vector<StatePart> state_parts(const plan::Manifest& manifest, const plan::RankPlan& plan) {
   const plan::PartsByName along(manifest);
   std::vector<StatePart> parts;
-  for (const plan::Placement& placement : plan.placements) {
-    const auto kind = kind_of(placement.kind);
+  for (const plan::Placement& in_buffer : plan.placements) {
+    const auto kind = kind_of(in_buffer.kind);
     if (!kind) continue;
+    const plan::Placement placement = along.in_files(in_buffer);
     const bool copy = placement.kind == plan::PlacementKind::kWorking;
     parts.push_back({*kind, placement.name, placement.dtype, placement.shape, placement.part.first,
                      placement.part.count, placement.part.owner && !copy, copy, placement.part.where,

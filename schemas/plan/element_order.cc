@@ -1,5 +1,7 @@
 #include "schemas/plan/element_order.h"
 
+#include "schemas/plan/names.h"
+
 namespace piper::plan {
 
 namespace {
@@ -15,6 +17,15 @@ PartsAlong parts_along(const Manifest& manifest, const TensorInfo& tensor) {
   return ElementOrder(tensor.shape, along).row_major() ? PartsAlong() : along;
 }
 
+std::vector<int64_t> counted_shape(const Manifest& manifest, const TensorInfo& tensor) {
+  std::vector<int64_t> shape = tensor.shape;
+  if (!tensor.cut) return shape;
+  const int64_t places = manifest.cuts.at(static_cast<size_t>(tensor.cut->cut)).places();
+  int64_t& extent = shape.at(static_cast<size_t>(tensor.cut->axis));
+  if (extent % places != 0) extent = (extent / places + 1) * places;
+  return shape;
+}
+
 ElementOrder::ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& along) {
   if (along.parts == 1) return;
   parts_ = along.parts;
@@ -26,9 +37,23 @@ ElementOrder::ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& 
 }
 
 PartsByName::PartsByName(const Manifest& manifest) {
-  for (const TensorInfo& tensor : manifest.tensors)
+  for (const TensorInfo& tensor : manifest.tensors) {
+    if (std::vector<int64_t> counted = counted_shape(manifest, tensor); counted != tensor.shape)
+      uneven_.emplace(tensor.name, Uneven{tensor.shape, std::move(counted)});
     if (const PartsAlong along = parts_along(manifest, tensor); along.parts > 1)
       cut_.emplace(tensor.name, Cut{tensor.shape, along});
+  }
+}
+
+Placement PartsByName::in_files(Placement placement) const {
+  const auto found = uneven_.find(placement.name);
+  if (found == uneven_.end() || placement.shape != found->second.counted) return placement;
+  placement.shape = found->second.shape;
+  const int64_t elements = element_count(placement.shape).value_or(0);
+  Part& part = placement.part;
+  part.first = std::min(part.first, elements);
+  part.count = std::min(part.count, elements - part.first);
+  return placement;
 }
 
 PartsAlong PartsByName::of(const std::string& name, const std::vector<int64_t>& shape) const {

@@ -30,6 +30,10 @@ PartsAlong parts_along(const Manifest& manifest, const TensorInfo& tensor);
 struct ElementRun {
   int64_t at = 0, there = 0, count = 0;
 };
+// Elements of a tensor as plans count them: more than it has where its parts are not equal. Each part has as many as
+// the first, and those past the tensor's last are in buffers alone, where they are zero.
+std::vector<int64_t> counted_shape(const Manifest& manifest, const TensorInfo& tensor);
+
 // The runs of a range, in its order, without a list of them.
 class ElementRuns {
  public:
@@ -95,6 +99,8 @@ class PartsByName {
   explicit PartsByName(const Manifest& manifest);
   // `shape`: that of the whole, as a placement says it.
   PartsAlong of(const std::string& name, const std::vector<int64_t>& shape) const;
+  // What files have of a placement: the tensor's own shape and elements.
+  Placement in_files(Placement placement) const;
 
  private:
   struct Cut {
@@ -102,6 +108,10 @@ class PartsByName {
     PartsAlong along;
   };
   std::map<std::string, Cut> cut_;
+  struct Uneven {
+    std::vector<int64_t> shape, counted;
+  };
+  std::map<std::string, Uneven> uneven_;
 };
 
 // `count` elements in pieces of a few MiB: `fill` puts elements [at, at + n) there, `use` takes them, in order.

@@ -94,10 +94,18 @@ class ManifestReader : public FieldReader<ManifestReader> {
       return;
     }
     const int64_t places = manifest_.cuts[over].places();
-    if (axis >= tensor.shape.size() || tensor.shape[axis] % (places * tensor.cut->segments) != 0)
-      reader_.fail(kRange, at,
-                   in_quotes(tensor.name) + " has no axis " + std::to_string(axis) + " of " + std::to_string(places) +
-                       " equal parts");
+    const auto wrong = [&](const std::string& parts) {
+      reader_.fail(
+          kRange, at,
+          in_quotes(tensor.name) + " has no axis " + std::to_string(axis) + " of " + std::to_string(places) + parts);
+    };
+    if (axis >= tensor.shape.size()) return wrong(" equal parts");
+    if (tensor.shape[axis] % (places * tensor.cut->segments) == 0) return;
+    // Parts of unequal size are counted like the whole where nothing stands before the axis.
+    if (std::any_of(tensor.shape.begin(), tensor.shape.begin() + tensor.cut->axis,
+                    [](int64_t extent) { return extent != 1; }) ||
+        tensor.cut->segments > 1 || tensor.shape[axis] < places)
+      wrong(" equal parts, nor is it the first, of one segment");
   }
   void check(const TensorInfo& tensor, size_t at) {
     if (tensor.cut) check_cut(tensor, at);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/plan/actions.h"
+#include "schemas/plan/element_order.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
@@ -25,7 +26,7 @@ std::vector<int64_t> element_counts(const Bundle& bundle) {
   std::vector<int64_t> counts;
   for (const auto& tensor : bundle.manifest.tensors) {
     int64_t count = 1;
-    for (const int64_t extent : tensor.shape) count *= extent;
+    for (const int64_t extent : plan::counted_shape(bundle.manifest, tensor)) count *= extent;
     counts.push_back(count);
   }
   return counts;

@@ -16,7 +16,7 @@ from checkpoints import STEPS, Runs, bits, check_memory, pairs, step, whole_run
 from checks import check, faults
 
 MODEL = "llama"
-FUSED = "gpt"    # queries, keys and values of one weight
+FUSED = "gpt"    # queries, keys and values of one weight; a table of 97 rows that is embedding and head
 
 
 def strategies(model):
@@ -91,6 +91,25 @@ def fused(runs):
     pairs(runs)
 
 
+def tables(runs):
+    """Of a table that the places cannot share equally, files have the model's rows."""
+    for name, composition, more in (("one", "one", ""), ("tp2", "tp2", ""), ("vocab2", "vocab2", ""), ("vocab4", "vocab4", ""),
+                                    ("vocab2_zero1", "vocab2_dp2", ", shard_optimizer: true"), ("vocab2_zero3", "vocab2_dp2", ", shard_params: true"),
+                                    ("pp2_vocab2", "pp2_vocab2", "")):
+        text = harness.strategy_text(runs.model, composition, "adamw").replace("bucket_size: 0.05", "bucket_size: 0.05" + more)
+        runs.compile(name, text, harness.world_size(composition))
+    one = whole_run(runs, "one")
+    of_one = json.loads((step(one[0], STEPS) / "MANIFEST.json").read_text())["tensors"]
+    for name in runs.plans:
+        folder, _, weights = whole = whole_run(runs, name)
+        check_memory(runs, name, whole)
+        check(f"tables, {name}: saved weights are those of one device", not (wrong := unlike(weights, one[2], 1e-3)), wrong)
+        tensors = json.loads((step(folder, STEPS) / "MANIFEST.json").read_text())["tensors"]
+        check(f"tables, {name}: a checkpoint has the tensors of one device",
+              [(t["tensor"], t["kind"], t["shape"]) for t in tensors] == [(t["tensor"], t["kind"], t["shape"]) for t in of_one])
+    pairs(runs)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
@@ -102,6 +121,7 @@ def main():
     pairs(runs)
     state_of_all_kinds(Runs(bench, MODEL))
     fused(Runs(bench, FUSED))
+    tables(Runs(bench, FUSED))
     print(f"{len(faults)} faults")
     sys.exit(1 if faults else 0)
 

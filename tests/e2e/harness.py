@@ -43,7 +43,7 @@ class Composition:
     devices: tuple[tuple[int, ...], ...] | None = None     # per stage; default: stage after stage
     ranks: int | None = None        # the family places the stages itself, on this many ranks
     places: int = 1                 # devices of a replica, which share its samples and cut its weights
-    sequence: bool = False          # ... and, between products that are cut, the sequence
+    dims: tuple[str, ...] = ("column",)
 
     @property
     def devices_of_a_stage(self) -> int:
@@ -82,12 +82,18 @@ COMPOSITIONS = {
     "tp2_dp2": Composition(replicas=2, microbatches=2, places=2),
     "pp2_tp2": Composition(2, 1, 4, "1f1b", places=2),
     "pp2_dp2_tp2": Composition(2, 2, 2, "1f1b", places=2),
-    "tp2_seq": Composition(places=2, sequence=True),
-    "tp2_seq_mb8": Composition(microbatches=8, places=2, sequence=True),
-    "tp4_seq": Composition(places=4, sequence=True),
-    "tp2_seq_dp2": Composition(replicas=2, microbatches=2, places=2, sequence=True),
-    "pp2_tp2_seq": Composition(2, 1, 4, "1f1b", places=2, sequence=True),
+    "tp2_seq": Composition(places=2, dims=("column", "sequence")),
+    "tp2_seq_mb8": Composition(microbatches=8, places=2, dims=("column", "sequence")),
+    "tp4_seq": Composition(places=4, dims=("column", "sequence")),
+    "tp2_seq_dp2": Composition(replicas=2, microbatches=2, places=2, dims=("column", "sequence")),
+    "pp2_tp2_seq": Composition(2, 1, 4, "1f1b", places=2, dims=("column", "sequence")),
     "pp4_zb_v_tp2": Composition(4, 1, 4, "zb_v", ranks=2, places=2),
+    "tp2_all": Composition(places=2, dims=("column", "sequence", "vocabulary")),
+    "pp2_dp2_tp2_all": Composition(2, 2, 2, "1f1b", places=2, dims=("column", "sequence", "vocabulary")),
+    "vocab2": Composition(places=2, dims=("column", "vocabulary")),
+    "vocab4": Composition(places=4, dims=("column", "vocabulary")),
+    "vocab2_dp2": Composition(replicas=2, microbatches=2, places=2, dims=("column", "vocabulary")),
+    "pp2_vocab2": Composition(2, 1, 4, "1f1b", places=2, dims=("column", "vocabulary")),
 }
 
 
@@ -120,9 +126,7 @@ def strategy_text(model: str, name: str, optimizer: str, extra: str = "") -> str
             directives.append(f"  - {{op: replicate, filter: {chosen}, devices: {list(group)}, bucket_size: 0.05}}")
     if c.places > 1:
         over = [list(range(r, r + c.places)) for r in range(0, world_size(name), c.places)]
-        directives.append(f"  - {{op: shard, filter: {{}}, dim: column, over: {over}}}")
-        if c.sequence:
-            directives.append(f"  - {{op: shard, filter: {{}}, dim: sequence, over: {over}}}")
+        directives += [f"  - {{op: shard, filter: {{}}, dim: {dim}, over: {over}}}" for dim in c.dims]
     if c.microbatches > 1 and not c.family:
         directives.append(f"  - {{op: split, num_microbatches: {c.microbatches}{ranks}}}")
     if directives:

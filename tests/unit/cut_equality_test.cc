@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "schemas/plan/attrs.h"
 #include "schemas/verify/verify.h"
 #include "tests/unit/compiled_plans.h"
 
@@ -23,6 +24,11 @@ std::string cutting(const std::string& ranks, const std::string& over, const std
          "  - {op: shard, filter: {}, dim: column, over: " + over + "}\n";
 }
 const std::string kPair = cutting("", "[[0, 1]]");
+// Tables and logits too: 19 rows, which neither 2 nor 4 places share equally.
+std::string cutting_tables(const std::string& ranks, const std::string& over, const std::string& more = "") {
+  return cutting(ranks, over, more) + "  - {op: shard, filter: {}, dim: vocabulary, over: " + over + "}\n";
+}
+const std::string kTables = cutting_tables("", "[[0, 1]]");
 const std::string kFour = cutting("[0, 1, 2, 3]", "[[0, 1], [2, 3]]", ", shard_grads: true");
 
 bool is_value_sum(const Bundle& bundle, const Action& action) {
@@ -64,6 +70,61 @@ TEST_CASE("plans whose weights are cut over places compute the model's gradients
       REQUIRE(report.ok());
       CHECK(report->equality.whole());
     }
+}
+
+TEST_CASE("plans whose tables are cut compute the model's gradients and loss, whatever is left of the last part") {
+  for (const std::string& strategy : {kTables, cutting_tables("[0, 1, 2, 3]", "[[0, 1, 2, 3]]"),
+                                      cutting_tables("[0, 1, 2, 3]", "[[0, 1], [2, 3]]", ", shard_params: true")}) {
+    const Bundle bundle = compiled::bundle("tiny_gpt.onnx", strategy);
+    const auto report = verify::verify(bundle);
+    INFO(strategy << (report.ok() ? describe(report->equality) : report.error().message));
+    REQUIRE(report.ok());
+    CHECK(report->equality.whole());
+    CHECK(std::any_of(bundle.manifest.tensors.begin(), bundle.manifest.tensors.end(), [&](const TensorInfo& tensor) {
+      return tensor.cut && tensor.shape[0] % bundle.manifest.cuts[0].places() != 0;
+    }));
+  }
+}
+
+TEST_CASE("look-ups and losses of other rows than the place's own are refused") {
+  const auto changed = [](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
+    return verdict(kTables, [&](Bundle& bundle) {
+      bool any = false;
+      for (Program& program : bundle.programs)
+        for (KernelCall& call : program.calls)
+          if (call.kernel == kernel && find_attr<int64_t>(call, "whole") != nullptr) any = true, change(call);
+      REQUIRE(any);
+    });
+  };
+  const auto set = [](const char* name, int64_t by) {
+    return [=](KernelCall& call) { *find_attr<int64_t>(call, name) += by; };
+  };
+  REQUIRE(verdict(kTables, [](Bundle&) {}).starts_with("accepted"));
+  for (const char* kernel :
+       {"embedding", "embedding_backward", "row_lse", "cross_entropy_sum", "cross_entropy_backward"}) {
+    INFO(kernel);
+    CHECK(changed(kernel, set("whole", 1)) == "P0641");  // a column that is none is in the sum
+    CHECK(changed(kernel, set("whole", -1)) == "P0641");
+  }
+  CHECK(changed("row_lse", set("ignore_index", 1)) == "P0641");
+  CHECK(changed("cross_entropy_sum", set("ignore_index", 1)) == "P0641");
+  // Without its place a look-up is one of all rows.
+  CHECK(changed("embedding", [](KernelCall& call) {
+          call.inputs[2] = {};
+          std::erase_if(call.attrs, [](const Attr& attr) { return attr.name == "whole"; });
+        }) == "P0641");
+  // A place that is another number.
+  CHECK(changed("row_lse", [](KernelCall& call) {
+          call.inputs[2] = call.inputs[1], call.inputs[2].shape = {1};
+        }).starts_with("P06"));
+}
+
+TEST_CASE("a place that is not the rank's own is refused") {
+  CHECK(verdict(kTables, [](Bundle& bundle) {
+          for (RankPlan& plan : bundle.ranks)
+            for (ScalarValue& scalar : plan.scalars)
+              if (scalar.holds == StepNumber::kPlace) scalar.values[0] = 1 - scalar.values[0];
+        }).starts_with("P06"));
 }
 
 TEST_CASE("programs on parts that compute something else are refused") {

@@ -5,6 +5,7 @@ piper_test(kernels_test GROUP kernels LABELS unit
   SOURCES ${kernels_test_directory}/kernels_test.cc ${kernels_test_directory}/kernels_nn_test.cc
           ${kernels_test_directory}/kernels_experts_test.cc
           ${kernels_test_directory}/kernels_meter_test.cc
+          ${kernels_test_directory}/kernels_of_places_test.cc
           ${kernels_test_directory}/kernels_own_test.cc ${kernels_test_directory}/kernels_scratch_test.cc
           ${kernels_test_directory}/kernels_sgemm_test.cc ${kernels_test_directory}/kernels_testing.cc
   LINK piper_kernels piper_torch)

@@ -24,10 +24,12 @@ ValueId gradient_of_source(const RuleContext& ctx, size_t source) {
 
 std::vector<ValueId> embedding(const RuleContext& ctx) {
   const auto& attrs = std::get<ir::EmbeddingAttrs>(ctx.op.attrs);
-  return {
-      ctx.b.add1(OpKind::kEmbeddingBackward, {grad(ctx), ctx.op.operands[1]},
-                 ir::EmbeddingBackwardAttrs{operand_type(ctx, 0).shape, attrs.padding_idx, attrs.scale_grad_by_freq}),
-      ValueId()};
+  std::vector<ValueId> operands = ctx.op.operands, result(ctx.op.operands.size());
+  operands[0] = grad(ctx);
+  result[0] = ctx.b.add1(
+      OpKind::kEmbeddingBackward, std::move(operands),
+      ir::EmbeddingBackwardAttrs{operand_type(ctx, 0).shape, attrs.padding_idx, attrs.scale_grad_by_freq, attrs.whole});
+  return result;
 }
 
 std::vector<ValueId> gather(const RuleContext& ctx) {

@@ -11,10 +11,11 @@ ValueId class_weight(const RuleContext& ctx) { return ctx.op.operands.size() > 2
 
 std::vector<ValueId> cross_entropy_sum(const RuleContext& ctx) {
   std::vector<ValueId> result(ctx.op.operands.size());
-  if (ctx.needs[0])
-    result[0] = ctx.b.add1(OpKind::kCrossEntropyBackward,
-                           {grad(ctx), ctx.op.operands[0], ctx.op.operands[1], ctx.op.results[1], class_weight(ctx)},
-                           ctx.op.attrs);
+  std::vector<ValueId> operands{grad(ctx), ctx.op.operands[0], ctx.op.operands[1], ctx.op.results[1],
+                                class_weight(ctx)};
+  // The softmax of a place's own classes less its own targets: what places tell each other is in lse.
+  if (ctx.op.operands.size() > 4) operands.push_back(ctx.op.operands[4]);
+  if (ctx.needs[0]) result[0] = ctx.b.add1(OpKind::kCrossEntropyBackward, std::move(operands), ctx.op.attrs);
   return result;
 }
 

@@ -59,12 +59,53 @@ void take_lse(CrossEntropy& c, const View& lse) {
   c.lse = reinterpret_cast<float*>(lse.data);
 }
 
+// Rows of halves are computed in f32.
+DType computed(DType type) { return type == DType::kF64 ? DType::kF64 : DType::kF32; }
+void take_part(CrossEntropy& c, const BoundCall& call, const View& place) {
+  want_dtype(place, DType::kI64, "the place");
+  want_shape(place, {1}, "the place");
+  c.part = {reinterpret_cast<const int64_t*>(place.data), c.classes, call.attr_int("whole")};
+}
+void take_stats(CrossEntropy& c, const View& stats) {
+  want_dtype(stats, computed(c.type), "the rows' statistics");
+  if (stats.rank() != 3 || stats.extent(0) != c.rows || stats.extent(2) != 2 || !stats.contiguous())
+    refuse("statistics of ", text_of(stats.shape), " for ", c.rows, " rows");
+  c.stats = stats.data;
+  c.places = stats.extent(1);
+}
+void take_part_lse(CrossEntropy& c, const View& lse) {
+  if (!lse.defined) return;
+  want_dtype(lse, computed(c.type), "the row statistics");
+  if (lse.elements() != c.rows || !lse.contiguous())
+    refuse("row statistics of ", text_of(lse.shape), " for ", c.rows, " rows");
+  c.part_lse = lse.data;
+}
+void want_plain(const CrossEntropy& c) {
+  if (c.weight != nullptr || c.smoothing != 0) refuse("a part of the classes with weights or smoothing");
+}
+
 }  // namespace
+
+MadeKernel bind_row_lse(const BoundCall& call) {
+  CrossEntropy c = targets_of(call, call.in(1), {}, call.in(0));
+  take_part(c, call, call.in(2));
+  take_stats(c, call.out(0));
+  return make_kernel([c](cudaStream_t stream) { launch_row_lse(c, stream); });
+}
 
 MadeKernel bind_cross_entropy_sum(const BoundCall& call) {
   CrossEntropy c = targets_of(call, call.in(1), call.in(2), call.in(0));
   c.smoothing = call.attr_double("label_smoothing");
   take_scalar(c, call.out(0), "the output");
+  if (call.in(3).defined) {
+    take_part(c, call, call.in(4));
+    take_stats(c, call.in(3));
+    take_part_lse(c, call.out(1));
+    want_plain(c);
+    c.accumulate = call.accumulate();
+    c.parts = call.reserve<double>(kMostLossParts);
+    return make_kernel([c](cudaStream_t stream) { launch_merged_loss(c, stream); });
+  }
   take_lse(c, call.out(1));
   c.accumulate = call.accumulate();
   c.parts = call.reserve<double>(kMostLossParts);
@@ -76,11 +117,17 @@ MadeKernel bind_cross_entropy_backward(const BoundCall& call) {
   CrossEntropy c = targets_of(call, call.in(2), call.in(4), logits);
   c.smoothing = call.attr_double("label_smoothing");
   take_scalar(c, call.in(0), "the gradient");
-  take_lse(c, call.in(3));
   want_shape(gradient, logits.shape, "the output");
   want_same_dtype(gradient, logits);
   c.gradient = gradient.data;
   split_rows(gradient, c.gradient_row, c.gradient_class);
+  if (call.in(5).defined) {
+    take_part(c, call, call.in(5));
+    take_part_lse(c, call.in(3));
+    want_plain(c);
+    return make_kernel([c](cudaStream_t stream) { launch_own_gradient(c, stream); });
+  }
+  take_lse(c, call.in(3));
   return make_kernel([c](cudaStream_t stream) { launch_cross_entropy_backward(c, stream); });
 }
 

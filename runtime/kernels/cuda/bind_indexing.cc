@@ -20,9 +20,18 @@ View of_rank_1(View view) {
 }
 StridedElements strided(const View& view) { return {view.data, view.dtype, view.layout()}; }
 
+// Of an axis of `extent`, with the operand that says the place of a part.
+PlaceOfPart part_of(const BoundCall& call, size_t operand, int64_t extent) {
+  const View& place = call.in(operand);
+  if (!place.defined) return {};
+  want_dtype(place, DType::kI64, "the place");
+  want_shape(place, {1}, "the place");
+  return {reinterpret_cast<const int64_t*>(place.data), extent, call.attr_int("whole")};
+}
+
 // y[e] = x[e + step index[e]]; x and the index of y's shape, `extent` places on the axis of the index.
 MadeKernel look_up(const BoundCall& call, const View& y, const View& x, int64_t step, int64_t extent, const View& index,
-                   FaultKind fault) {
+                   FaultKind fault, PlaceOfPart part = {}) {
   LookUp l;
   l.element_bytes = static_cast<int>(dtype_bytes(y.dtype));
   l.count = y.elements();
@@ -35,6 +44,7 @@ MadeKernel look_up(const BoundCall& call, const View& y, const View& x, int64_t 
   l.index = indices(index);
   l.index_layout = index.layout();
   l.fault_kind = fault;
+  l.part = part;
   l.fault = call.fault();
   return make_kernel([l](cudaStream_t stream) { launch_look_up(l, stream); });
 }
@@ -84,7 +94,8 @@ MadeKernel bind_embedding(const BoundCall& call) {
   columns.shape = y.shape;
   columns.strides.assign(y.shape.size(), 0);
   columns.strides.back() = table.stride(1);
-  return look_up(call, y, columns, table.stride(0), table.extent(0), index, FaultKind::kTableRow);
+  return look_up(call, y, columns, table.stride(0), table.extent(0), index, FaultKind::kTableRow,
+                 part_of(call, 2, table.extent(0)));
 }
 
 MadeKernel bind_gather(const BoundCall& call) {
@@ -197,6 +208,8 @@ MadeKernel bind_embedding_backward(const BoundCall& call) {
   a.index_row = index.layout();
   a.padding = call.attr_int("padding_idx");
   a.by_frequency = call.attr_bool("scale_grad_by_freq");
+  a.part = part_of(call, 2, dw.extent(0));
+  if (a.part.place != nullptr && a.by_frequency) refuse("a part of a table by frequency");
   a.fault = call.fault();
   return make_kernel([a, dw = strided(dw), count = dw.elements(), accumulate = call.accumulate()](cudaStream_t stream) {
     if (!accumulate) launch_fill(dw, count, 0, stream);

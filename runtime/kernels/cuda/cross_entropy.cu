@@ -18,12 +18,13 @@ constexpr int kThreads = 256;
 // Classes of a row that one block of the backward writes.
 constexpr int64_t kClassesOfBlock = kThreads * kPack * 4;
 
-// The class of a row, or -1 where it does not count.
+// The class of a row, of those of all places, or -1 where it does not count.
 __device__ int64_t target_of(const CrossEntropy& c, int64_t row) {
   const int64_t target = c.target[c.target_row.at(row)];
   if (target == c.ignore_index) return -1;
-  if (target >= 0 && target < c.classes) return target;
-  report(c.fault, FaultKind::kTarget, row, target, c.classes);
+  const int64_t classes = c.part.whole > 0 ? c.part.whole : c.classes;
+  if (target >= 0 && target < classes) return target;
+  report(c.fault, FaultKind::kTarget, row, target, classes);
   return -1;
 }
 
@@ -144,6 +145,76 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A block a row.
+template <class T>
+__global__ void __launch_bounds__(kThreads) row_lse_kernel(CrossEntropy c, bool packed) {
+  using C = Computed<T>;
+  const int64_t row = blockIdx.x, target = target_of(c, row), place = c.part.place[0];
+  auto x = logits_of<T>(c, row, packed);
+  x.columns = c.part.count();
+  const C lse = target < 0 ? C(0) : lse_of<T>(x);
+  const int64_t own = target - c.part.first();
+  C* const stats = static_cast<C*>(c.stats);
+  for (int64_t p = threadIdx.x; p < c.places; p += kThreads) {
+    const bool here = p == place && target >= 0;
+    C* const of_place = stats + (row * c.places + p) * 2;
+    of_place[0] = here ? lse : C(0);
+    of_place[1] = here && own >= 0 && own < x.columns ? widen(x.data[x.column.at(own)]) : C(0);
+  }
+}
+
+template <class C>
+__global__ void __launch_bounds__(kThreads) merged_loss_kernel(CrossEntropy c) {
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * c.rows / gridDim.x,
+                end = (static_cast<int64_t>(blockIdx.x) + 1) * c.rows / gridDim.x;
+  const C* const all = static_cast<const C*>(c.stats);
+  double loss = 0;
+  for (int64_t row = begin + threadIdx.x; row < end; row += kThreads) {
+    C merged = 0, own = 0;
+    if (target_of(c, row) >= 0) {
+      const C* const stats = all + row * c.places * 2;
+      C top = -INFINITY, exps = 0;
+      for (int64_t p = 0; p < c.places; ++p) {
+        const C lse = stats[p * 2];
+        top = lse > top || lse != lse ? lse : top;
+      }
+      for (int64_t p = 0; p < c.places; ++p) {
+        exps += std::isinf(top) ? C(0) : std::exp(stats[p * 2] - top);
+        own += stats[p * 2 + 1];
+      }
+      merged = std::isinf(top) ? top : top + std::log(exps);
+      loss += static_cast<double>(merged) - static_cast<double>(own);
+    }
+    if (c.part_lse != nullptr) static_cast<C*>(c.part_lse)[row] = merged;
+  }
+  loss = team_sum<kThreads>(loss);
+  if (threadIdx.x == 0) c.parts[blockIdx.x] = loss;
+}
+
+// A place's own classes by the log-sum-exp of all; zeros past them.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    own_gradient_kernel(CrossEntropy c, bool packed, bool gradient_packed, int64_t blocks_of_row) {
+  using C = Computed<T>;
+  const int64_t row = blockIdx.x / blocks_of_row, begin = blockIdx.x % blocks_of_row * kClassesOfBlock;
+  const int64_t end = begin + kClassesOfBlock < c.classes ? begin + kClassesOfBlock : c.classes;
+  const RowOf<T> dx = {static_cast<T*>(c.gradient) + c.gradient_row.at(row), c.gradient_class, c.classes,
+                       gradient_packed};
+  const int64_t target = target_of(c, row), own = target - c.part.first(), count = target < 0 ? 0 : c.part.count();
+  const auto x = logits_of<T>(c, row, packed);
+  const auto g = static_cast<C>(read_scalar(c.scalar, c.scalar_type));
+  const C lse = static_cast<const C*>(c.part_lse)[row];
+  C values[kPack];
+  for (int64_t i = begin + threadIdx.x * kPack; i < end; i += kThreads * kPack) {
+    x.read(i, lse, values);
+    for (int k = 0; k < kPack; ++k) {
+      values[k] = i + k < count ? std::exp(values[k] - lse) * g : C(0);
+      if (i + k < count && i + k == own) values[k] = values[k] - g;
+    }
+    dx.write(i, values);
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(kThreads) cross_entropy_count_kernel(CrossEntropy c) {
   double sum = 0;
@@ -203,6 +274,35 @@ void launch_cross_entropy_backward(const CrossEntropy& c, cudaStream_t stream) {
   by_floating_type(c.type, [&](auto type) {
     using T = typename decltype(type)::type;
     PIPER_LAUNCH((cross_entropy_backward_kernel<T>), grid_of(c.rows * blocks_of_row), kThreads, 0, stream, c,
+                 rows_hold_packs<T>(c.logits, c.row, c.of_class, c.classes),
+                 rows_hold_packs<T>(c.gradient, c.gradient_row, c.gradient_class, c.classes), blocks_of_row);
+  });
+}
+
+void launch_row_lse(const CrossEntropy& c, cudaStream_t stream) {
+  if (c.rows == 0) return;
+  by_floating_type(c.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    // Rows of a part may end inside of a pack.
+    const bool packed =
+        c.part.whole % (c.classes * c.places) == 0 && rows_hold_packs<T>(c.logits, c.row, c.of_class, c.classes);
+    PIPER_LAUNCH((row_lse_kernel<T>), grid_of(c.rows), kThreads, 0, stream, c, packed);
+  });
+}
+
+void launch_merged_loss(const CrossEntropy& c, cudaStream_t stream) {
+  const auto parts = static_cast<int>(std::min(kMostLossParts, ceil_div(c.rows, kThreads)));
+  if (parts > 0 && c.type == DType::kF64) PIPER_LAUNCH((merged_loss_kernel<double>), parts, kThreads, 0, stream, c);
+  else if (parts > 0) PIPER_LAUNCH((merged_loss_kernel<float>), parts, kThreads, 0, stream, c);
+  PIPER_LAUNCH(add_losses_kernel, 1, kWarp, 0, stream, c, parts);
+}
+
+void launch_own_gradient(const CrossEntropy& c, cudaStream_t stream) {
+  if (c.rows == 0 || c.classes == 0) return;
+  const int64_t blocks_of_row = ceil_div(c.classes, kClassesOfBlock);
+  by_floating_type(c.type, [&](auto type) {
+    using T = typename decltype(type)::type;
+    PIPER_LAUNCH((own_gradient_kernel<T>), grid_of(c.rows * blocks_of_row), kThreads, 0, stream, c,
                  rows_hold_packs<T>(c.logits, c.row, c.of_class, c.classes),
                  rows_hold_packs<T>(c.gradient, c.gradient_row, c.gradient_class, c.classes), blocks_of_row);
   });

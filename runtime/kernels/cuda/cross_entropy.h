@@ -6,6 +6,7 @@
 
 #include "runtime/kernels/cuda/fault.h"
 #include "runtime/kernels/cuda/layout.h"
+#include "runtime/kernels/cuda/own_part.h"
 #include "schemas/plan/dtype.h"
 
 typedef struct CUstream_st* cudaStream_t;
@@ -30,6 +31,12 @@ struct CrossEntropy {
   int64_t ignore_index = 0;
   double smoothing = 0;
   float* lse = nullptr;  // [rows]; nullptr: not kept
+  // Of a part of the classes; lse is then of the type that rows are computed in.
+  PlaceOfPart part;
+  void* stats =
+      nullptr;  // [rows, places, 2] of that type: log-sum-exp of each place's classes, the target's logit or 0
+  int64_t places = 1;
+  void* part_lse = nullptr;  // lse of that type
   // The loss, or the gradient of the loss: a scalar of a floating-point type.
   void* scalar = nullptr;
   DType scalar_type = DType::kF32;
@@ -40,6 +47,11 @@ struct CrossEntropy {
 void launch_cross_entropy_sum(const CrossEntropy& c, cudaStream_t stream);
 // Reads lse; f64 takes its own, the saved one is f32.
 void launch_cross_entropy_backward(const CrossEntropy& c, cudaStream_t stream);
+// Of a part: stats of this place, zeros for the others; the loss of the stats of all; the gradient of the part's
+// logits.
+void launch_row_lse(const CrossEntropy& c, cudaStream_t stream);
+void launch_merged_loss(const CrossEntropy& c, cudaStream_t stream);
+void launch_own_gradient(const CrossEntropy& c, cudaStream_t stream);
 // scalar = targets that count, or the sum of their classes' weights (of `type`).
 void launch_cross_entropy_count(const CrossEntropy& c, cudaStream_t stream);
 

@@ -17,10 +17,11 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(LookUp l) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= l.count) return;
-  const int64_t at = l.index[l.index_layout.at(i)];
+  const int64_t at = l.index[l.index_layout.at(i)], own = at - l.part.first();
+  const int64_t all = l.part.place == nullptr ? l.extent : l.part.whole;
   T value = {};
-  if (at >= 0 && at < l.extent) value = static_cast<const T*>(l.x)[l.x_layout.at(i) + at * l.x_step];
-  else report(l.fault, l.fault_kind, i, at, l.extent);
+  if (at < 0 || at >= all) report(l.fault, l.fault_kind, i, at, all);
+  else if (own >= 0 && own < l.extent) value = static_cast<const T*>(l.x)[l.x_layout.at(i) + own * l.x_step];
   static_cast<T*>(l.y)[l.y_layout.at(i)] = value;
 }
 
@@ -57,12 +58,13 @@ constexpr int kColumns = 4;
 template <class T>
 __global__ void __launch_bounds__(kThreads) add_rows_kernel(AddRows a) {
   __shared__ int64_t rows[kThreads];
-  const int64_t first = blockIdx.x, at = a.index[a.index_row.at(first)];
-  if (at < 0 || at >= a.extent) {
-    if (threadIdx.x == 0) report(a.fault, FaultKind::kIndex, first, at, a.extent);
+  const int64_t first = blockIdx.x, at = a.index[a.index_row.at(first)], own = at - a.part.first();
+  const int64_t whole = a.part.place == nullptr ? a.extent : a.part.whole;
+  if (at < 0 || at >= whole) {
+    if (threadIdx.x == 0) report(a.fault, FaultKind::kIndex, first, at, whole);
     return;
   }
-  if (at == a.padding) return;
+  if (at == a.padding || own < 0 || own >= a.extent) return;
   int earlier = 0, all = 0;
   for (int64_t row = threadIdx.x; row < first; row += kThreads)
     if (a.index[a.index_row.at(row)] == at) earlier = 1;
@@ -73,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) add_rows_kernel(AddRows a) {
     all = team_sum<kThreads>(all);
   }
   const auto factor = static_cast<Sum<T>>(all > 0 ? 1.0 / all : 1.0);
-  T* y = static_cast<T*>(a.y) + at * a.y_step;
+  T* y = static_cast<T*>(a.y) + own * a.y_step;
   for (int64_t begin = threadIdx.x; begin - threadIdx.x < a.columns; begin += kThreads * kColumns) {
     Sum<T> sums[kColumns];
     for (int k = 0; k < kColumns; ++k)

@@ -7,6 +7,7 @@
 
 #include "runtime/kernels/cuda/fault.h"
 #include "runtime/kernels/cuda/layout.h"
+#include "runtime/kernels/cuda/own_part.h"
 #include "schemas/plan/dtype.h"
 
 typedef struct CUstream_st* cudaStream_t;
@@ -22,6 +23,7 @@ struct LookUp {
   const int64_t* index = nullptr;
   Layout y_layout, x_layout, index_layout;  // of y's shape; x's without the axis
   int64_t x_step = 0, extent = 0;           // of x on the axis
+  PlaceOfPart part;                         // of the axis; zeros are read of other places' elements
   FaultKind fault_kind = FaultKind::kIndex;
   FaultPlace fault;
 };
@@ -54,6 +56,7 @@ struct AddRows {
   int64_t y_step = 0, extent = 0;  // between neighbours of y's rows; how many there are
   int64_t padding = -1;            // rows of this index are left out
   bool by_frequency = false;       // rows count 1 / (rows of their index)
+  PlaceOfPart part;                // of y's rows; nothing is written for other places' rows
   FaultPlace fault;
 };
 void launch_add_rows(const AddRows& add, cudaStream_t stream);

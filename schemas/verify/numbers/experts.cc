@@ -8,6 +8,7 @@
 #include "schemas/plan/names.h"
 #include "schemas/plan/signature.h"
 #include "schemas/verify/numbers/rows.h"
+#include "schemas/verify/numbers/vocabulary.h"
 
 namespace piper::verify {
 
@@ -54,10 +55,37 @@ class Whole {
     if (row_ == nullptr) return "kernel " + result_.call.kernel.text() + " has no row";
     if (std::string why = one_order_of_samples(); !why.empty()) return why;
     if (std::string why = leave_out_ranks(); !why.empty()) return why;
+    if (const auto why = without_place(result_, where_, table_)) {
+      if (!why->empty()) return wrong(*why);
+      widen();
+      return "";
+    }
     if (std::string why = find_part(); !why.empty()) return why;
+    if (std::string why = take_surplus(); !why.empty()) return wrong(why);
     if (std::string why = shares_are_linear(); !why.empty()) return why;
     if (std::string why = sums_are_linear(); !why.empty()) return why;
     widen();
+    return "";
+  }
+
+  // What a place has past the last of a value is no element of a result either. A sum over it needs zeros there, in all
+  // that is multiplied; a function of them that is zero at zero keeps them.
+  std::string take_surplus() {
+    int64_t surplus = -1;
+    bool zeros = true;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (where_[i].part < 0) continue;
+      if (surplus >= 0 && surplus != where_[i].surplus) return "parts of different size";
+      surplus = where_[i].surplus;
+      zeros = zeros && where_[i].spread.zeros;
+    }
+    if (surplus <= 0) return "";
+    if (is_norm() || (row_->form == RowForm::kBySample && axis_of_heads(result_.call.kernel.id(), 3) > 0))
+      return "parts of unequal size in what " + result_.call.kernel.text() + " makes";
+    if (result_.spread.share && !zeros) return "a sum of more than a place has of what is summed";
+    const bool keeps_zeros = row_->form != RowForm::kElementwise && row_->form != RowForm::kAlongAxes;
+    if (result_.part >= 0) result_.surplus = surplus;
+    result_.spread.zeros = result_.part >= 0 && zeros && keeps_zeros;
     return "";
   }
 
@@ -396,11 +424,13 @@ class Whole {
       Operand& operand = result_.call.inputs[i];
       if (!present(i)) continue;
       if (where_[i].part >= 0) {
-        operand.shape[static_cast<size_t>(where_[i].part)] *= devices;
+        int64_t& extent = operand.shape[static_cast<size_t>(where_[i].part)];
+        extent = extent * devices - where_[i].surplus;
       } else if (const auto axis = static_cast<int64_t>(view.axes.size()) - from_end;
                  from_end > 0 && axis >= 0 && is_repeated(i, axis)) {
-        operand.shape[static_cast<size_t>(axis)] *= devices;
-        view.axes[static_cast<size_t>(axis)].extent *= devices;
+        for (int64_t* extent :
+             {&operand.shape[static_cast<size_t>(axis)], &view.axes[static_cast<size_t>(axis)].extent})
+          *extent = *extent * devices - result_.surplus;
       }
     }
     if (result_.part < 0) return;
@@ -438,7 +468,7 @@ class Whole {
       std::erase(order, part);
       order.insert(order.begin() + std::min<std::ptrdiff_t>(place, std::ssize(order)), part);
     }
-    out.shape[part] *= result_.spread.devices;
+    out.shape[part] = out.shape[part] * result_.spread.devices - result_.surplus;
     int64_t next = 1;
     for (size_t k = order.size(); k-- > 0;) {
       out.strides[order[k]] = next;
@@ -481,8 +511,10 @@ std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_
     inside *= each(axis);
     if (static_cast<int32_t>(axis) == part) {
       if (held.period > 0) return "a repeated value of experts";
-      held.spread.part = inside / (whole.spread.devices * segments);
-      inside /= whole.spread.devices;
+      const int64_t surplus = inside / all.shape[axis] * whole.surplus;
+      held.spread.part = (inside + surplus) / (whole.spread.devices * segments);
+      held.spread.surplus = surplus;
+      inside = (inside + surplus) / whole.spread.devices;
     }
     if (static_cast<int32_t>(axis) == sample_axis) block = inside;
     size = inside;

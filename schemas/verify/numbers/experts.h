@@ -33,11 +33,14 @@ struct WholeCall {
   Spread spread;         // of all results; without part
   int32_t part = -1;     // axis of the results
   int64_t segments = 1;  // of that axis
+  int64_t surplus = 0;   // of that axis: places of all ranks' parts that the whole results do not have
   // Of the results after the first, where they have another axis: the statistics of a norm's rows, in one.
   int64_t segments_of_rows = 0;  // of each sample; 0: they have the same
   int32_t sources = -1;          // axis of the results that the whole call lacks
-  std::string why;               // what is not covered; "" where all is
-  bool wrong = false;            // ... as no model has such a call
+  // Of a loss of parts of the classes: the number that has to be the sum over places of row_lse of these operands.
+  int32_t statistics = -1;
+  std::string why;     // what is not covered; "" where all is
+  bool wrong = false;  // ... as no model has such a call
 };
 // `places`: of each result after how many axes, in the order of its memory, the axis stands of which a rank has one
 // place: what the rank has looks alike wherever that is. -1, and where there are none: where its stride puts it.

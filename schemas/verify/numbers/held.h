@@ -37,8 +37,13 @@ struct Spread {
   bool shares = false;   // the shares of all D ranks, one behind the other
   bool summed = false;   // the sum of what it is for the samples of each of the D ranks
   int32_t cut = -1;      // over whose places: index into Manifest::cuts; -1: ranks that share experts
+  // Of a cut whose places do not divide the axis: elements of the ranks' parts together that are none of the value, the
+  // last ones. `zeros`: what stands there is zero, so that sums and products may read it.
+  int64_t surplus = 0;
+  bool zeros = false;
   RowOrder order = {};
   bool is_spread() const { return devices > 1; }
+  int64_t of_all() const { return part * devices - surplus; }  // elements in a row of the value
   friend bool operator==(const Spread&, const Spread&) = default;
 };
 

@@ -24,6 +24,10 @@ int32_t scalar(StepNumber number, int64_t bytes, NumberTable& table) {
 int32_t sample_offset(NumberTable& table) { return scalar(StepNumber::kSampleOffset, dtype_bytes(DType::kI64), table); }
 int32_t place_of_rank(NumberTable& table) { return scalar(StepNumber::kPlace, dtype_bytes(DType::kI64), table); }
 
+int32_t known_place_of_rank(const NumberTable& table) {
+  return table.find_leaf("scalar " + std::string(number_name(StepNumber::kPlace)));
+}
+
 Leaves::Leaves(const Bundle& bundle) : manifest_(bundle.manifest) {
   for (const RankPlan& rank : bundle.ranks)
     for (const Placement& placement : rank.placements)
@@ -68,11 +72,15 @@ int32_t Leaves::parameter(const Slot& slot, NumberTable& table) const {
   const DType dtype = working == working_.end() ? info->dtype : working->second;
   const int64_t bytes = element_count(info->shape).value_or(0) * dtype_bytes(dtype);
   const bool in_parts = !info->shape.empty() && bytes > 0 && slot.bytes > 0 && bytes % slot.bytes == 0;
-  const bool right = !in_parts   ? false
-                     : info->cut ? bytes / slot.bytes == part_of_cut(slot).devices
-                                 : info->shape[0] % (bytes / slot.bytes) == 0;
+  const bool right = info->cut ? is_part_of_cut(slot, bytes) : in_parts && info->shape[0] % (bytes / slot.bytes) == 0;
   if (slot.bytes != bytes && !right) return table.unknown("a part of a parameter");
   return table.leaf("parameter " + slot.of, Over::kNothing, bytes);
+}
+
+bool Leaves::is_part_of_cut(const Slot& slot, int64_t bytes) const {
+  const Spread spread = part_of_cut(slot);
+  const int64_t all = spread.of_all();
+  return all > 0 && bytes > 0 && slot.bytes > 0 && bytes % all == 0 && bytes / all * spread.part == slot.bytes;
 }
 
 Spread Leaves::part_of_cut(const Slot& slot) const {
@@ -81,15 +89,32 @@ Spread Leaves::part_of_cut(const Slot& slot) const {
   if (info == nullptr || !info->cut) return spread;
   spread.cut = info->cut->cut;
   spread.devices = manifest_.cuts[static_cast<size_t>(spread.cut)].places();
-  spread.part = 1;
-  for (auto axis = static_cast<size_t>(info->cut->axis); axis < info->shape.size(); ++axis)
-    spread.part *= info->shape[axis];
-  spread.part /= spread.devices * info->cut->segments;
+  int64_t inside = 1;
+  const auto axis = static_cast<size_t>(info->cut->axis);
+  for (size_t i = axis + 1; i < info->shape.size(); ++i) inside *= info->shape[i];
+  const int64_t parts = spread.devices * info->cut->segments, extent = info->shape[axis];
+  const int64_t each = (extent + parts - 1) / parts;
+  spread.part = each * inside;
+  spread.surplus = (each * parts - extent) * inside;
+  spread.zeros = spread.surplus > 0;
   return spread;
 }
 
-HeldValue Leaves::held(const Slot& slot, int32_t leaf, const NumberTable& table) const {
+// Over whose places a program works: that of the tensors and values of which it has parts or shares.
+Spread Leaves::cut_of_program(const Program& program) const {
+  Spread spread;
+  for (const Slot& slot : program.slots) {
+    const int32_t cut = slot.cut >= 0 ? slot.cut : part_of_cut(slot).cut;
+    if (cut < 0 || (spread.cut >= 0 && cut != spread.cut)) continue;
+    spread.cut = cut;
+    spread.devices = manifest_.cuts[static_cast<size_t>(cut)].places();
+  }
+  return spread;
+}
+
+HeldValue Leaves::held(const Program& program, const Slot& slot, int32_t leaf, const NumberTable& table) const {
   HeldValue value{slot.bytes, 0, leaf};
+  if (slot.role == SlotRole::kScalar && slot.holds == StepNumber::kPlace) value.spread = cut_of_program(program);
   const int64_t bytes = table[leaf].bytes;
   if (slot.role != SlotRole::kParameter || bytes == slot.bytes || slot.bytes == 0 || table[leaf].over != Over::kNothing)
     return value;

@@ -16,6 +16,8 @@ namespace piper::verify {
 int32_t sample_offset(NumberTable& table);
 // The rank's place in its group of each cut.
 int32_t place_of_rank(NumberTable& table);
+// The rank's place in its group of a cut; -1: no program has it.
+int32_t known_place_of_rank(const NumberTable& table);
 
 class Leaves {
  public:
@@ -24,7 +26,7 @@ class Leaves {
   int32_t of_slot(const plan::Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const;
 
   // How that leaf lies in the slot: of a parameter of experts, or one that is cut, a rank may have a part.
-  HeldValue held(const plan::Slot& slot, int32_t leaf, const NumberTable& table) const;
+  HeldValue held(const plan::Program& program, const plan::Slot& slot, int32_t leaf, const NumberTable& table) const;
   // What a rank has of the tensor that a slot is of, where that is cut.
   Spread part_of_cut(const plan::Slot& slot) const;
 
@@ -40,6 +42,9 @@ class Leaves {
   const plan::TensorInfo* tensor(const plan::Slot& slot) const;  // nullptr: the model has none
   int32_t input(const plan::Slot& slot, int64_t samples, NumberTable& table) const;
   int32_t parameter(const plan::Slot& slot, NumberTable& table) const;
+  // Whether the slot has as much of a tensor of so many bytes as its place.
+  bool is_part_of_cut(const plan::Slot& slot, int64_t bytes) const;
+  Spread cut_of_program(const plan::Program& program) const;
 
   const plan::Manifest& manifest_;
   std::map<std::string, DType> working_;  // types of the copies that programs read of a tensor

@@ -304,7 +304,7 @@ void LinkedPrograms::evaluate(int32_t program) {
     if (leaf >= 0 && makers_.count(held_name(slot)) != 0)
       leaf = table_.unknown("a value called like what a step begins with");
     if (leaf < 0 && deepest) leaf = table_.unknown(kTooDeep);
-    if (leaf >= 0) run.slots[s].put(0, leaves_.held(slot, leaf, table_));
+    if (leaf >= 0) run.slots[s].put(0, leaves_.held(*run.program, slot, leaf, table_));
     else fill_from_makers(program, static_cast<int32_t>(s));
   }
   number_program(run, table_);

@@ -51,6 +51,11 @@ int32_t NumberTable::leaf(const std::string& key, Over over, int64_t bytes) {
   return intern("leaf " + key, std::move(number));
 }
 
+int32_t NumberTable::find_leaf(const std::string& key) const {
+  const auto found = ids_.find("leaf " + key);
+  return found == ids_.end() ? -1 : found->second;
+}
+
 int32_t NumberTable::total(const std::string& key, int64_t bytes, int32_t sum, bool marked) {
   const int32_t id = leaf(key, Over::kNothing, bytes);
   Number& number = numbers_[static_cast<size_t>(id)];

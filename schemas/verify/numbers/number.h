@@ -88,6 +88,7 @@ class NumberTable {
  public:
   // What a step begins with: `key` tells leaves apart.
   int32_t leaf(const std::string& key, Over over, int64_t bytes);
+  int32_t find_leaf(const std::string& key) const;  // -1: there is none
   // A call makes this constant of others.
   void fold(int32_t constant) { numbers_[static_cast<size_t>(constant)].folded = true; }
   // `sum`, `marked`: Number::sum and total.

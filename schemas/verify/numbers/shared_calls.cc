@@ -7,6 +7,7 @@
 
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
 #include "schemas/verify/numbers/bias.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/ordered_rows.h"
@@ -207,6 +208,8 @@ class SharedCall {
       if (!whole.why.empty()) none = unknown_because(whole.why, whole.wrong);
       else if (whole.spread.cut >= 0 && adds_repetitions(whole)) none = table_.unknown("a sum of repetitions of parts");
     }
+    if (none < 0 && whole.statistics >= 0 && !has_statistics(whole))
+      none = evaluation_.unfit("a loss by statistics of other rows");
     if (none >= 0 || adds_operand(call_)) return results;
     if (add_bias(results)) return results;
     const std::vector<RowResult> rows = evaluation_.apply(whole.call, whole.operands, whole.samples, none);
@@ -249,6 +252,27 @@ class SharedCall {
     results.held = {held};
     return true;
   }
+  // Whether the statistics of a loss are those of its own logits and targets.
+  bool has_statistics(const WholeCall& whole) {
+    KernelCall lse;
+    lse.kernel = Kernel::kRowLse;
+    lse.inputs.assign(whole.call.inputs.begin(), whole.call.inputs.begin() + 2);
+    const Operand& given = call_.inputs[3];
+    lse.outputs = {given};
+    lse.outputs[0].strides = plan::contiguous_strides(given.shape);
+    for (const plan::Attr& attr : whole.call.attrs)
+      if (attr.name == "ignore_index") lse.attrs.push_back(attr);
+    lse.attrs.push_back({"places", given.shape[1]});
+    int32_t none = -1;
+    std::vector<View> operands(whole.operands.begin(), whole.operands.begin() + 2);
+    const std::vector<RowResult> rows = evaluation_.apply(lse, operands, whole.samples, none);
+    if (none >= 0) return false;
+    HeldValue held;
+    const size_t before = run_.made.size();
+    const int32_t number = evaluation_.made(lse, std::move(operands), rows[0], 0, whole.samples, held);
+    run_.made.resize(before);
+    return number == whole.statistics;
+  }
   bool is_of_reference(const Results& results) const {
     return results.none < 0 &&
            std::all_of(
@@ -279,6 +303,11 @@ class SharedCall {
     if (table_[view.number].over == Over::kUnknown) return evaluation_.add(out, std::move(view));
     if (whole.spread.share && whole.spread.cut >= 0) return evaluation_.add(out, std::move(view), whole.spread.cut);
     if (whole.spread.share) return refuse("a rank's share of a sum over experts, as a gradient");
+    if (whole.surplus > 0 && !whole.spread.zeros) {
+      view = {};
+      view.number = evaluation_.unfit("a gradient of rows that no table has");
+      return evaluation_.add(out, std::move(view));
+    }
     if (whole.spread.cut >= 0) {
       const std::optional<Operand> all = of_all_places(whole, out, view);
       if (!all) return refuse("a gradient of a part of a cut");
@@ -315,10 +344,10 @@ class SharedCall {
       int64_t &extent = all.shape[i], &stride = all.strides[i];
       if (static_cast<int32_t>(i) == whole.part) {
         if (extent == 1) stride = of.part;
-        if (extent * stride != of.part * whole.segments) return std::nullopt;
-        extent *= of.devices;
+        if (extent * stride != of.part * whole.segments || whole.surplus * stride != of.surplus) return std::nullopt;
+        extent = extent * of.devices - whole.surplus;
       } else if (extent > 1 && stride % of.part == 0) {
-        stride *= of.devices;
+        stride = stride / of.part * of.of_all();
       } else if (extent * stride > of.part) {
         return std::nullopt;
       }

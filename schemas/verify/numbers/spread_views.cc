@@ -72,7 +72,7 @@ std::vector<int32_t> axes_of_experts(const StridedElements& elements, const View
 // A view of what a rank has, as the view of what all ranks have together.
 std::string of_all_parts(const StridedElements& elements, const Spread& spread, View& view, size_t choice,
                          SpreadView& where) {
-  const int64_t rows = spread.part;
+  const int64_t rows = spread.part, all = spread.of_all();
   int64_t last = view.offset % rows;
   const std::vector<int32_t> axes = axes_of_experts(elements, view, spread);
   if (choice >= axes.size()) return "experts of one rank that are told apart from those of others";
@@ -83,14 +83,17 @@ std::string of_all_parts(const StridedElements& elements, const Spread& spread, 
       where.segments = axis.stride > 0 ? std::max<int64_t>(axis.extent * axis.stride / rows, 1) : 1;
       last += (axis.extent / where.segments - 1) * axis.stride;
       if (axis.extent == 1) axis.stride = rows;
-      axis.extent *= spread.devices;
+      where.surplus = spread.surplus / axis.stride;
+      if (where.surplus * axis.stride != spread.surplus || (spread.surplus > 0 && where.segments > 1))
+        return "parts of unequal size of several segments";
+      axis.extent = axis.extent * spread.devices - where.surplus;
     } else if (axis.stride % rows == 0) {
-      axis.stride *= spread.devices;
+      axis.stride = axis.stride / rows * all;
     } else {
       last += (axis.extent - 1) * axis.stride;
     }
   }
-  view.offset = view.offset / rows * rows * spread.devices + view.offset % rows;
+  view.offset = view.offset / rows * all + view.offset % rows;
   return last < rows ? "" : "an operand that names experts of several ranks in parts";
 }
 

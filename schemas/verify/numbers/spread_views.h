@@ -19,6 +19,7 @@ struct SpreadView {
   int32_t rows = -1;  // rows in the order of their experts (ordered_rows.h)
   // Along `part`: equal segments of the axis, of each of which a rank has its part.
   int64_t segments = 1;
+  int64_t surplus = 0;  // places along `part` that no element of the value has, of the parts of all ranks
 };
 
 // The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is

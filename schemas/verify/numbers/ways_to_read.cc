@@ -23,7 +23,7 @@ std::optional<HeldValue> as_part_of(const HeldValue& value, int32_t copy, const 
   const int64_t here = of.bytes / dtype_bytes(source.dtype) / devices;  // elements of a sample that the rank has
   const bool in_rows = value.block == 0 || value.block == here;         // samples are outermost
   if (moved.over != of.over || moved.bytes != of.bytes || source.offset != 0 || value.period > 0 ||
-      value.spread.apart || value.spread.shares || !in_rows)
+      value.spread.apart || value.spread.shares || value.spread.surplus > 0 || !in_rows)
     return std::nullopt;
   HeldValue result = value;
   result.number = copy;
@@ -56,7 +56,8 @@ std::optional<WayToRead> as_repeated_part(const StridedElements& elements, const
   const int64_t devices = value.spread.devices, part = value.spread.part;
   const int64_t here = of.bytes / dtype_bytes(dtype) / devices;  // elements of a sample that the rank has
   if (made.by != Kernel::kCopy || made.over != of.over || value.block > 0 || value.period > 0 || value.spread.sources ||
-      value.spread.shares || made.operands[0].offset != 0 || made.operands[0].dtype != dtype)
+      value.spread.shares || value.spread.surplus > 0 || made.operands[0].offset != 0 ||
+      made.operands[0].dtype != dtype)
     return std::nullopt;
   WayToRead way;
   way.view = {copy, dtype, 0, {}};
@@ -110,8 +111,8 @@ std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldV
   std::vector<WayToRead> ways;
   const auto add_all = [&](const HeldValue& held) {
     const Number& number = table[held.number];
-    const int64_t parts = held.spread.part > 0 ? held.spread.devices : 1;
-    const int64_t size = number.bytes / dtype_bytes(dtype) / parts;
+    const int64_t all = number.bytes / dtype_bytes(dtype);
+    const int64_t size = held.spread.part > 0 ? all / held.spread.of_all() * held.spread.part : all;
     for (size_t choice = 0; ways.size() < kMostWays; ++choice) {
       WayToRead way;
       way.view.number = held.number;
