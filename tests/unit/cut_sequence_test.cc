@@ -17,8 +17,9 @@ using plan::Bundle;
 using plan::RankPlan;
 
 // Two replicas of two places.
-std::string replicas(const std::string& more = "", const std::string& rest = "") {
-  return "piper: 1\nmodel: {batch: 16}\noptimizer: {adamw: {lr: 0.001}}\nclip_grad_norm: 1.0\n" + rest +
+std::string replicas(const std::string& more = "", const std::string& model = "") {
+  return "piper: 1\nmodel: {batch: 16" + model +
+         "}\noptimizer: {adamw: {lr: 0.001}}\nclip_grad_norm: 1.0\n"
          "directives:\n  - {op: split, num_microbatches: 2}\n  - {op: replicate, filter: {}, devices: [0, 1, 2, 3]" +
          more +
          "}\n  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3]]}\n"
@@ -42,15 +43,17 @@ void check_proved(const std::string& model, const std::string& strategy) {
   CHECK(verify::not_proved(report->equality).empty());
 }
 
+bool is_of(const RankPlan& plan, const plan::Instruction& one, const std::string& stream) {
+  const int32_t c = plan::communicator_of(one.action);
+  return c >= 0 && plan.communicators[static_cast<size_t>(c)].name.starts_with(stream);
+}
+
 // Instructions of a kind on the rank's stream of values, or of gradients.
 template <class A>
 int64_t number_of(const Bundle& bundle, const std::string& stream) {
   int64_t number = 0;
-  for (const plan::Instruction& one : bundle.ranks[0].instructions.get()) {
-    const int32_t communicator = plan::communicator_of(one.action);
-    number += std::holds_alternative<A>(one.action) && communicator >= 0 &&
-              bundle.ranks[0].communicators[static_cast<size_t>(communicator)].name.starts_with(stream);
-  }
+  for (const plan::Instruction& one : bundle.ranks[0].instructions.get())
+    number += std::holds_alternative<A>(one.action) && is_of(bundle.ranks[0], one, stream);
   return number;
 }
 
@@ -65,14 +68,10 @@ std::string verdict(const std::function<void(Bundle&)>& change) {
   return report.ok() ? "accepted" : report.error().code + " " + report.error().message;
 }
 
-// The rank's communicator of so many ranks, for gradients.
-int32_t of_gradients(const RankPlan& plan, size_t ranks) {
-  for (size_t c = 0; c < plan.communicators.size(); ++c)
-    if (plan.communicators[c].ranks.size() == ranks && plan.communicators[c].name.starts_with("dp_reduce"))
-      return static_cast<int32_t>(c);
-  FAIL("no communicator of " << ranks << " ranks");
-  return -1;
-}
+const char* const kOneReplica =
+    "piper: 1\nmodel: {batch: 16}\noptimizer: {sgd: {lr: 0.1}}\ndirectives:\n"
+    "  - {op: shard, filter: {}, dim: column, over: [[0, 1]]}\n"
+    "  - {op: shard, filter: {}, dim: sequence, over: [[0, 1]]}\n";
 
 }  // namespace
 
@@ -82,7 +81,7 @@ TEST_CASE("plans that cut sequences are the model's step") {
     check_proved("tiny_gpt.onnx", replicas(zero));
   for (const char* family : {"gpipe", "1f1b", "zero_bubble"}) check_proved("tiny_gpt.onnx", stages(family));
   check_proved("tiny_gpt.onnx", stages("1f1b", "  - {op: recompute, filter: {PP: 0}}\n"));
-  check_proved("tiny_gpt_dropout.onnx", replicas());
+  check_proved("tiny_gpt_dropout.onnx", replicas("", ", dims: {S: 16}"));
 }
 
 TEST_CASE("values are gathered and scattered, and added up whole nowhere") {
@@ -92,24 +91,17 @@ TEST_CASE("values are gathered and scattered, and added up whole nowhere") {
 }
 
 TEST_CASE("shares of gradients are added up over all places") {
-  const auto over_column = [](Bundle& b) {
-    for (RankPlan& plan : b.ranks) {
-      const int32_t all = of_gradients(plan, 4), column = of_gradients(plan, 2);
-      for (plan::Instruction& one : plan.instructions.edit())
-        if (auto* sum = std::get_if<plan::AllReduce>(&one.action); sum != nullptr && sum->communicator == all)
-          sum->communicator = column;
-    }
-  };
-  CHECK_THAT(verdict(over_column), Contains("P0636") && Contains("the share of place") && Contains("missing"));
-  const auto over_all = [](Bundle& b) {
-    for (RankPlan& plan : b.ranks) {
-      const int32_t all = of_gradients(plan, 4), column = of_gradients(plan, 2);
-      for (plan::Instruction& one : plan.instructions.edit())
-        if (auto* sum = std::get_if<plan::AllReduce>(&one.action); sum != nullptr && sum->communicator == column)
-          sum->communicator = all;
-    }
-  };
-  CHECK_THAT(verdict(over_all), Contains("P0636"));
+  // Of one replica: at each place is one addend of each sample.
+  Bundle alone = compiled::bundle("tiny_gpt.onnx", kOneReplica);
+  REQUIRE(verify::verify(alone).ok());
+  for (RankPlan& plan : alone.ranks)
+    std::erase_if(plan.instructions.edit(), [&](const plan::Instruction& one) {
+      return std::holds_alternative<plan::AllReduce>(one.action) && is_of(plan, one, "dp_reduce");
+    });
+  const auto report = verify::verify(alone);
+  REQUIRE_FALSE(report.ok());
+  CHECK_THAT(report.error().code + " " + report.error().message,
+             Contains("P0636") && Contains("the share of place 1 of samples 0 to 15 missing"));
   // What a slot of a gradient says of what is added to it.
   const auto say = [](plan::Spread from, plan::Spread to, int32_t cut) {
     return [=](Bundle& b) {
@@ -136,16 +128,12 @@ TEST_CASE("parts are put together in the order of their places, shares added up 
         std::erase_if(plan.instructions.edit(), [&](const plan::Instruction& one) { return is(plan, one); });
     };
   };
-  const auto of_values = [](const RankPlan& plan, const plan::Instruction& one) {
-    const int32_t c = plan::communicator_of(one.action);
-    return c >= 0 && plan.communicators[static_cast<size_t>(c)].name.starts_with("tp");
-  };
   CHECK_THAT(verdict(without([&](const RankPlan& plan, const plan::Instruction& one) {
-               return std::holds_alternative<plan::AllGather>(one.action) && of_values(plan, one);
+               return std::holds_alternative<plan::AllGather>(one.action) && is_of(plan, one, "tp");
              })),
              Contains("P06"));
   CHECK_THAT(verdict(without([&](const RankPlan& plan, const plan::Instruction& one) {
-               return std::holds_alternative<plan::ReduceScatter>(one.action) && of_values(plan, one);
+               return std::holds_alternative<plan::ReduceScatter>(one.action) && is_of(plan, one, "tp");
              })),
              Contains("P06"));
 }
