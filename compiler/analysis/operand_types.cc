@@ -31,7 +31,9 @@ void keep_products_before_choices(const ir::Graph& graph, std::vector<Takes>& op
 
 // A bias that is added to what places have summed is that of their product, which takes it narrow.
 bool adds_bias(const ir::Graph& graph, const ir::Op& op) {
-  return op.kind == OpKind::kAdd && graph.made_by(op.operands[0], OpKind::kAllReduce) != nullptr &&
+  return op.kind == OpKind::kAdd &&
+         (graph.made_by(op.operands[0], OpKind::kAllReduce) != nullptr ||
+          graph.made_by(op.operands[0], OpKind::kReduceScatter) != nullptr) &&
          graph.value(op.operands[1]).kind == ir::ValueKind::kParameter;
 }
 

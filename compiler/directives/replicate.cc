@@ -228,7 +228,9 @@ Status resolve_replicate(const strategy::Directive& directive, Resolution& draft
 void replicate_unasked(Resolution& draft) {
   for (size_t c = 0; c < draft.regions.size(); ++c) {
     ir::ChunkProperties& row = draft.distribution.chunks[c];
-    if (row.replication.prov.valid() || draft.distribution.groups_of(ir::ChunkId(c)).size() < 2) continue;
+    // Devices that share samples add up what each has of some gradients.
+    if (row.replication.prov.valid() || (draft.distribution.groups_of(ir::ChunkId(c)).size() < 2 && row.seeds.empty()))
+      continue;
     row.replication.bucket_bytes = in_bytes(strategy::default_of<double>(replicate_spec(), "bucket_size"));
     row.replication.stream =
         draft.distribution.intern_stream(strategy::default_of<std::string>(replicate_spec(), "reduce_stream"));

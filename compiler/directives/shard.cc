@@ -38,6 +38,14 @@ const strategy::DirectiveSpec& shard_spec() {
           "are needed whole, are not. Norms, residuals and embeddings stay whole on every device. All regions on "
           "these devices share their samples, so `place` and `replicate` name all of them, and a replica is a "
           "group.\n\n"
+          "`dim: sequence`, over the groups of a `dim: column`: what lies between the products that are cut, the "
+          "residual stream, norms and sums of embeddings, is in parts along the sequence, axis 1 of the model's "
+          "inputs, "
+          "which the devices of a group divide. It is gathered before products by columns, and a reduce_scatter takes "
+          "the place of the all_reduce after those that sum. Activations in memory shrink, and messages are as large "
+          "as "
+          "before. What needs the whole sequence, as the logits and the loss, gets it; a remark says where, and how "
+          "many bytes.\n\n"
           "`dim: vocabulary`, alone or beside `column` over the same groups: each device has a part of the rows of the "
           "tables that tokens are looked up in, and of the weight and the bias that make logits, which may be such a "
           "table. What is looked up is added up by an all_reduce; the loss is taken of each device's own logits, of "
@@ -47,7 +55,12 @@ const strategy::DirectiveSpec& shard_spec() {
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the regions that hold experts, or weights to be cut", {}},
-              {"dim", ArgKind::kChoice, false, "expert", "what is partitioned", {"expert", "column", "vocabulary"}},
+              {"dim",
+               ArgKind::kChoice,
+               false,
+               "expert",
+               "what is partitioned",
+               {"expert", "column", "sequence", "vocabulary"}},
               {"devices",
                ArgKind::kDeviceGroups,
                false,
@@ -72,7 +85,7 @@ const strategy::DirectiveSpec& shard_spec() {
                ArgKind::kName,
                false,
                "",
-               "the stream of the exchanges and sums; left out: `ep` of experts, `tp` of columns and vocabularies",
+               "the stream of the exchanges and sums; left out: `ep` of experts, else `tp`",
                {}},
               {"capacity",
                ArgKind::kCapacity,
@@ -145,11 +158,13 @@ Status belongs_to(const strategy::Directive& directive, std::string_view arg, st
 }  // namespace
 
 Status resolve_shard(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
-  const bool weights = strategy::arg_or_default<std::string>(directive, "dim") != "expert";
-  PIPER_RETURN_IF_ERROR(weights ? belongs_to(directive, "capacity", "expert", diags)
-                                : belongs_to(directive, "weights", "column or vocabulary", diags));
-  PIPER_ASSIGN(const RankGroups over, groups_of(directive, weights, diags));
-  return weights ? shard_weights(directive, over, draft, diags) : shard_experts(directive, over, draft, diags);
+  const std::string dim = strategy::arg_or_default<std::string>(directive, "dim");
+  const bool experts = dim == "expert";
+  if (!experts) PIPER_RETURN_IF_ERROR(belongs_to(directive, "capacity", "expert", diags));
+  if (dim != "column" && dim != "vocabulary")
+    PIPER_RETURN_IF_ERROR(belongs_to(directive, "weights", "column or vocabulary", diags));
+  PIPER_ASSIGN(const RankGroups over, groups_of(directive, !experts, diags));
+  return experts ? shard_experts(directive, over, draft, diags) : shard_weights(directive, over, draft, diags);
 }
 
 }  // namespace piper::directives

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "compiler/strategy/directive_args.h"
 
@@ -38,8 +41,21 @@ Status check_alike(const ir::Teams& groups, const strategy::Directive& directive
   return Status();
 }
 
+using GroupsOfDevices = std::unordered_map<int32_t, const std::vector<int32_t>*>;
+GroupsOfDevices groups_of_devices(const ir::Cut& cut) {
+  GroupsOfDevices group_of;
+  for (const std::vector<int32_t>& group : cut.groups)
+    for (const int32_t member : group) group_of.emplace(member, &group);
+  return group_of;
+}
+
+bool has_any(const GroupsOfDevices& group_of, const std::vector<int32_t>& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return group_of.contains(rank); });
+}
+
 // The devices of a list as replicas of the groups that they are in: where each group begins in the list.
-Status group_claim(const ir::Cut& cut, Claim& claim, const std::string& region, diag::Diagnostics& diags) {
+Status group_claim(const ir::Cut& cut, const GroupsOfDevices& group_of, Claim& claim, const std::string& region,
+                   diag::Diagnostics& diags) {
   std::vector<int32_t> ordered;
   const auto wrong = [&](const std::string& what) {
     auto error = diags.error("P0245", claim.span);
@@ -48,17 +64,18 @@ Status group_claim(const ir::Cut& cut, Claim& claim, const std::string& region, 
     error.help("place a region on whole groups of devices that share samples, or on none of them");
     return error;
   };
+  const std::unordered_set<int32_t> claimed(claim.ranks.begin(), claim.ranks.end());
+  std::unordered_set<const void*> taken;  // groups
   for (const int32_t rank : claim.ranks) {
-    if (has(ordered, rank)) continue;
-    const auto group = std::find_if(cut.groups.begin(), cut.groups.end(),
-                                    [&](const std::vector<int32_t>& members) { return has(members, rank); });
-    if (group == cut.groups.end())
+    const auto group = group_of.find(rank);
+    if (group == group_of.end())
       return wrong("of which " + std::to_string(rank) + " shares samples with no other, as those of the 'shard' do");
-    for (const int32_t member : *group)
-      if (!has(claim.ranks, member))
+    if (!taken.insert(group->second).second) continue;
+    for (const int32_t member : *group->second)
+      if (!claimed.contains(member))
         return wrong("without device " + std::to_string(member) + ", which shares the samples of " +
                      std::to_string(rank));
-    ordered.insert(ordered.end(), group->begin(), group->end());
+    ordered.insert(ordered.end(), group->second->begin(), group->second->end());
   }
   claim.ranks = std::move(ordered);
   claim.places = static_cast<int32_t>(cut.places());
@@ -77,7 +94,10 @@ Status shard_weights(const strategy::Directive& directive, const RankGroups& ove
   ir::CutSeed seed;
   seed.prov = draft.provenance.directive({"shard", diags.place(directive.span)});
   seed.span = directive.span;
-  if (strategy::arg_or_default<std::string>(directive, "dim") == "vocabulary") seed.dim = ir::CutDim::kVocabulary;
+  const auto dim = strategy::arg_or_default<std::string>(directive, "dim");
+  seed.dim = dim == "sequence"     ? ir::CutDim::kSequence
+             : dim == "vocabulary" ? ir::CutDim::kVocabulary
+                                   : ir::CutDim::kColumn;
   if (const auto* weights = strategy::find_arg<strategy::Globs>(directive, "weights")) seed.weights = weights->globs;
   seed.cut = find_cut(draft.distribution, over.groups);
   if (seed.cut < 0) {
@@ -100,6 +120,8 @@ Status shard_weights(const strategy::Directive& directive, const RankGroups& ove
 }
 
 Status share_samples(Resolution& draft, diag::Diagnostics& diags) {
+  std::vector<GroupsOfDevices> group_of;  // [cut]
+  for (const ir::Cut& cut : draft.distribution.cuts) group_of.push_back(groups_of_devices(cut));
   for (size_t c = 0; c < draft.regions.size(); ++c) {
     const ir::ChunkId region(c);
     for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
@@ -111,21 +133,13 @@ Status share_samples(Resolution& draft, diag::Diagnostics& diags) {
           claim.ranks.insert(claim.ranks.end(), group.begin(), group.end());
         claim.span = claim.claimed_by = seed.span;
       }
-      for (const ir::Cut& cut : draft.distribution.cuts) {
-        const bool meets = std::any_of(cut.groups.begin(), cut.groups.end(), [&](const std::vector<int32_t>& group) {
-          return std::any_of(group.begin(), group.end(), [&](int32_t rank) { return has(claim.ranks, rank); });
-        });
-        if (!meets) continue;
-        PIPER_RETURN_IF_ERROR(group_claim(cut, claim, draft.name(region), diags));
+      for (size_t k = 0; k < group_of.size(); ++k) {
+        if (!has_any(group_of[k], claim.ranks)) continue;
+        PIPER_RETURN_IF_ERROR(group_claim(draft.distribution.cuts[k], group_of[k], claim, draft.name(region), diags));
         break;  // other cuts with these devices have the same groups
       }
       for (const ir::CutSeed& seed : draft.properties(region).seeds) {
-        const ir::Cut& cut = draft.distribution.cuts[static_cast<size_t>(seed.cut)];
-        const bool there = std::any_of(claim.ranks.begin(), claim.ranks.end(), [&](int32_t rank) {
-          return std::any_of(cut.groups.begin(), cut.groups.end(),
-                             [&](const std::vector<int32_t>& group) { return has(group, rank); });
-        });
-        if (there) continue;
+        if (has_any(group_of[static_cast<size_t>(seed.cut)], claim.ranks)) continue;
         auto error = diags.error("P0245", seed.span);
         error << draft.name(region) << " is cut over devices on which it does not run";
         error.note("placed here", claim.span);

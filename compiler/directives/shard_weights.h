@@ -1,4 +1,5 @@
-// What `shard` with `dim: column` says of regions and of devices: tensor parallelism over groups of devices.
+// What `shard` with `dim: column` or `dim: sequence` says of regions and of devices: tensor and sequence parallelism
+// over groups of devices.
 #pragma once
 
 #include "compiler/directives/resolution.h"
@@ -6,8 +7,8 @@
 
 namespace piper::directives {
 
-// Cuts weights of the matched regions, and places those that nothing else places. Directives over the same groups are
-// one cut.
+// Cuts weights, or sequences, of the matched regions, and places those that nothing else places. Directives over the
+// same groups are one cut.
 Status shard_weights(const strategy::Directive& directive, const RankGroups& over, Resolution& draft,
                      diag::Diagnostics& diags);
 

@@ -15,14 +15,20 @@ void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags)
   std::set<int32_t> devices;
   ir::ChunkId first;
   for (const ir::LoweredProgram& program : reference.lowered.programs) {
+    const auto keeps = [&](size_t slot) {
+      return program.holds[slot].kind == ir::SlotHolds::Kind::kBuffer && program.program.slots[slot].writes;
+    };
+    bool any = false;
+    for (size_t slot = 0; slot < program.holds.size(); ++slot) any = any || keeps(slot);
+    if (!any) continue;
     std::set<int32_t> here;
-    for (ir::GroupId group : module.distribution.chunks[program.chunk.index].groups) {
+    for (ir::GroupId group : module.distribution.groups_of(program.chunk)) {
       const ir::Teams columns = module.distribution.columns(group);  // their ranks have other samples each
       here.insert(columns[0].begin(), columns[0].end());
     }
     if (here.size() < 2) continue;
     for (size_t slot = 0; slot < program.holds.size(); ++slot) {
-      if (program.holds[slot].kind != ir::SlotHolds::Kind::kBuffer || !program.program.slots[slot].writes) continue;
+      if (!keeps(slot)) continue;
       apart.insert(program.holds[slot].index);
       devices.insert(here.begin(), here.end());
       if (!first.valid()) first = program.chunk;

@@ -17,9 +17,18 @@ std::vector<plan::RankSummary>::const_iterator largest(const plan::Bundle& bundl
                           [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; });
 }
 
-Result<timeline::Timeline> played(const plan::Bundle& bundle, const std::optional<timeline::Machine>& machine) {
-  if (machine) return timeline::simulate_on(bundle, timeline::Priced(bundle, *machine));
-  return timeline::simulate(bundle, {});
+struct Step {
+  double bubble = 0;   // timeline::bubble
+  double time_us = 0;  // on a machine
+};
+
+Result<Step> played(const plan::Bundle& bundle, const std::optional<timeline::Machine>& machine) {
+  if (machine) {
+    PIPER_ASSIGN(const timeline::Timeline step, timeline::simulate_on(bundle, timeline::Priced(bundle, *machine)));
+    return Step{timeline::bubble(step), step.step};
+  }
+  PIPER_ASSIGN(const double bubble, timeline::simulated_bubble(bundle, {}));
+  return Step{bubble};
 }
 
 }  // namespace
@@ -28,15 +37,15 @@ int64_t peak_bytes(const plan::Bundle& bundle) { return largest(bundle)->peak_by
 
 Result<std::string> summary(const std::string& directory, const plan::Bundle& bundle,
                             const std::optional<timeline::Machine>& machine, bool too_large) {
-  PIPER_ASSIGN(const timeline::Timeline step, played(bundle, machine));
+  PIPER_ASSIGN(const Step step, played(bundle, machine));
   const size_t ranks = bundle.manifest.ranks.size();
   char numbers[96];
   std::snprintf(numbers, sizeof numbers, " of memory (rank %td), idle %.0f %% of a step",
-                largest(bundle) - bundle.manifest.ranks.begin(), 100 * timeline::bubble(step));
+                largest(bundle) - bundle.manifest.ranks.begin(), 100 * step.bubble);
   std::string line = directory + ": " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + ", at most " +
                      human_bytes(peak_bytes(bundle)) + numbers;
   if (machine) {
-    std::snprintf(numbers, sizeof numbers, ", %.4g ms a step on ", step.step / 1000);
+    std::snprintf(numbers, sizeof numbers, ", %.4g ms a step on ", step.time_us / 1000);
     line += numbers + machine->name;
   }
   if (too_large) line += ", which has " + human_bytes(static_cast<int64_t>(machine->memory_bytes)) + ": does not fit";

@@ -57,7 +57,10 @@ class RankBinder {
   int64_t position_in(const std::vector<int32_t>& group) const {
     return std::find(group.begin(), group.end(), binding_.rank) - group.begin();
   }
-  int64_t place() const { return position_in(module_.distribution.sharing_with(binding_.rank)); }
+  int64_t place() const {
+    if (place_ < 0) place_ = position_in(module_.distribution.sharing_with(binding_.rank));
+    return place_;
+  }
 
   // Which of a parameter's parts the rank has: by its position in its expert group, or its place; 0 of a whole one.
   int64_t slice(const ir::Parameter& parameter) const {
@@ -150,6 +153,7 @@ class RankBinder {
   const RolePlan& role_;
   const Binding& binding_;
   plan::RankPlan plan_;
+  mutable int64_t place_ = -1;  // once asked for: all cut parameters of a rank are cut at its place
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ plan::Buffer declare(std::string name, BufferClass cls, const ir::TensorType& ty
   return declare(std::move(name), cls, type.bytes(), type.dtype, type.shape);
 }
 
-plan::Buffer declare_scalar(const ir::StepScalar& scalar) {
+plan::Buffer declare_scalar(const ir::StepScalar& scalar, bool reports_norms) {
   switch (scalar.reader) {
     case ir::ScalarReader::kLog:
     case ir::ScalarReader::kUpdates:
@@ -30,7 +30,8 @@ plan::Buffer declare_scalar(const ir::StepScalar& scalar) {
     case ir::ScalarReader::kMeanLoss:
       return declare("count " + scalar.name, BufferClass::kGradient, scalar.bytes(), scalar.dtype);
     case ir::ScalarReader::kClipping:
-      return declare(scalar.name, BufferClass::kArena, scalar.bytes(), scalar.dtype, scalar.shape);
+      return declare(scalar.name, reports_norms ? BufferClass::kGradient : BufferClass::kArena, scalar.bytes(),
+                     scalar.dtype, scalar.shape);
   }
   return {};
 }
@@ -43,7 +44,7 @@ std::string pass_name(const ir::Module& module, const ir::ComputeNode& pass) {
   return module.step.split ? name + " m" + std::to_string(pass.microbatch) : name;
 }
 
-Buffers::Buffers(const ir::Module& module) : module_(module) {
+Buffers::Buffers(const ir::Module& module, bool reports_norms) : module_(module), reports_norms_(reports_norms) {
   for (const ir::ModelVariant& variant : module.variants) {
     std::unordered_map<uint32_t, uint32_t>& in_place = in_place_.emplace_back();
     for (const ir::Exchange& exchange : variant.lowered.exchanges)
@@ -118,7 +119,7 @@ plan::Buffer Buffers::declaration(const BufferKey& key) const {
       const ir::Value& value = of.value(ir::ValueId(key.id));
       return declare("step " + value.name, BufferClass::kArena, value.type.bytes(), value.type.dtype);
     }
-    case BufferKind::kScalar: return declare_scalar(module_.dag.scalars[key.id]);
+    case BufferKind::kScalar: return declare_scalar(module_.dag.scalars[key.id], reports_norms_);
     case BufferKind::kScalarSum: {
       const ir::StepScalar& scalar = module_.dag.scalars[key.id];
       return declare(scalar.name + " sum", BufferClass::kGradient, scalar.bytes(), scalar.dtype);

@@ -56,7 +56,8 @@ struct BufferKey {
 
 class Buffers {
  public:
-  explicit Buffers(const ir::Module& module);
+  // `reports_norms`: sums of squares of gradients are kept for the host until the step's end.
+  Buffers(const ir::Module& module, bool reports_norms);
 
   // Of any kind but kGathered, kConstant, kSaved and kWorkspace, whose keys do not say their size: see below.
   plan::Buffer declaration(const BufferKey& key) const;
@@ -78,6 +79,7 @@ class Buffers {
  private:
   const ir::Graph& graph(size_t variant) const { return module_.variants[variant].chunked.graph; }
   const ir::Module& module_;
+  const bool reports_norms_;
   std::vector<std::unordered_map<uint32_t, uint32_t>> in_place_;  // [variant] a sum over ranks -> what is summed
 };
 

@@ -16,9 +16,11 @@ void RoleEmitter::emit(const Visit& at, const ir::CollectiveNode& n) {
   switch (n.kind) {
     case ir::CollectiveKind::kAllReduce: return all_reduce(at, n);
     case ir::CollectiveKind::kReduceScatter:
+      if (pass != nullptr) return scatter_value(at, n, *pass);
       PIPER_CHECK(gradients != nullptr, "only gradients are kept in parts: ", module_.describe(at.id));
       return reduce_scatter(at, n, *gradients);
     case ir::CollectiveKind::kAllGather:
+      if (pass != nullptr) return gather_value(at, *pass);
       PIPER_CHECK(parameters != nullptr, "only parameters are gathered: ", module_.describe(at.id));
       return all_gather(at, *parameters);
     case ir::CollectiveKind::kAllToAll:
@@ -115,6 +117,34 @@ void RoleEmitter::all_gather(const Visit& at, const ir::ParameterOperand& parame
                          s_.buffers.gathered(parameters.bucket, reader)),
                  0};
   add(lane.stream, gather, {{gather.part.buffer, true, false}, {gather.data.buffer, false, true}}, at.provenance);
+}
+
+void RoleEmitter::gather_value(const Visit& at, const ir::ComputeNode& pass) {
+  const size_t variant = s_.variant_of_group(at.node.group);
+  const ir::Exchange& exchange = s_.find_exchange(variant, pass.chunk, pass.phase);
+  const ir::TensorType& part = graph(variant).type(exchange.from);
+  const Lane lane = communicator(at.communicator, at.node.stream);
+  plan::AllGather gather;
+  gather.part = value(exchange.from, pass.microbatch, variant);
+  gather.data = value(exchange.to, pass.microbatch, variant);
+  gather.count = part.elements();
+  gather.dtype = part.dtype;
+  gather.communicator = lane.index;
+  add(lane.stream, gather, {{gather.part.buffer, true, false}, {gather.data.buffer, false, true}}, at.provenance);
+}
+
+void RoleEmitter::scatter_value(const Visit& at, const ir::CollectiveNode& n, const ir::ComputeNode& pass) {
+  const size_t variant = s_.variant_of_group(at.node.group);
+  const ir::Exchange& exchange = s_.find_exchange(variant, pass.chunk, pass.phase);
+  const Lane lane = communicator(at.communicator, at.node.stream);
+  plan::ReduceScatter reduce;
+  reduce.data = value(exchange.from, pass.microbatch, variant);
+  reduce.out = value(exchange.to, pass.microbatch, variant);
+  reduce.count = graph(variant).type(exchange.to).elements();
+  reduce.types = n.types;
+  reduce.communicator = lane.index;
+  reduce.reduction = n.reduction;
+  add(lane.stream, reduce, {{reduce.data.buffer, true, false}, {reduce.out.buffer, false, true}}, at.provenance);
 }
 
 void RoleEmitter::all_to_all(const Visit& at, const ir::CollectiveNode& n, const ir::ComputeNode& pass) {

@@ -56,7 +56,7 @@ EmitShared::EmitShared(const EmitRequest& r)
     : request(r),
       module(*r.module),
       connections(module),
-      buffers(module),
+      buffers(module, reports_norms()),
       sums(ir::step_sums(module.graph())),
       work_(module.variants.size() * module.chunks().size() * ir::kNumPhases) {
   for (const ir::DeviceGroup& group : module.distribution.groups) variant_of_.push_back(variant_for(module, group));

@@ -30,6 +30,8 @@ class EmitShared {
   const EmitRequest& request;
   const ir::Module& module;
   const Connections connections;
+  // Norms of the optimizer's groups, where gradients are clipped by one of all.
+  bool reports_norms() const { return module.training.clips() && request.optimizer.groups.size() > 1; }
   const Buffers buffers;
   // What updates a bucket; numbers of its groups aside. The moments that it keeps of each element are 0 to 2.
   plan::GroupUpdate update_of(const ir::Bucket& bucket) const;

@@ -98,6 +98,7 @@ void RoleEmitter::emit(const Visit& at, const ir::UnscaleGradients& work) {
 
 void RoleEmitter::emit(const Visit& at, const ir::ClipGradients& work) {
   plan_.grad_norm = scalar(work.norm);
+  if (s_.reports_norms()) plan_.grad_squares = scalar(work.norms);
   const int64_t num = module_.dag.scalars[work.norms.index].elements();
   const bool scaled = module_.precision.scales();
   std::vector<BufferRange> arguments = {scalar(work.norms), scalar(work.norm), scalar(work.scale)};

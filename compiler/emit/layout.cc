@@ -1,5 +1,6 @@
 #include "compiler/emit/layout.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "compiler/ir/op_traits.h"
@@ -83,6 +84,22 @@ bool is_exchanged(const ir::Graph& graph, const ir::Uses& uses, ir::ValueId valu
   return false;
 }
 
+// Whether a reduce_scatter alone sends a value, whose parts then are ranges of what it is a view of.
+bool is_scattered(const ir::Graph& graph, const ir::Uses& uses, ir::ValueId value) {
+  return !uses[value.index].empty() &&
+         std::all_of(uses[value.index].begin(), uses[value.index].end(),
+                     [&](ir::OpId user) { return graph.op(user).kind == OpKind::kReduceScatter; });
+}
+
+// All elements of what a program makes, in their order.
+bool is_in_one_piece(const ir::Graph& graph, const Layout& view, const ir::TensorType& type) {
+  const std::vector<int64_t> strides = ir::row_major_strides(type.shape);
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    if (type.shape[axis] != 1 && view.strides[axis] != strides[axis]) return false;
+  return view.offset == 0 && graph.value(view.root).kind == ir::ValueKind::kOpResult &&
+         graph.type(view.root).bytes() == type.bytes();
+}
+
 }  // namespace
 
 std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* like) {
@@ -103,11 +120,12 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
       continue;
     }
     if (op.kind == OpKind::kAllReduce) layouts[out.index].strides = source.strides;  // an element there is one here
-    if (is_exchanged(graph, uses, out)) continue;
+    const bool exchanged = is_exchanged(graph, uses, out);
+    const bool is_root = like != nullptr && out.index < like->size() && (*like)[out.index].root == out;
+    if (exchanged && (is_root || !is_scattered(graph, uses, out))) continue;
     if (graph.made_by(in, OpKind::kStepSum) != nullptr) continue;
     if (leaves_with_step_value(graph, uses, source.root, ir::OpId(i))) continue;
-    if (op.kind == OpKind::kReshape && like != nullptr && out.index < like->size() && (*like)[out.index].root == out)
-      continue;
+    if (op.kind == OpKind::kReshape && is_root) continue;
     switch (op.kind) {
       case OpKind::kDetach: layouts[out.index] = source; break;
       case OpKind::kPermute: {
@@ -137,6 +155,7 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
       }
       default: break;
     }
+    if (exchanged && !is_in_one_piece(graph, layouts[out.index], graph.type(out))) make_root(out);
   }
   return layouts;
 }

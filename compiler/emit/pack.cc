@@ -7,8 +7,11 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
+
+#include "compiler/emit/taken_bytes.h"
 
 namespace piper::emit {
 namespace {
@@ -23,10 +26,13 @@ constexpr int64_t kLooksWithin = 250'000;                  // the same where a l
 
 constexpr int64_t kLooksOfInsertion = 32;  // what putting a life among the others costs
 
+// From so many lives on an order is placed by TakenBytes, which grows as n log n and has to be set up.
+constexpr size_t kMany = 2000;
+
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// The lives that are placed, by their offsets, in blocks: one that meets none of a block costs a comparison of times
-// for each of its lives, several at once, and nothing is sorted.
+// The lives that are placed, by their offsets, in blocks (of few lives, and of many while an order is repaired): one
+// that meets none of a block costs a comparison of times for each of its lives, several at once, and nothing is sorted.
 class PlacedLives {
  public:
   void clear() { order_.clear(); }
@@ -139,6 +145,19 @@ class Packer {
  public:
   explicit Packer(std::span<const Life> lives) : lives_(lives), offsets_(lives.size()) {}
 
+  // Places all lives of an order, without counting looks. Stops as place() does.
+  size_t place_all(const Order& order, int64_t limit) {
+    if (lives_.size() < kMany) return place(order, 0, limit);
+    if (taken_) taken_->clear();
+    else taken_.emplace(lives_);
+    for (size_t i = 0; i < order.size(); ++i) {
+      const int64_t offset = taken_->lowest_free(order[i]);
+      if (offset + lives_[order[i]].bytes > limit) return i;
+      offsets_[order[i]] = offset;
+      taken_->insert(order[i], offset);
+    }
+    return order.size();
+  }
   // Places lives [from, ...) of an order; those before have offsets and are placed as they were. Stops before the
   // first that would end above `limit`, whose place in the order it returns; the size of the order where all are
   // placed.
@@ -166,6 +185,7 @@ class Packer {
  private:
   std::span<const Life> lives_;
   PlacedLives placed_;
+  std::optional<TakenBytes> taken_;  // once an order of many lives was placed
   std::vector<int64_t> offsets_;
   int64_t looks_ = 0;
 };
@@ -254,7 +274,7 @@ Packed search(std::span<const Life> lives, int64_t live, int64_t limit, int64_t 
   std::array<Order, kOrders.size()> orders;
   for (size_t k = 0; k < kOrders.size(); ++k) {
     orders[k] = order_of(lives, kOrders[k]);
-    if (packer.place(orders[k], 0, best.bytes - 1) == orders[k].size()) best = packer.result();
+    if (packer.place_all(orders[k], best.bytes - 1) == orders[k].size()) best = packer.result();
     if (!best.offsets.empty() && best.bytes == live) return best;
   }
   if (Packed in_time = best_fit_in_time(lives); in_time.bytes < best.bytes) best = std::move(in_time);

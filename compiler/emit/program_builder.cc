@@ -70,8 +70,13 @@ void ProgramBuilder::say_what(const SlotHolds& holds, plan::Slot& slot) const {
   using Kind = SlotHolds::Kind;
   switch (holds.kind) {
     case Kind::kInput: slot.of = l_.graph.inputs()[holds.index].name; break;
-    case Kind::kParameter:
-    case Kind::kGradient: slot.of = l_.graph.parameters()[holds.index].names[0]; break;
+    case Kind::kParameter: slot.of = l_.graph.parameters()[holds.index].names[0]; break;
+    case Kind::kGradient: {
+      const ir::Parameter& p = l_.graph.parameters()[holds.index];
+      slot.of = p.names[0];
+      if (p.share >= 0) slot.spread = plan::Spread::kShare, slot.cut = p.share;
+      break;
+    }
     case Kind::kBuffer: slot.of = l_.graph.buffers()[holds.index].names[0]; break;
     case Kind::kSeedStep: slot.holds = plan::StepNumber::kSeedStep; break;
     case Kind::kSampleOffset: slot.holds = plan::StepNumber::kSampleOffset; break;
@@ -344,7 +349,19 @@ void ProgramBuilder::add_op(size_t index) {
     }
   }
   call.attrs = kernel_attrs(o.attrs);
+  if (o.kind == OpKind::kOwnPart) select_part(call);
   emit(std::move(call));
+}
+
+// The part of a place is one of the rows of the outermost axis.
+void ProgramBuilder::select_part(plan::KernelCall& call) {
+  call.kernel = "index_select";
+  call.attrs = {{"dim", int64_t{0}}};
+  plan::Operand& part = call.outputs[0];
+  int64_t elements = 1;
+  for (const int64_t extent : part.shape) elements *= extent;
+  part.shape.insert(part.shape.begin(), 1);
+  part.strides.insert(part.strides.begin(), elements);
 }
 
 void ProgramBuilder::add_to_step(uint32_t row, ValueId addend) {

@@ -41,6 +41,7 @@ class ProgramBuilder {
   int32_t gradient_slot(uint32_t parameter);
   // Adds the call whose operands were read and written since the last one.
   void emit(plan::KernelCall call);
+  static void select_part(plan::KernelCall& call);
   void add_into(plan::Operand from, plan::Operand sum, std::string origin);
   std::string origin(const ir::Op& op) const;
 

@@ -85,6 +85,8 @@ class RoleEmitter {
   void reduce_scatter(const Visit& at, const ir::CollectiveNode& n, const ir::GradientOperand& gradients);
   void all_gather(const Visit& at, const ir::ParameterOperand& parameters);
   void all_to_all(const Visit& at, const ir::CollectiveNode& n, const ir::ComputeNode& pass);
+  void gather_value(const Visit& at, const ir::ComputeNode& pass);
+  void scatter_value(const Visit& at, const ir::CollectiveNode& n, const ir::ComputeNode& pass);
   Status transfer(const Visit& at, const ir::TransferNode& n);
   Status transfer_value(const Visit& at, const ir::TransferNode& n, const ir::ValueOperand& operand);
   void pass(const Visit& at, const RoleMessage& message, plan::BufferRange data, int64_t count, DType dtype);

@@ -94,8 +94,8 @@ SortedDeclarations sort_declarations(plan::RankPlan& plan) {
     instruction.stream = to.streams[instruction.stream];
     std::visit(to, instruction.action);
   }
-  for (plan::BufferRange* r : {&plan.seed_step, &plan.learning_rate, &plan.loss, &plan.grad_norm, &plan.dropped,
-                               &plan.loss_scale, &plan.overflow})
+  for (plan::BufferRange* r : {&plan.seed_step, &plan.learning_rate, &plan.loss, &plan.grad_norm, &plan.grad_squares,
+                               &plan.dropped, &plan.loss_scale, &plan.overflow})
     to.range(*r);
   std::stable_sort(plan.inputs.begin(), plan.inputs.end(), [&](const plan::InputSlice& a, const plan::InputSlice& b) {
     return a.where.buffer < b.where.buffer;

@@ -14,29 +14,6 @@ namespace {
 constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
 constexpr size_t kMostNames = 10;
 
-// A call of the file with the node that carries its text; every distinct text once.
-struct TextCall {
-  const onnx::OnnxNode* node;
-  aten::FxCall call;
-  std::vector<std::string> refs;
-};
-
-std::vector<TextCall> text_calls(const onnx::OnnxFile& file) {
-  std::vector<TextCall> out;
-  std::set<std::string_view> seen;
-  for (const onnx::OnnxNode& node : file.nodes) {
-    const std::string_view* text = node.metadata.find(aten::kFxNodeKey);
-    if (text == nullptr || !seen.insert(*text).second) continue;
-    Result<aten::FxCall> call = aten::parse_fx_text(*text);
-    if (!call.ok()) continue;
-    TextCall t{&node, std::move(call).value(), {}};
-    for (const aten::Item& x : t.call.args) aten::collect_refs(x, t.refs);
-    for (const auto& [key, x] : t.call.kwargs) aten::collect_refs(x, t.refs);
-    out.push_back(std::move(t));
-  }
-  return out;
-}
-
 std::set<std::string> initializer_names(const onnx::OnnxFile& file) {
   std::set<std::string> out;
   for (const onnx::OnnxTensor& t : file.initializers) out.insert(t.name);
@@ -92,8 +69,25 @@ std::string lost_by_operators(const aten::FxCall& call) {
 
 }  // namespace
 
-std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFile& file,
-                                                             const ExportMetadata& metadata) {
+const std::vector<TextCalls::TextCall>& TextCalls::all() {
+  if (calls_) return *calls_;
+  calls_.emplace();
+  std::set<std::string_view> seen;
+  for (const onnx::OnnxNode& node : file_.nodes) {
+    const std::string_view* text = node.metadata.find(aten::kFxNodeKey);
+    if (text == nullptr || !seen.insert(*text).second) continue;
+    Result<aten::FxCall> call = aten::parse_fx_text(*text);
+    if (!call.ok()) continue;
+    TextCall t{&node, std::move(call).value(), {}};
+    for (const aten::Item& x : t.call.args) aten::collect_refs(x, t.refs);
+    for (const auto& [key, x] : t.call.kwargs) aten::collect_refs(x, t.refs);
+    calls_->push_back(std::move(t));
+  }
+  return *calls_;
+}
+
+std::map<std::string, std::vector<std::string>> tied_aliases(TextCalls& texts, const ExportMetadata& metadata) {
+  const onnx::OnnxFile& file = texts.file();
   std::map<std::string, std::vector<std::string>> out;
   const std::set<std::string> present = initializer_names(file);
   std::set<std::string> explained;
@@ -108,7 +102,7 @@ std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFil
   for (const SignatureEntry* e : absent_parameters(file, metadata))
     if (explained.count(e->target) == 0) absent.insert(e->target);
   if (absent.empty()) return out;
-  for (const TextCall& t : text_calls(file)) {
+  for (const TextCalls::TextCall& t : texts.all()) {
     const std::string scope = onnx::node_scope(*t.node);
     for (const std::string& ref : t.refs) {
       const auto found = metadata.placeholders.find(ref);
@@ -120,7 +114,8 @@ std::map<std::string, std::vector<std::string>> tied_aliases(const onnx::OnnxFil
   return out;
 }
 
-Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, diag::Diagnostics& diags) {
+Status check_damage(TextCalls& texts, const ExportMetadata& metadata, diag::Diagnostics& diags) {
+  const onnx::OnnxFile& file = texts.file();
   if (!metadata.has_signature) return Status();
   std::vector<const SignatureEntry*> changed;  // buffers that a step changes
   for (const SignatureEntry& e : metadata.outputs)
@@ -128,15 +123,17 @@ Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, 
   const std::vector<const SignatureEntry*> absent = absent_parameters(file, metadata);
   if (absent.empty() && changed.empty()) return Status();
   std::set<std::string> proved, used;
-  for (const auto& [own, aliases] : tied_aliases(file, metadata)) proved.insert(aliases.begin(), aliases.end());
-  for (const TextCall& t : text_calls(file)) used.insert(t.refs.begin(), t.refs.end());
+  for (const auto& [own, aliases] : tied_aliases(texts, metadata)) proved.insert(aliases.begin(), aliases.end());
+  const auto is_proved = [&](const SignatureEntry* e) { return proved.count(e->target) != 0; };
+  if (changed.empty() && std::all_of(absent.begin(), absent.end(), is_proved)) return Status();
+  for (const TextCalls::TextCall& t : texts.all()) used.insert(t.refs.begin(), t.refs.end());
   const bool optimized = was_optimized(file);
 
   // In an unoptimized file a parameter that no text names is an alias of a tied one, or unused.
   std::vector<std::string> lost;
   std::string unnamed;
   for (const SignatureEntry* e : absent) {
-    if (proved.count(e->target) != 0) continue;
+    if (is_proved(e)) continue;
     if (optimized || used.count(e->name) != 0) lost.push_back(e->target);
     else unnamed += (unnamed.empty() ? "" : ", ") + e->target;
   }
@@ -168,9 +165,9 @@ Status check_damage(const onnx::OnnxFile& file, const ExportMetadata& metadata, 
   return Status();
 }
 
-std::map<std::string, ir::EmbeddingAttrs> embedding_texts(const onnx::OnnxFile& file) {
+std::map<std::string, ir::EmbeddingAttrs> embedding_texts(TextCalls& texts) {
   std::map<std::string, ir::EmbeddingAttrs> out;
-  for (const TextCall& t : text_calls(file)) {
+  for (const TextCalls::TextCall& t : texts.all()) {
     if (t.call.target != "aten.embedding.default") continue;
     ir::EmbeddingAttrs attrs;
     attrs.padding_idx = static_cast<int64_t>(number_of(t.call, 2, "padding_idx", -1));
@@ -180,8 +177,8 @@ std::map<std::string, ir::EmbeddingAttrs> embedding_texts(const onnx::OnnxFile& 
   return out;
 }
 
-Status check_operator_route(const onnx::OnnxFile& file, diag::Diagnostics& diags) {
-  for (const TextCall& t : text_calls(file)) {
+Status check_operator_route(TextCalls& texts, diag::Diagnostics& diags) {
+  for (const TextCalls::TextCall& t : texts.all()) {
     const std::string what = lost_by_operators(t.call);
     if (what.empty()) continue;
     return diags.error("P0312").help(

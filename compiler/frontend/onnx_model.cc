@@ -26,7 +26,8 @@ Result<std::unique_ptr<ModelFile>> OnnxModel::open(const std::string& path, cons
   model->file_ = std::move(file).value();
   model->metadata_ = read_export_metadata(model->file_);
   PIPER_RETURN_IF_ERROR(model->read_inputs(diags));
-  PIPER_RETURN_IF_ERROR(check_damage(model->file_, model->metadata_, diags));
+  TextCalls texts(model->file_);
+  PIPER_RETURN_IF_ERROR(check_damage(texts, model->metadata_, diags));
 
   const bool has_texts = aten::every_node_has_text(model->file_);
   if (route == "fx" && !has_texts)
@@ -39,10 +40,11 @@ Result<std::unique_ptr<ModelFile>> OnnxModel::open(const std::string& path, cons
       return diags.error(program.error().code) << model->values_.base_name << ": " << program.error().message;
     model->program_ = std::move(program).value();
   } else {
-    PIPER_RETURN_IF_ERROR(check_operator_route(model->file_, diags));
+    PIPER_RETURN_IF_ERROR(check_operator_route(texts, diags));
+    model->embeddings_ = embedding_texts(texts);
   }
   model->find_buffers();
-  PIPER_RETURN_IF_ERROR(model->read_tensors(diags));
+  PIPER_RETURN_IF_ERROR(model->read_tensors(texts, diags));
   PIPER_RETURN_IF_ERROR(model->check_changed_state(diags));
   return std::unique_ptr<ModelFile>(std::move(model));
 }
@@ -143,8 +145,8 @@ void OnnxModel::find_buffers() {
       buffer->second = StoredTensor::Role::kFixedBuffer;
 }
 
-Status OnnxModel::read_tensors(diag::Diagnostics& diags) {
-  const std::map<std::string, std::vector<std::string>> aliases = tied_aliases(file_, metadata_);
+Status OnnxModel::read_tensors(TextCalls& texts, diag::Diagnostics& diags) {
+  const std::map<std::string, std::vector<std::string>> aliases = tied_aliases(texts, metadata_);
   for (const onnx::OnnxTensor& t : file_.initializers) {
     Result<ir::WeightSource> source = onnx::weight_source(file_, t);
     if (!source.ok())
@@ -204,7 +206,7 @@ Result<ir::Graph> OnnxModel::import(const BindRequest& request, diag::Diagnostic
   PIPER_RETURN_IF_ERROR(bind_values(values_, request, model, diags));
   if (program_) PIPER_RETURN_IF_ERROR(aten::import_calls(model, *program_, diags));
   else {
-    model.embeddings = embedding_texts(file_);
+    model.embeddings = embeddings_;
     PIPER_RETURN_IF_ERROR(onnx::import_nodes(model, diags));
   }
   return std::move(model.graph);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/frontend/aten/program.h"
+#include "compiler/frontend/damage.h"
 #include "compiler/frontend/export_metadata.h"
 #include "compiler/frontend/model_file.h"
 #include "compiler/frontend/model_values.h"
@@ -39,7 +40,7 @@ class OnnxModel final : public ModelFile {
   OnnxModel() = default;
   Result<ir::Graph> import(const BindRequest& request, diag::Diagnostics& diags) const;
   Status read_inputs(diag::Diagnostics& diags);
-  Status read_tensors(diag::Diagnostics& diags);
+  Status read_tensors(TextCalls& texts, diag::Diagnostics& diags);
   Status check_changed_state(diag::Diagnostics& diags) const;
   bool is_parameter(const onnx::OnnxTensor& tensor) const;
   bool is_running_statistic(const std::string& name) const;
@@ -51,7 +52,8 @@ class OnnxModel final : public ModelFile {
   std::map<std::string, std::string> kinds_;           // initializer -> InputSpec.kind
   std::map<std::string, StoredTensor::Role> buffers_;  // persistent ones that no step changes
   ModelValues values_;
-  std::optional<aten::Program> program_;  // the ATen route, where it is taken
+  std::map<std::string, ir::EmbeddingAttrs> embeddings_;  // damage.h; of the operator route
+  std::optional<aten::Program> program_;                  // the ATen route, where it is taken
   std::vector<std::string> outputs_;
 };
 

@@ -93,10 +93,15 @@ const std::vector<int32_t>& Distribution::sharing_with(int32_t rank) const {
 DeviceGroup Distribution::joined(const std::vector<GroupId>& of) const {
   PIPER_CHECK(!of.empty(), "no group to join");
   DeviceGroup all{{}, places(of[0])};
+  std::vector<bool> joined(groups.size(), false), member(static_cast<size_t>(world_size), false);
   for (const GroupId group : of) {
     PIPER_CHECK(places(group) == all.places, "groups of ", all.places, " and of ", places(group), " places are joined");
-    for (const int32_t rank : ranks(group))
-      if (std::find(all.ranks.begin(), all.ranks.end(), rank) == all.ranks.end()) all.ranks.push_back(rank);
+    if (joined[group.index]) continue;
+    joined[group.index] = true;
+    for (const int32_t rank : ranks(group)) {
+      if (!member[static_cast<size_t>(rank)]) all.ranks.push_back(rank);
+      member[static_cast<size_t>(rank)] = true;
+    }
   }
   return all;
 }

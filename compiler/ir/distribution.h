@@ -71,11 +71,11 @@ struct Cut {
   friend bool operator==(const Cut&, const Cut&) = default;
 };
 
-// What is cut in a chunk: weights of products by their output features, or tables and logits by the rows of a
-// vocabulary.
-enum class CutDim : uint8_t { kColumn, kVocabulary };
+// What is cut in a chunk: weights of products by their output features, tables and logits by the rows of a vocabulary,
+// or the sequence of what lies between products that are cut.
+enum class CutDim : uint8_t { kColumn, kVocabulary, kSequence };
 
-// What a directive cuts in a chunk: the weights that a glob matches.
+// What a directive cuts in a chunk: the weights that a glob matches, or the sequence.
 struct CutSeed {
   int32_t cut = -1;  // index into Distribution::cuts
   CutDim dim = CutDim::kColumn;

@@ -13,7 +13,7 @@ inline Words words_of(Sharded) {
 }
 
 inline Words words_of(CutDim) {
-  static constexpr std::string_view kWords[] = {"column", "vocabulary"};
+  static constexpr std::string_view kWords[] = {"column", "vocabulary", "sequence"};
   return kWords;
 }
 

@@ -106,7 +106,10 @@ struct Parameter {
   // position p of its group holds part p, and `source` is the whole. `shard`: index into ChunkedGraph::shards.
   int32_t shards = 1;
   int32_t shard = -1;
-  std::optional<ParameterCut> cut;                      // `source` is the whole
+  std::optional<ParameterCut> cut;  // `source` is the whole
+  // Whole on every place, where readers with parts of that cut make an addend each of its gradient: index into
+  // Distribution::cuts; -1: every place makes all of it, or its part.
+  int32_t share = -1;
   plan::ModelBuffer buffer = plan::ModelBuffer::kNone;  // other than kNone: not trainable
   bool matrix = false;  // its update takes the whole of it: no part of a bucket ends inside
   // The type of the whole, given that of a part.

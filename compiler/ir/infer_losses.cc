@@ -137,6 +137,31 @@ Result<Types> all_to_all(const Call& c) {
   return Types{c.x(0)};
 }
 
+Result<Types> all_gather(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1, 1));
+  if (c.optional(1)) PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, {1}}));
+  TensorType whole = c.x(0);
+  whole.shape.insert(whole.shape.begin(), c.as<PartsAttrs>().parts);
+  return Types{whole};
+}
+
+Result<Types> reduce_scatter(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(1));
+  TensorType part = c.x(0);
+  if (part.shape.empty() || part.shape[0] != c.as<PartsAttrs>().parts) return c.fail("wants an axis of parts");
+  part.shape.erase(part.shape.begin());
+  return Types{part};
+}
+
+Result<Types> own_part(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(2));
+  PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, {1}}));
+  TensorType part = c.x(0);
+  if (part.shape.empty() || part.shape[0] != c.as<PartsAttrs>().parts) return c.fail("wants an axis of parts");
+  part.shape.erase(part.shape.begin());
+  return Types{part};
+}
+
 Result<Types> accumulate_grad(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.require(1));
   PIPER_RETURN_IF_ERROR(c.want_float(0));

@@ -85,6 +85,10 @@ struct DimAttrs {
   int64_t dim = 0;  // non-negative
   PIPER_FIELDS(PIPER_FIELD(dim))
 };
+struct PartsAttrs {
+  int64_t parts = 1, cut = 0;  // places of a cut: index into Distribution::cuts
+  PIPER_FIELDS(PIPER_FIELD(parts) PIPER_FIELD(cut))
+};
 struct TopkAttrs {
   int64_t dim = 0, k = 1;
   PIPER_FIELDS(PIPER_FIELD(dim) PIPER_FIELD(k))
@@ -227,12 +231,12 @@ struct FillAttrs {
   PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(value) PIPER_FIELD(to))
 };
 
-using Attrs =
-    std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
-                 SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs, EmbeddingAttrs,
-                 EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs, LayerNormAttrs,
-                 GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs,
-                 CrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs, NllBackwardAttrs, ReductionAttrs,
-                 AccumulateGradAttrs, FillAttrs, ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs>;
+using Attrs = std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
+                           SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs,
+                           EmbeddingAttrs, EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs,
+                           LayerNormAttrs, GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs,
+                           DropoutAttrs, CrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs, NllBackwardAttrs,
+                           ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExpertOrderAttrs, TakeRowsAttrs,
+                           GroupedMatmulAttrs, RowsAttrs>;
 
 }  // namespace piper::ir

@@ -51,6 +51,9 @@ Attrs default_attrs(OpKind kind) {
 AxisRule axis_rule(OpKind kind) { return kTraits[static_cast<size_t>(kind)].axes; }
 Takes takes(OpKind kind) { return kTraits[static_cast<size_t>(kind)].precision; }
 bool is_conversion(OpKind kind) { return is_communication(kind) || kind == OpKind::kEnter; }
-bool is_communication(OpKind kind) { return kind == OpKind::kAllToAll || kind == OpKind::kAllReduce; }
+bool is_communication(OpKind kind) {
+  return kind == OpKind::kAllToAll || kind == OpKind::kAllReduce || kind == OpKind::kAllGather ||
+         kind == OpKind::kReduceScatter;
+}
 
 }  // namespace piper::ir

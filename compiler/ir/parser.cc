@@ -186,6 +186,12 @@ class GraphParser {
       cut.cut = ParameterCut{static_cast<int32_t>(index), static_cast<int32_t>(axis), static_cast<int32_t>(places),
                              static_cast<int32_t>(segments), extent};
     }
+    if (kind == "parameter" && in_.is_word("share")) {
+      PIPER_RETURN_IF_ERROR(in_.advance());
+      PIPER_ASSIGN(const int64_t index, in_.integer());
+      if (index < 0 || index > kMostShards) return in_.fail(at, "a cut expected");
+      cut.share = static_cast<int32_t>(index);
+    }
     if (kind == "parameter" && in_.is_word("master")) {
       PIPER_RETURN_IF_ERROR(in_.advance());
       PIPER_ASSIGN(cut.master, in_.dtype());
@@ -212,6 +218,7 @@ class GraphParser {
     graph_.parameters().back().shards = cut.shards;
     graph_.parameters().back().shard = cut.shard;
     graph_.parameters().back().cut = cut.cut;
+    graph_.parameters().back().share = cut.share;
     graph_.parameters().back().master = cut.master;
     graph_.parameters().back().stored = cut.stored;
     graph_.parameters().back().matrix = cut.matrix;

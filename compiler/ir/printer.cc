@@ -81,6 +81,7 @@ class GraphPrinter {
       out_ << " cut " << p.cut->cut << " axis " << p.cut->axis << " places " << p.cut->places
            << (p.cut->segments > 1 ? " segments " + std::to_string(p.cut->segments) : "")
            << (p.cut->extent > 0 ? " extent " + std::to_string(p.cut->extent) : "");
+    if (p.share >= 0) out_ << " share " << p.share;
     if (p.master) out_ << " master " << dtype_name(*p.master);
     if (p.matrix) out_ << " matrix";
     if (p.stored) out_ << " stored " << dtype_name(*p.stored);

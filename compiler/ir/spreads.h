@@ -15,8 +15,9 @@ struct ValueSpread {
   friend bool operator==(const ValueSpread&, const ValueSpread&) = default;
 };
 
-// [value], of either direction. A share is what an all_reduce sums, or is added, cast or viewed for it; a part is what
-// is made of parts, the gradient of one too; an all_reduce makes what is the same at every place.
+// [value], of either direction. A share is what an all_reduce or a reduce_scatter sums, or is added, cast or viewed for
+// it, and what is added to a gradient that is one; a part is what is made of parts, the gradient of one too, or taken
+// by own_part; an all_reduce and an all_gather make what is the same at every place.
 std::vector<ValueSpread> find_spreads(const Graph& graph);
 
 }  // namespace piper::ir

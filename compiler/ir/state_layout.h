@@ -57,6 +57,7 @@ struct Bucket {
   DType dtype = DType::kF32;     // of parameters, gradients and moments
   std::optional<DType> working;  // parameters are masters: programs read copies of this type
   bool cut = false;              // of parameters of which each place has a part (Parameter::cut)
+  bool share = false;            // ... the whole, and an addend of the gradient (Parameter::share)
   bool matrices = false;         // of parameters that are updated as whole matrices: each lies in one part
   int64_t bytes = 0;  // of elements of `dtype`; a multiple of the team's size where a member keeps a part of anything
   // How much a member keeps of the optimizer's moments, and so updates; of summed gradients; of parameters between

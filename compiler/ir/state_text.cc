@@ -37,6 +37,7 @@ void fields(auto& v, Of<Bucket> auto& b) {
   v.optional("dtype", b.dtype, DType::kF32);
   v("working", b.working);
   v.flag("cut", b.cut);
+  v.flag("share", b.share);
   v.flag("matrices", b.matrices);
   v.optional("by", b.prov, {});
 }

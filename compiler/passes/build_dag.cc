@@ -141,9 +141,12 @@ NodeId add_exchange(ir::Module& module, const ir::Exchange& exchange, int32_t mi
   const int32_t index = d.cut_of(group);
   PIPER_CHECK(index >= 0, module.chunks()[exchange.chunk.index].name, " sums over devices that share no samples");
   const ir::Cut& cut = d.cuts[index];
-  node.kind = ir::CollectiveKind::kAllReduce;
+  node.kind = exchange.kind == ir::OpKind::kAllGather       ? ir::CollectiveKind::kAllGather
+              : exchange.kind == ir::OpKind::kReduceScatter ? ir::CollectiveKind::kReduceScatter
+                                                            : ir::CollectiveKind::kAllReduce;
   node.teams = d.intern_teams(d.rows(group));
-  if (is_half(node.types.data)) node.types.sum = DType::kF32;
+  const bool adds = node.kind != ir::CollectiveKind::kAllGather;
+  if (adds && is_half(node.types.data)) node.types.sum = DType::kF32;
   return module.dag.add_node(node, group, cut.stream, cut.prov);
 }
 

@@ -26,13 +26,15 @@ struct ParameterInfo {
   bool matrix = false;           // its update takes all of it
   int32_t shard = -1;            // which expert shard it belongs to
   int32_t cut = -1;              // of which cut it is a part
+  int32_t share = -1;            // over which cut its gradients are shares
 };
 
 std::vector<ParameterInfo> parameters_of(const ir::Module& module) {
   std::vector<ParameterInfo> parameters;
   for (const ir::Parameter& p : module.graph().parameters()) {
     const ir::TensorType &read = module.graph().type(p.value), trained = p.trained(read);
-    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype, {}, p.matrix, p.shard, p.cut ? p.cut->cut : -1};
+    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype,           {},
+                       p.matrix,   p.shard,         p.cut ? p.cut->cut : -1, p.share};
     if (p.master) info.working = read.dtype;
     parameters.push_back(std::move(info));
   }
@@ -149,11 +151,12 @@ void Buckets::make_accumulators_of_readers() {
     }
 }
 
-// Who sums the gradient with whom: members at one place that have the same of the parameter. Of experts these are at
-// one position in their expert groups.
+// Who sums the gradient with whom: members at one place that have the same of the parameter, or all members where each
+// place has a share of it. Of experts these are at one position in their expert groups.
 ir::Teams Buckets::teams_of(const ir::Accumulator& use) const {
   const ir::Distribution& d = module_.distribution;
   const int32_t shard = parameters_[use.parameter].shard;
+  if (parameters_[use.parameter].share >= 0) return {d.ranks(use.group)};
   if (shard < 0) return d.columns(use.group);
   const auto& groups = d.expert_groups[shard].groups;
   const auto places = static_cast<size_t>(d.places(use.group));
@@ -284,6 +287,7 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
   bucket.name = module_.chunks()[first.chunk.index].name + "/" + parameters_[first.parameter].name;
   bucket.matrices = parameters_[first.parameter].matrix;
   bucket.cut = parameters_[first.parameter].cut >= 0;
+  bucket.share = parameters_[first.parameter].share >= 0;
   for (AccumulatorId id : members) module_.state.accumulators[id.index].bucket = BucketId(module_.state.buckets.size());
   if (bucket.matrices && bucket.moments == ir::Kept::kPart) {
     bucket.bytes = team * share_out(members, team, alignment);
@@ -303,14 +307,15 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
 // several segments add to are ready late, and would keep the others waiting.
 void Buckets::make_buckets() {
   const std::vector<bool> shardable = find_shardable();
-  // region, later use, kept whole, expert shard, cut, spread, alone, types of what is trained and read, matrices
-  using Key = std::tuple<int32_t, bool, bool, int32_t, int32_t, bool, int64_t, DType, DType, bool>;
+  // region, later use, kept whole, expert shard, cut, share, spread, alone, types of what is trained and read, matrices
+  using Key = std::tuple<int32_t, bool, bool, int32_t, int32_t, int32_t, bool, int64_t, DType, DType, bool>;
   std::map<Key, std::vector<AccumulatorId>> classes;
   for (size_t i = 0; i < module_.state.accumulators.size(); ++i) {
     const ir::Accumulator& a = module_.state.accumulators[i];
     const bool sharded = module_.distribution.chunks[a.chunk.index].replication.sharded != ir::Sharded::kNothing;
     classes[{-module_.chunks()[a.chunk.index].region, a.use > 0, sharded && !shardable[a.parameter],
-             parameters_[a.parameter].shard, parameters_[a.parameter].cut, a.chunks.size() > 1,
+             parameters_[a.parameter].shard, parameters_[a.parameter].cut, parameters_[a.parameter].share,
+             a.chunks.size() > 1,
              sharded && shardable[a.parameter] && module_.state.parameter_uses[a.parameter].size() > 1 ? a.parameter
                                                                                                        : -1,
              parameters_[a.parameter].dtype, parameters_[a.parameter].working.value_or(parameters_[a.parameter].dtype),

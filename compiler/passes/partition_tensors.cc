@@ -7,9 +7,11 @@
 #include "compiler/diag/unmatched_globs.h"
 #include "compiler/regions/cut_at_exchanges.h"
 #include "compiler/regions/refine_variants.h"
+#include "compiler/tensors/convert_rest.h"
 #include "compiler/tensors/cut_tables.h"
 #include "compiler/tensors/find_tables.h"
 #include "compiler/tensors/follow_cuts.h"
+#include "compiler/tensors/rest.h"
 #include "schemas/base/check.h"
 #include "schemas/base/glob.h"
 
@@ -38,9 +40,14 @@ class TensorPartitioner {
       provs_.push_back(graph_.provenance().directive({"shard", diags_.place(cut.span)}));
     tensors::cut_tables(graph_, tables_, chunks_, [this](const ir::Op& op) { return builder(op); }, found);
     tell(found);
+    const tensors::Rest rest = tensors::find_rest(graph_, of_sequences(), found);
+    PIPER_RETURN_IF_ERROR(check_sequences(rest));
+    tell(rest);
     cut_values(found);
-    enter(found);
-    add_up(found);
+    cut_values(rest, found);
+    enter(found, rest);
+    add_up(found, rest);
+    convert(rest);
     graph_.sort_ops();
     marks_.pass = "partition_tensors";
     marks_.cut.resize(chunked_.chunks.size(), false);
@@ -171,6 +178,63 @@ class TensorPartitioner {
     return Status();
   }
 
+  // [chunk] those of which the sequence is cut.
+  std::vector<tensors::ChunkCut> of_sequences() const {
+    std::vector<tensors::ChunkCut> cuts = chunks_;
+    for (size_t c = 0; c < cuts.size(); ++c)
+      if (sequence_of(c) == nullptr) cuts[c] = {};
+    return cuts;
+  }
+  const ir::CutSeed* sequence_of(size_t c) const {
+    for (const ir::CutSeed& seed : asked(ir::ChunkId(c)))
+      if (seed.dim == CutDim::kSequence) return &seed;
+    return nullptr;
+  }
+
+  // Error P0260: a directive that cuts no sequence.
+  Status check_sequences(const tensors::Rest& rest) {
+    std::vector<std::pair<const ir::CutSeed*, bool>> directives;  // and whether something is in parts by it
+    const auto of = [&](const ir::CutSeed* seed) -> bool& {
+      for (auto& [known, any] : directives)
+        if (*known == *seed) return any;
+      return directives.emplace_back(seed, false).second;
+    };
+    for (size_t c = 0; c < chunks_.size(); ++c)
+      if (const ir::CutSeed* seed = sequence_of(c)) (void)of(seed);
+    for (size_t i = 0; i < graph_.num_ops() && !directives.empty(); ++i)
+      for (const ValueId result : graph_.op(OpId(i)).results)
+        if (const ir::CutSeed* seed = sequence_of(graph_.op(OpId(i)).chunk.index);
+            seed != nullptr && rest.part[result.index].axis >= 0)
+          of(seed) = true;
+    for (const auto& [seed, any] : directives) {
+      if (any) continue;
+      auto error = diags_.error("P0260", seed->span);
+      error << "no values of these regions can be cut along a sequence";
+      if (!rest.uneven.empty())
+        error.note("'" + std::string(ir::op_name(graph_.op(rest.uneven[0].first).kind)) + "' has a sequence of " +
+                   std::to_string(rest.uneven[0].second) + ", which " +
+                   std::to_string(distribution_.cuts[static_cast<size_t>(seed->cut)].places()) +
+                   " devices cannot share equally");
+      else error.note("a sequence is axis 1 of the model's inputs, of ids [B, S] or of numbers [B, S, ..]");
+      return error;
+    }
+    return Status();
+  }
+  void tell(const tensors::Rest& rest) {
+    std::map<uint32_t, bool> told;
+    for (const tensors::Rest::Read& read : rest.whole) {
+      const ir::Op& op = graph_.op(read.op);
+      const ValueId v = op.operands[read.operand];
+      const ir::CutSeed* seed = sequence_of(graph_.op(graph_.value(v).producer).chunk.index);
+      if (seed == nullptr || std::exchange(told[v.index], true)) continue;
+      const std::string scope = graph_.scope(op.scope);
+      diags_.remark("'" + graph_.value(v).name + "' is gathered, " + std::to_string(graph_.type(v).bytes()) +
+                        " bytes a microbatch: '" + std::string(ir::op_name(op.kind)) + "'" +
+                        (scope.empty() ? "" : " of " + scope) + " needs the whole sequence",
+                    seed->span);
+    }
+  }
+
   // What is named is cut, or an error.
   Status check_named(const FollowedCuts& found) {
     for (const auto& [id, features] : uneven_) return uneven(id, std::to_string(features) + " output features");
@@ -252,14 +316,25 @@ class TensorPartitioner {
       extent = tensors::part_extent(extent, cut.places);
       cut_chunk(weight.chunk);
     }
+    for (const auto& [v, chunk] : found.shared)
+      graph_.parameters()[graph_.value(v).payload].share = chunks_[chunk.index].cut;
     for (const tensors::Table& table : tables_)
       for (const std::vector<OpId>* const readers : {&table.look_ups, &table.products})
         for (const OpId reader : *readers) cut_chunk(graph_.op(reader).chunk);
     for (const OpId loss : found.losses) cut_chunk(graph_.op(loss).chunk);
+    cut_types([&](ValueId v) { return found.part[v.index].axis; });
+  }
+  void cut_values(const tensors::Rest& rest, const FollowedCuts& found) {
+    for (const auto& [v, chunk] : rest.shared)
+      graph_.parameters()[graph_.value(v).payload].share = chunks_[chunk.index].cut;
+    cut_types([&](ValueId v) { return found.share[v.index] ? -1 : rest.part[v.index].axis; });
+  }
+  template <class AxisOf>
+  void cut_types(const AxisOf& axis_of) {
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
       ir::Op& op = graph_.op(OpId(i));
       for (const ValueId result : op.results) {
-        const int32_t axis = found.part[result.index].axis;
+        const int32_t axis = axis_of(result);
         if (axis < 0) continue;
         ir::TensorType& type = graph_.value(result).type;
         const int64_t places = chunks_[op.chunk.index].places;
@@ -283,10 +358,17 @@ class TensorPartitioner {
     return b;
   }
 
-  // A value enters once for all readers of a chunk.
-  void enter(const FollowedCuts& found) {
+  // A value enters once for all readers of a chunk. A part of a sequence is gathered instead.
+  void enter(const FollowedCuts& found, const tensors::Rest& rest) {
+    std::vector<std::pair<OpId, uint32_t>> reads = found.entered;
+    std::erase_if(reads, [&](const auto& read) {
+      return std::any_of(rest.inside.begin(), rest.inside.end(), [&](const tensors::Rest::Read& inside) {
+        return inside.op == read.first && inside.operand == read.second;
+      });
+    });
+    for (const tensors::Rest::Read& read : rest.entered) reads.emplace_back(read.op, read.operand);
     std::map<std::pair<uint32_t, uint32_t>, ValueId> entered;  // (value, chunk)
-    for (const auto& [id, operand] : found.entered) {
+    for (const auto& [id, operand] : reads) {
       const ValueId whole = graph_.op(id).operands[operand];
       ValueId& inside = entered[{whole.index, graph_.op(id).chunk.index}];
       if (!inside.valid()) {
@@ -304,16 +386,27 @@ class TensorPartitioner {
   }
 
   // Shares are added up where they are made; a bias, of which each place would add its own, after that.
-  void add_up(const FollowedCuts& found) {
+  void add_up(const FollowedCuts& found, const tensors::Rest& rest) {
     const size_t before = graph_.num_ops();
+    std::vector<bool> shares = found.share, scattered(graph_.num_values(), false);
+    shares.resize(graph_.num_values(), false);
+    for (const ValueId share : rest.summed) shares[share.index] = true;
+    for (const ValueId share : rest.scattered) scattered[share.index] = true;
     std::map<uint32_t, ValueId> whole;  // share -> the sum
     for (size_t i = 0; i < before; ++i) {
       const ValueId share = graph_.op(OpId(i)).results.empty() ? ValueId() : graph_.op(OpId(i)).results[0];
-      if (!share.valid() || share.index >= found.share.size() || !found.share[share.index]) continue;
+      if (!share.valid() || !shares[share.index]) continue;
       ir::GraphBuilder b = builder(graph_.op(OpId(i)));
       const std::string name = graph_.value(share).name;
-      ValueId sum = b.add1(OpKind::kAllReduce, {share}, ir::NoAttrs{}, name + ".sum");
-      marks_.way[sum.index] = "sum";
+      const tensors::ChunkCut& cut = chunks_[graph_.op(OpId(i)).chunk.index];
+      ValueId sum;
+      if (scattered[share.index]) {
+        sum = tensors::scatter(b, share, rest.part[share.index], cut, marks_.way);
+      } else {
+        sum = b.add1(OpKind::kAllReduce, {share}, ir::NoAttrs{}, name + ".sum");
+        marks_.way[sum.index] = "sum";
+      }
+      cut_chunk(graph_.op(OpId(i)).chunk);
       std::vector<ValueId>& operands = graph_.op(OpId(i)).operands;
       if (graph_.op(OpId(i)).kind == OpKind::kLinear && operands.size() > 2 && operands[2].valid()) {
         const ValueId bias = operands[2];
@@ -323,7 +416,7 @@ class TensorPartitioner {
       PIPER_CHECK(b.status().ok(), "a sum over places");
       whole[share.index] = sum;
     }
-    for (size_t i = 0; i < graph_.num_ops(); ++i)
+    for (size_t i = 0; i < before; ++i)
       if (graph_.op(OpId(i)).kind != OpKind::kAllReduce)
         for (ValueId& operand : graph_.op(OpId(i)).operands)
           if (const auto found_sum = operand.valid() ? whole.find(operand.index) : whole.end();
@@ -333,6 +426,12 @@ class TensorPartitioner {
       if (const auto found_sum = whole.find(output.value.index); found_sum != whole.end())
         output.value = found_sum->second;
     if (const auto found_sum = whole.find(graph_.loss.index); found_sum != whole.end()) graph_.loss = found_sum->second;
+  }
+
+  void convert(const tensors::Rest& rest) {
+    const auto builder_at = [&](const ir::Op& op) { return builder(op); };
+    for (const ir::ChunkId chunk : tensors::convert_rest(chunked_, rest, of_sequences(), builder_at, marks_.way))
+      cut_chunk(chunk);
   }
 
   void cut_chunk(ir::ChunkId chunk) {

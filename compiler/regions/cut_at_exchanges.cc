@@ -32,7 +32,10 @@ class Cutter {
 
  private:
   bool is_cut(ir::ChunkId chunk) const { return chunk.valid() && marks_.cut[chunk.index]; }
-  bool is_exchange(size_t i) const { return ir::is_conversion(graph_.op(OpId(i)).kind); }
+  bool is_exchange(size_t i) const {
+    const ir::Op& op = graph_.op(OpId(i));
+    return ir::is_conversion(op.kind) || (op.kind == ir::OpKind::kOwnPart && marks_.way.count(op.results[0].index) > 0);
+  }
   int32_t unit_of(size_t i) const {
     const ir::Op& op = graph_.op(OpId(i));
     const auto found = op.results.empty() ? marks_.unit.end() : marks_.unit.find(op.results[0].index);

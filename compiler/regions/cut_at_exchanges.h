@@ -16,7 +16,9 @@ struct ExchangeMarks {
   std::vector<int32_t> shard;  // [chunk] Chunk::shard of the pieces; empty: that of the chunk
   std::map<uint32_t, int32_t>
       unit;  // first result of an op -> ops of one unit stay together, as late as the last of them
-  std::map<uint32_t, const char*> way;  // result of a conversion -> what its chunk is called after
+  // Result of a conversion -> what its chunk is called after. An own_part is one where it is named here: its derivative
+  // is.
+  std::map<uint32_t, const char*> way;
 };
 // Views of weights and of constants, and counts, are copied into every piece that reads them.
 // Returns [new chunk] -> the chunk it was cut from; chunk ids stay a topological order.

@@ -254,7 +254,10 @@ class Walk {
     cut(weight.parameter, along, chunk, sums);
   }
   void enter(OpId id, uint32_t operand) {
-    if (has_gradient_[graph_.op(id).operands[operand].index]) found_.entered.emplace_back(id, operand);
+    const ValueId v = graph_.op(id).operands[operand];
+    if (!has_gradient_[v.index]) return;
+    if (is_parameter_of_one(graph_, uses_, v)) found_.shared.emplace_back(v, graph_.op(id).chunk);
+    else found_.entered.emplace_back(id, operand);
   }
   void become_part(ValueId v, PartAlong along, const std::set<OpId>& from) {
     found_.part[v.index] = along;
@@ -274,19 +277,6 @@ class Walk {
   FollowedCuts found_;
 };
 
-// [value] whether a gradient of the loss may reach a trained parameter by it.
-std::vector<bool> find_gradients(const ir::Graph& graph) {
-  std::vector<bool> has(graph.num_values());
-  for (const ir::Parameter& p : graph.parameters()) has[p.value.index] = p.trainable;
-  for (size_t i = 0; i < graph.num_ops(); ++i) {
-    const ir::Op& op = graph.op(OpId(i));
-    const bool any =
-        std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return v.valid() && has[v.index]; });
-    for (ValueId result : op.results) has[result.index] = any && is_floating(graph.type(result).dtype);
-  }
-  return has;
-}
-
 // Whether as many segments of each seed's features as the obstacle asks for can be tried.
 bool can_have_segments(const ir::Graph& graph, const std::vector<ChunkCut>& chunks,
                        const std::map<OpId, int32_t>& seeds, const Obstacle& obstacle) {
@@ -299,6 +289,18 @@ bool can_have_segments(const ir::Graph& graph, const std::vector<ChunkCut>& chun
 }
 
 }  // namespace
+
+std::vector<bool> find_gradients(const ir::Graph& graph) {
+  std::vector<bool> has(graph.num_values());
+  for (const ir::Parameter& p : graph.parameters()) has[p.value.index] = p.trainable;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(OpId(i));
+    const bool any =
+        std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return v.valid() && has[v.index]; });
+    for (ValueId result : op.results) has[result.index] = any && is_floating(graph.type(result).dtype);
+  }
+  return has;
+}
 
 ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op) {
   if (op.kind != OpKind::kLinear) return {};

@@ -52,6 +52,8 @@ struct FollowedCuts {
   std::vector<Weight> weights;  // parameters that are cut, in the order of their operators
   // What an operator on parts reads whole, and has a gradient: (op, operand).
   std::vector<std::pair<ir::OpId, uint32_t>> entered;
+  // Parameters that operators on parts read whole: their gradients are shares.
+  std::vector<std::pair<ir::ValueId, ir::ChunkId>> shared;
   std::vector<ir::OpId> losses;     // that take parts of the classes
   std::vector<Obstacle> obstacles;  // of seeds that are not cut
 };
@@ -61,6 +63,9 @@ struct FollowedCuts {
 // the losses that take them as classes.
 FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& chunks,
                          const std::vector<ir::OpId>& seeds, const std::vector<ir::OpId>& logits = {});
+
+// [value] whether a gradient of the loss may reach a trained parameter by it.
+std::vector<bool> find_gradients(const ir::Graph& graph);
 
 // The parameter [out, in], or [in, out] and permuted, of a product: nothing else reads it, so that a place can have a
 // part of it. Invalid where there is none.

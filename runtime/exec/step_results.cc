@@ -24,8 +24,11 @@ Result<Value> wait_for(hal::Download& download) {
 
 Result<StepResults> StepResults::bind(const LoadedRank& rank) {
   StepResults results;
+  results.num_squares_ = plan::num_grad_squares(rank.bundle->manifest);
   PIPER_ASSIGN(results.loss_, download(rank, rank.plan->loss, sizeof(float)));
   PIPER_ASSIGN(results.grad_norm_, download(rank, rank.plan->grad_norm, sizeof(float)));
+  PIPER_ASSIGN(results.grad_squares_,
+               download(rank, rank.plan->grad_squares, static_cast<int64_t>(results.num_squares_ * sizeof(float))));
   PIPER_ASSIGN(results.dropped_, download(rank, rank.plan->dropped, sizeof(int64_t)));
   PIPER_ASSIGN(results.loss_scale_, download(rank, rank.plan->loss_scale, sizeof(float)));
   PIPER_ASSIGN(results.overflow_, download(rank, rank.plan->overflow, sizeof(float)));
@@ -33,7 +36,8 @@ Result<StepResults> StepResults::bind(const LoadedRank& rank) {
 }
 
 Result<StepResults::Values> StepResults::read() {
-  for (hal::Download* download : {loss_.get(), grad_norm_.get(), dropped_.get(), loss_scale_.get(), overflow_.get()})
+  for (hal::Download* download :
+       {loss_.get(), grad_norm_.get(), grad_squares_.get(), dropped_.get(), loss_scale_.get(), overflow_.get()})
     if (download != nullptr) PIPER_RETURN_IF_ERROR(download->begin());
   Values values;
   if (loss_ != nullptr) {
@@ -41,6 +45,11 @@ Result<StepResults::Values> StepResults::read() {
   }
   if (grad_norm_ != nullptr) {
     PIPER_ASSIGN(values.grad_norm, wait_for<float>(*grad_norm_));
+  }
+  if (grad_squares_ != nullptr) {
+    PIPER_ASSIGN(const std::byte* bytes, grad_squares_->wait());
+    values.grad_squares.resize(num_squares_);
+    std::memcpy(values.grad_squares.data(), bytes, num_squares_ * sizeof(float));
   }
   if (dropped_ != nullptr) {
     PIPER_ASSIGN(values.dropped, wait_for<int64_t>(*dropped_));

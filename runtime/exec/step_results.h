@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "runtime/exec/load_rank.h"
 
@@ -16,6 +17,7 @@ class StepResults {
   struct Values {
     float loss = 0;                   // 0 where the rank has none
     std::optional<float> grad_norm;   // before clipping
+    std::vector<float> grad_squares;  // of which tensors are how much (plan.h); empty: the plan reports none
     std::optional<int64_t> dropped;   // rows that experts had no place for
     std::optional<float> loss_scale;  // for the next step
     std::optional<bool> overflow;     // gradients that are no numbers: the step updated nothing
@@ -26,7 +28,9 @@ class StepResults {
  private:
   StepResults() = default;
 
-  std::unique_ptr<hal::Download> loss_, grad_norm_, dropped_, loss_scale_, overflow_;  // nullptr: not on this rank
+  std::unique_ptr<hal::Download> loss_, grad_norm_, grad_squares_, dropped_, loss_scale_,
+      overflow_;  // nullptr: not on this rank
+  size_t num_squares_ = 0;
 };
 
 // R0801: the loss or the norm of the gradients is no finite number. A step that left its update out, because scaled

@@ -14,7 +14,7 @@
 namespace piper::trace {
 
 struct Scalar {
-  std::string_view tag;
+  std::string tag;
   float value = 0;
 };
 

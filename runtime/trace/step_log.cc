@@ -67,6 +67,12 @@ std::string step_line(const StepRecord& record) {
   if (record.mfu) line += ", \"mfu\": " + measured(*record.mfu);
   line += ", \"lr\": " + number_text(record.lr);
   if (record.grad_norm) line += ", \"grad_norm\": " + number_text(*record.grad_norm);
+  if (!record.grad_norms.empty()) {
+    line += ", \"grad_norms\": {";
+    for (size_t g = 0; g < record.grad_norms.size(); ++g)
+      line += (g > 0 ? ", \"" : "\"") + record.grad_norms[g].first + "\": " + number_text(record.grad_norms[g].second);
+    line += "}";
+  }
   if (record.loss_scale) line += ", \"loss_scale\": " + number_text(*record.loss_scale);
   if (record.skipped) line += ", \"skipped\": " + std::to_string(*record.skipped);
   if (record.dropped) line += ", \"dropped\": " + std::to_string(*record.dropped);

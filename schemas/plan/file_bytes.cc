@@ -66,9 +66,10 @@ Status write_file(const std::string& path, std::string_view text) {
 }
 
 std::string sha256(std::string_view bytes) {
+  static const EVP_MD* const kind = EVP_MD_fetch(nullptr, "SHA256", nullptr);  // EVP_sha256() is looked up at each use
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned length = 0;
-  PIPER_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest, &length, EVP_sha256(), nullptr) == 1);
+  PIPER_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest, &length, kind, nullptr) == 1);
   constexpr char kHex[] = "0123456789abcdef";
   std::string text;
   for (unsigned i = 0; i < length; ++i) {

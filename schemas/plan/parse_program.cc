@@ -184,9 +184,10 @@ class ProgramReader : public FieldReader<ProgramReader> {
     };
     if ((slot.spread == Spread::kSame) != (slot.cut < 0))
       return bad("a part or a share, and nothing else, is of a cut");
-    if (slot.cut >= 0 && (slot.role != SlotRole::kInput && slot.role != SlotRole::kOutput))
-      return bad("only what arrives or leaves is a part or a share");
-    if (slot.cut >= 0 && !slot.of.empty()) return bad("an input of the model is no part");
+    const bool share_of_gradient = slot.role == SlotRole::kGradient && slot.spread == Spread::kShare;
+    if (slot.cut >= 0 && slot.role != SlotRole::kInput && slot.role != SlotRole::kOutput && !share_of_gradient)
+      return bad("only what arrives or leaves is a part or a share, and a gradient a share");
+    if (slot.cut >= 0 && !slot.of.empty() && !share_of_gradient) return bad("an input of the model is no part");
     const StepNumber holds = slot.holds;
     const bool term = holds == StepNumber::kLoss || holds == StepNumber::kCount;
     const bool added = term || holds == StepNumber::kDropped;

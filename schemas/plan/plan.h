@@ -322,6 +322,9 @@ struct RankPlan {
   BufferRange learning_rate;  // f64 []: the step's rate; on ranks that update
   BufferRange loss;           // f32 []: the step's loss, on the ranks that have it; the reporting rank does
   BufferRange grad_norm;      // f32 []: on every rank that clips, where clipping is on
+  // f32 [tensors of the manifest up to the last trained one]: the square of each one's part of that norm, of gradients
+  // as they are, scaled or not; on every rank that clips, where the optimizer has several groups.
+  BufferRange grad_squares;
   BufferRange
       dropped;  // i64 []: the step's number of dropped rows, on the ranks that have it, where experts may drop some
   // f32 [], on every rank, where the gradient of the loss is scaled: by what, and how many gradients of the step
@@ -495,6 +498,12 @@ struct Manifest {
   std::vector<RankSummary> ranks;
   std::vector<FileEntry> files;  // every other file of the bundle, sorted by path
 };
+// Of RankPlan::grad_squares: the tensors up to the last trained one.
+inline size_t num_grad_squares(const Manifest& manifest) {
+  size_t count = manifest.tensors.size();
+  while (count > 0 && !manifest.tensors[count - 1].trained) --count;
+  return count;
+}
 
 // Provenance table: key -> text, in the order of first use.
 struct ProvenanceEntry {

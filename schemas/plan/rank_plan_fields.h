@@ -156,6 +156,7 @@ void head_fields(auto& v, auto& plan, int32_t& like) {
   v.place("learning_rate", plan.learning_rate, 8, 8);
   v.place("loss", plan.loss, 4, 4);
   v.place("grad_norm", plan.grad_norm, 4, 4);
+  v.place("grad_squares", plan.grad_squares, 4, 4);
   v.place("dropped", plan.dropped, 8, 8);
   v.place("loss_scale", plan.loss_scale, 4, 4);
   v.place("overflow", plan.overflow, 4, 4);

@@ -180,6 +180,12 @@ class BundleReader {
     for (size_t i = 0; i < plan.instructions.size(); ++i)
       PIPER_RETURN_IF_ERROR(check_instruction(plan.instructions[i]).with_context("instruction " + std::to_string(i)));
     for (const auto& slice : plan.inputs) PIPER_RETURN_IF_ERROR(check_input(plan, slice));
+    const auto squares = static_cast<int64_t>(num_grad_squares(manifest)) * dtype_bytes(DType::kF32);
+    if (plan.grad_squares.buffer >= 0 &&
+        !range_inside(plan.grad_squares.offset, squares,
+                      plan.buffers[static_cast<size_t>(plan.grad_squares.buffer)].bytes))
+      return Status::failure("P0607", "grad_squares: the squares of " + std::to_string(num_grad_squares(manifest)) +
+                                          " tensors do not fit their buffer");
     return {};
   }
 

@@ -8,6 +8,7 @@
 #include "schemas/timeline/kernel_work.h"
 #include "schemas/timeline/play.h"
 #include "schemas/timeline/stages.h"
+#include "schemas/verify/fold_ranks.h"
 
 namespace piper::timeline {
 namespace {
@@ -114,6 +115,16 @@ double bubble(const Timeline& timeline) {
 Result<Timeline> simulate(const Bundle& bundle, const Costs& costs) {
   PIPER_ASSIGN(const auto matching, verify::match(bundle));
   return play(bundle, matching, UnitCosts(bundle, costs));
+}
+
+Result<double> simulated_bubble(const Bundle& bundle, const Costs& costs) {
+  const auto folded = verify::fold_ranks(bundle);
+  PIPER_ASSIGN(const Timeline timeline, simulate(folded ? folded->bundle : bundle, costs));
+  if (!folded) return bubble(timeline);
+  double idle = 0;
+  for (size_t kind = 0; kind < folded->num_ranks.size(); ++kind)
+    idle += static_cast<double>(folded->num_ranks[kind]) * idle_share(timeline, kind);
+  return idle / static_cast<double>(bundle.ranks.size());
 }
 
 Result<Timeline> simulate_times(const Bundle& bundle, const Measured& measured) {

@@ -99,6 +99,8 @@ double idle_share(const Timeline& timeline, size_t plan);
 double bubble(const Timeline& timeline);
 
 Result<Timeline> simulate(const plan::Bundle& bundle, const Costs& costs);
+// bubble() of that, of all ranks of a bundle: of those that do the same work one is played, where that is the same.
+Result<double> simulated_bubble(const plan::Bundle& bundle, const Costs& costs);
 // In microseconds. Spans are all runs and updates.
 Result<Timeline> simulate_times(const plan::Bundle& bundle, const Measured& measured);
 

@@ -23,10 +23,13 @@ void append(Pieces& pieces, const Piece& piece) {
   else pieces.push_back(piece);
 }
 
+BufferContents::Several* BufferContents::new_several() {
+  return std::pmr::polymorphic_allocator<>(memory_).new_object<Several>();
+}
+
 BufferContents::Several& BufferContents::several() {
   if (several_ == nullptr) {
-    std::pmr::polymorphic_allocator<> allocator(memory_);
-    several_ = allocator.new_object<Several>();
+    several_ = new_several();
     several_->reserve(4);
     several_->push_back(only_);
   }

@@ -28,7 +28,7 @@ struct Value {          // made by a run, or a model input
   int64_t parts : 22 = 0;
   int64_t at : 22 = -1;     // what other ranks sent to this one as that part of theirs; -1: its own rows
   int64_t spread : 18 = 0;  // Places: of a value whose tensors are cut, what of it this is
-  bool summed : 1 = false;  // over the places of a cut
+  bool summed : 1 = false;  // it came by a sum over the places of a cut, or of their parts
   bool scaled : 1 = false;  // the loss scale entered it
   friend bool operator==(const Value&, const Value&) = default;
 };
@@ -132,6 +132,20 @@ class BufferContents {
   BufferContents(BufferContents&&) = default;
   BufferContents(const BufferContents&) = delete;
 
+  // As of a buffer of so many bytes that was never written.
+  void reset(int64_t bytes) {
+    only_ = {0, bytes, {}};
+    several_ = nullptr;
+  }
+  // Takes the contents of another buffer of as many bytes, each changed by `change`.
+  template <class Change>
+  void set(const BufferContents& other, const Change& change) {
+    only_ = other.only_;
+    several_ = nullptr;
+    if (other.several_ != nullptr) *(several_ = new_several()) = *other.several_;
+    for (Segment& segment : several_ != nullptr ? std::span<Segment>(*several_) : std::span<Segment>(&only_, 1))
+      segment.content = change(segment.content);
+  }
   // Appends what is in [from, to).
   void read(int64_t from, int64_t to, Pieces& pieces) const;
   // The segments of [from, to), cut so that they fill it; valid until the next call.
@@ -160,6 +174,7 @@ class BufferContents {
  private:
   using Several = std::pmr::vector<Segment>;
   Several& several();
+  Several* new_several();
   size_t find(int64_t at) const;  // the segment that holds `at`
   size_t split(int64_t at);       // the segment that begins there; in `several_`
 

@@ -4,8 +4,10 @@
 
 #include "schemas/plan/actions.h"
 #include "schemas/plan/element_order.h"
+#include "schemas/plan/like_ranks.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
+#include "schemas/verify/flow_replicas.h"
 #include "schemas/verify/flow_transfers.h"
 
 namespace piper::verify {
@@ -48,9 +50,9 @@ std::vector<int64_t> running_sums(const std::vector<int64_t>& counts) {
 
 }  // namespace
 
-Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, const std::vector<SlotLayouts>& slots)
+Flow::Flow(const Bundle& bundle, Layouts& layouts, const std::vector<SlotLayouts>& slots)
     : bundle_(bundle),
-      matching_(matching),
+      meetings_(bundle),
       layouts_(layouts),
       slots_(slots),
       tensors_(tensor_names(bundle)),
@@ -59,8 +61,9 @@ Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, con
       element_bytes_(element_sizes(bundle)),
       working_types_(tensors_.size()),
       places_(bundle.manifest),
-      ledger_(bundle.manifest.batch, tensors_, first_element_, element_bytes_),
+      ledger_(bundle.manifest.batch, places_.of_cuts(), tensors_, first_element_, element_bytes_),
       effects_(program_effects(bundle, tensors_, ledger_.labels, ledger_.addends)),
+      like_(like_ranks(bundle)),
       transfers_(std::make_unique<Transfers>(*this)) {
   for (const auto& effects : effects_)
     for (const auto& written : effects.writes) {
@@ -68,8 +71,12 @@ Flow::Flow(const Bundle& bundle, const Matching& matching, Layouts& layouts, con
       made_[static_cast<size_t>(written.what)] = 1;
     }
   ranks_.reserve(bundle.ranks.size());
-  for (const auto& plan : bundle.ranks) {
-    ranks_.push_back({&plan, RankContents(plan), 0, false});
+  std::vector<const BufferSlots*> slots_of(bundle.ranks.size());
+  for (size_t p = 0; p < bundle.ranks.size(); ++p) {
+    const RankPlan& plan = bundle.ranks[p];
+    if (like_[p] < 0) buffer_slots_.push_back(std::make_unique<BufferSlots>(buffer_slots(plan)));
+    slots_of[p] = like_[p] < 0 ? buffer_slots_.back().get() : slots_of[static_cast<size_t>(like_[p])];
+    ranks_.push_back({&plan, RankContents(plan, *slots_of[p])});
     ranks_.back().contents.slice.assign(tensors_.size(), -1);
   }
 }
@@ -83,8 +90,14 @@ Status Flow::refuted(Rule rule, const Rank& rank, const std::string& what) const
 
 Exchanges Flow::exchanges() const { return transfers_->exchanges(); }
 
-Status Flow::play() {
+Status Flow::play(bool by_replicas) {
   PIPER_RETURN_IF_ERROR(begin());
+  if (by_replicas)
+    if (Replicas replicas(*this); replicas.several()) {
+      has_replicas_ = true;
+      in_vain_ = !replicas.play();
+      if (in_vain_) return {};
+    }
   std::vector<size_t> ready;
   for (size_t r = ranks_.size(); r-- > 0;) ready.push_back(r);
   while (!ready.empty()) {
@@ -101,20 +114,19 @@ Status Flow::play() {
 // In issue order, until a message has not been sent or a collective lacks a member.
 Status Flow::advance(size_t r, std::vector<size_t>& ready) {
   Rank& rank = ranks_[r];
-  const auto& transfers = matching_.transfer_of[static_cast<size_t>(rank.plan - bundle_.ranks.data())];
   for (; rank.next < rank.plan->instructions.size(); ++rank.next, rank.arrived = false) {
-    const auto t = static_cast<size_t>(transfers[rank.next]);  // of transfers
+    if (rank.next == rank.stop) return {};
     bool stands = false;
     PIPER_RETURN_IF_ERROR(std::visit(
         Cases{[&](const Run& now) { return run(rank, now); }, [&](const Update& now) { return update(rank, now); },
-              [&](const Send& now) { return transfers_->send(rank, now, t, ready); },
+              [&](const Send& now) { return transfers_->send(rank, now, ready); },
               [&](const Recv& now) {
-                stands = !transfers_->receive(rank, now, t);
+                stands = !transfers_->receive(rank, now);
                 return Status();
               },
-              [&](const IsCollective auto&) {
-                Status done = transfers_->meet(rank, t, ready);
-                stands = !transfers_->has_met(t);
+              [&](const IsCollective auto& now) {
+                Status done = transfers_->meet(rank, now.communicator, ready);
+                stands = !transfers_->has_met(rank, now.communicator);
                 return done;
               },
               [](const IsEvent auto&) { return Status(); }},  // rules 3 to 6
@@ -124,10 +136,15 @@ Status Flow::advance(size_t r, std::vector<size_t>& ready) {
   return {};
 }
 
-Result<FoundContents> check_contents(const Bundle& bundle, const Matching& matching, Layouts& layouts,
-                                     const std::vector<SlotLayouts>& slots) {
-  Flow flow(bundle, matching, layouts, slots);
-  PIPER_RETURN_IF_ERROR(flow.play());
+Result<FoundContents> check_contents(const Bundle& bundle, Layouts& layouts, const std::vector<SlotLayouts>& slots) {
+  {
+    Flow flow(bundle, layouts, slots);
+    Status status = flow.play(true);
+    if (!flow.has_replicas() && !status.ok()) return status;
+    if (status.ok() && !flow.in_vain()) return FoundContents{flow.orders_of_sums(), flow.exchanges()};
+  }
+  Flow flow(bundle, layouts, slots);
+  PIPER_RETURN_IF_ERROR(flow.play(false));
   return FoundContents{flow.orders_of_sums(), flow.exchanges()};
 }
 

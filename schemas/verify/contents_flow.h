@@ -28,7 +28,6 @@
 #include "schemas/base/status.h"
 #include "schemas/plan/plan.h"
 #include "schemas/verify/exchanges.h"
-#include "schemas/verify/match.h"
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/sum_order.h"
 
@@ -39,7 +38,7 @@ struct FoundContents {
   Exchanges exchanges;
 };
 // All ranks must be there, and rules 1 to 7 hold. `slots`: [program] what rule 7 found of its slots, in `layouts`.
-Result<FoundContents> check_contents(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts,
+Result<FoundContents> check_contents(const plan::Bundle& bundle, Layouts& layouts,
                                      const std::vector<SlotLayouts>& slots);
 
 }  // namespace piper::verify

@@ -1,7 +1,7 @@
-// What values become on their way between the ranks of an expert group, or by a sum over the places of a cut, by the
-// names that programs have for them.
-// Rules 8 to 10 find it, as they follow every part from the rank that sent it to the run that reads it; the rule about
-// equality with the model puts programs together by it. It says nothing of what is in the values.
+// What values become on their way between the ranks of an expert group, or between the places of a cut, by the names
+// that programs have for them. Rules 8 to 10 find it, as they follow every part from the rank that sent it to the run
+// that reads it; the rule about equality with the model puts programs together by it. It says nothing of what is in the
+// values.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,11 @@ struct Exchange {
   int64_t row = 0;       // counted: elements of a row
   // Counted: the names that makers have for how many rows are sent and received, wherever the value travels.
   std::set<std::pair<std::string, std::string>> counts = {};
-  int32_t summed_over = -1;  // the cut over whose D places shares of the value were added up; -1: rows were exchanged
+  // Among the D places of this cut shares were added up, of which each then has the sum or a part of it, or parts were
+  // put together; -1: rows were exchanged.
+  int32_t cut = -1;
+  enum class By : uint8_t { kAllReduce, kReduceScatter, kAllGather };
+  By by = By::kAllReduce;  // where there is a cut
 };
 using Exchanges = std::map<std::string, Exchange>;  // by the name that its readers have for the value
 

@@ -15,7 +15,7 @@
 #include "schemas/plan/plan.h"
 #include "schemas/verify/exchanges.h"
 #include "schemas/verify/ledger.h"
-#include "schemas/verify/match.h"
+#include "schemas/verify/meetings.h"
 #include "schemas/verify/places.h"
 #include "schemas/verify/program_bytes.h"
 #include "schemas/verify/program_effects.h"
@@ -28,9 +28,13 @@ namespace piper::verify {
 class Flow {
  public:
   // `slots`: [program] what it reads and leaves in its slots.
-  Flow(const plan::Bundle& bundle, const Matching& matching, Layouts& layouts, const std::vector<SlotLayouts>& slots);
+  Flow(const plan::Bundle& bundle, Layouts& layouts, const std::vector<SlotLayouts>& slots);
   ~Flow();
-  Status play();
+  // `by_replicas`: at the cost of one of those that are alike (flow_replicas.h).
+  Status play(bool by_replicas);
+  // That of play(true) there is nothing to be concluded but from success of what was not `in_vain`.
+  bool has_replicas() const { return has_replicas_; }
+  bool in_vain() const { return in_vain_; }
   // After play().
   OrdersOfSums orders_of_sums();
   Exchanges exchanges() const;
@@ -41,6 +45,7 @@ class Flow {
   class Transfers;    // messages and collectives
   class StepProgram;  // a program that works on sums, norms and counters
   class Kept;         // what a step must leave
+  class Replicas;     // ranks that do alike, as far as they do
 
   struct PlacedGradient {
     plan::BufferRange where;
@@ -48,11 +53,13 @@ class Flow {
     int32_t tensor = -1;
     int64_t taken = 0;  // bytes that updates took
   };
+  static constexpr size_t kNowhere = ~size_t{0};
   struct Rank {
     const plan::RankPlan* plan = nullptr;
     RankContents contents;
-    size_t next = 0;
+    size_t next = 0, stop = kNowhere;                        // it stops before that instruction
     bool arrived = false;                                    // at the collective at `next`
+    uint32_t round = 0;                                      // ... which that is of its communicator
     std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: what it holds from load on
     std::vector<PlacedGradient> gradients;                   // by place
     int32_t kept = Places::kWhole;                           // what its saved blocks are
@@ -67,6 +74,7 @@ class Flow {
   Status check_end();
   std::vector<SampleRange> elements_updated() const;
   Status check_overflow(const Rank& rank, const std::vector<SampleRange>& updated);
+  Status check_squares(const Rank& rank);
   Status check_loss();
   Status check_means();
   Status check_dropped();
@@ -142,7 +150,7 @@ class Flow {
   Status refuted(Rule rule, const Rank& rank, const std::string& what) const;
 
   const plan::Bundle& bundle_;
-  const Matching& matching_;
+  const Meetings meetings_;
   Layouts& layouts_;
   const std::vector<SlotLayouts>& slots_;  // [program]
   Names tensors_, constants_;
@@ -153,6 +161,10 @@ class Flow {
   Places places_;
   Ledger ledger_;
   std::vector<ProgramEffects> effects_;
+  const std::vector<int32_t> like_;  // like_ranks.h
+  bool has_replicas_ = false, in_vain_ = false;
+  bool asked_for_all_ = false;                              // whether a sum has all samples of the step
+  std::vector<std::unique_ptr<BufferSlots>> buffer_slots_;  // of ranks that do the same work one
   std::vector<Rank> ranks_;
 
   std::unique_ptr<Transfers> transfers_;

@@ -32,6 +32,7 @@ Status Flow::check_end() {
     PIPER_RETURN_IF_ERROR(kept.check_next_step(rank));
     if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(kept.check_counters(rank));
     PIPER_RETURN_IF_ERROR(check_overflow(rank, updated));
+    PIPER_RETURN_IF_ERROR(check_squares(rank));
   }
   PIPER_RETURN_IF_ERROR(check_measures(updated));
   PIPER_RETURN_IF_ERROR(kept.check_statistics());
@@ -170,6 +171,26 @@ Status Flow::check_all_added() const {
                                      describe_instruction(bundle_, *ranks_[first_adder_[a].rank].plan,
                                                           static_cast<size_t>(first_adder_[a].instruction)) +
                                      " adds to it");
+  }
+  return {};
+}
+
+// Norms of groups are made of squares by tensor: each that of its own tensor's gradient, of all of it.
+Status Flow::check_squares(const Rank& rank) {
+  const BufferRange& where = rank.plan->grad_squares;
+  if (where.buffer < 0) return {};
+  const std::vector<TensorInfo>& tensors = bundle_.manifest.tensors;
+  for (size_t t = 0; t < num_grad_squares(bundle_.manifest); ++t) {
+    if (!tensors[t].trained || num_elements_[t] == 0) continue;
+    const int64_t bytes = dtype_bytes(DType::kF32), at = where.offset + static_cast<int64_t>(t) * bytes;
+    Pieces pieces;
+    rank.contents.at(where.buffer).read(at, at + bytes, pieces);
+    int32_t sum = 0;
+    std::string wrong = ledger_.measured(Ledger::Measure::kNorm, pieces, sum);
+    if (wrong.empty()) wrong = ledger_.check_measured(sum, {{first_element_[t], num_elements_[t]}});
+    if (!wrong.empty())
+      return violates(Rule::kSums, "the square of the gradient of " + in_quotes(tensors[t].name) + " that " +
+                                       describe_rank(*rank.plan) + " reports " + wrong);
   }
   return {};
 }

@@ -40,10 +40,9 @@ Status Flow::Kept::check_next_step(const Rank& rank) const {
   };
   for (const auto& replaced : rank.contents.replaced())
     PIPER_RETURN_IF_ERROR(check(replaced.buffer, replaced.begin, replaced.end, replaced.content));
-  for (size_t b = 0; b < plan.buffers.size(); ++b)
-    for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
-      if (segment.content.relied)
-        PIPER_RETURN_IF_ERROR(check(static_cast<int32_t>(b), segment.begin, segment.end, segment.content));
+  for (const int32_t b : rank.contents.lasting())
+    for (const auto& segment : rank.contents.at(b).segments())
+      if (segment.content.relied) PIPER_RETURN_IF_ERROR(check(b, segment.begin, segment.end, segment.content));
   for (const auto& gradient : rank.gradients)
     if (gradient.tensor >= 0 && flow_.updated_.count(gradient.tensor) > 0 && gradient.taken != gradient.bytes)
       return violates(Rule::kUpdates, describe_rank(plan) + " places a gradient of " +
@@ -71,10 +70,10 @@ Status Flow::Kept::check_next_step(const Rank& rank) const {
 
 // What training counts is counted once a step, wherever a step reads it.
 Status Flow::Kept::check_counters(const Rank& rank) const {
-  for (size_t b = 0; b < rank.plan->buffers.size(); ++b) {
-    const Buffer& buffer = rank.plan->buffers[b];
+  for (const int32_t b : rank.contents.lasting()) {
+    const Buffer& buffer = rank.plan->buffers[static_cast<size_t>(b)];
     if (buffer.cls != BufferClass::kTraining) continue;
-    for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
+    for (const auto& segment : rank.contents.at(b).segments())
       if (const auto* const counter = segment.content.as<Counter>(); counter == nullptr || !counter->advanced)
         return violates(Rule::kUpdates, describe_rank(*rank.plan) + " keeps " + in_quotes(buffer.name) +
                                             " for training, but does not count it in a step");
@@ -135,9 +134,9 @@ Status Flow::Kept::check_placed(const Rank& rank, const Placement& placement, in
 
 // The samples by which a step's runs have brought a running statistic forward on this rank, 0: none did.
 int32_t Flow::Kept::samples_taken(const Rank& rank, int32_t tensor) {
-  for (size_t b = 0; b < rank.plan->buffers.size(); ++b)
-    if (rank.plan->buffers[b].cls == BufferClass::kState)
-      for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
+  for (const int32_t b : rank.contents.lasting())
+    if (rank.plan->buffers[static_cast<size_t>(b)].cls == BufferClass::kState)
+      for (const auto& segment : rank.contents.at(b).segments())
         if (const auto* const found = segment.content.as<Statistic>();
             found != nullptr && found->tensor == tensor && found->samples != 0)
           return found->samples;
@@ -166,8 +165,8 @@ Status Flow::Kept::check_all_trained() const {
 Status Flow::Kept::check_statistics() const {
   std::map<std::pair<int32_t, int32_t>, int32_t> sums;  // by tensor, and by the places of ranks: each has all samples
   for (const Rank& rank : flow_.ranks_)
-    for (size_t b = 0; b < rank.plan->buffers.size(); ++b)
-      for (const auto& segment : rank.contents.at(static_cast<int32_t>(b)).segments())
+    for (const int32_t b : rank.contents.lasting())
+      for (const auto& segment : rank.contents.at(b).segments())
         if (const auto* const found = segment.content.as<Statistic>();
             found != nullptr && found->samples != 0 && segment.content.origin == 0) {
           int32_t& sum = sums[{found->tensor, rank.kept}];

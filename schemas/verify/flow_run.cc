@@ -27,8 +27,8 @@ int32_t Flow::samples_of(const Value& value, const Piece& piece) {
 
 bool Flow::is_called(const Value& value, int32_t label) {
   if (value.label < 0 || value.label == label) return true;
-  // An exchange, or a sum over places, makes another value, which no program makes and whose name its first reader
-  // tells.
+  // An exchange, a sum over places or a gather of their parts makes another value, which no program makes and whose
+  // name its first reader tells.
   if (is_made(label) || !(value.summed || ledger_.is_exchanged(value.label))) return false;
   const std::pair<int32_t, bool> arrived{value.label, value.summed};
   return exchanged_.emplace(label, arrived).first->second == arrived;
@@ -357,7 +357,14 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
   const int64_t base = tensor >= 0 ? std::max<int64_t>(rank.contents.slice[static_cast<size_t>(tensor)], 0) *
                                          element_bytes_[static_cast<size_t>(tensor)]
                                    : 0;
-  Content more = ledger_.sum(what.addend, seen.samples, base);
+  int32_t samples = seen.samples;
+  if (const int32_t share = ledger_.addends[what.addend].share; share >= 0) {
+    const int32_t place = places_.place(share, rank.plan->rank);
+    if (place < 0)
+      return refuted(Rule::kMeaning, rank, "adds a share to " + in_quotes(slot) + " and is in no group of its cut");
+    samples = ledger_.share_of_samples(samples, place);
+  }
+  Content more = ledger_.sum(what.addend, samples, base);
   more.layout = layout.leaves;
   if (what.act == Do::kAssign) {
     rank.contents.put(where, bytes, more);
@@ -378,12 +385,13 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
       return refuted(Rule::kSums, rank, "adds " + in_quotes(slot) + " to a sum of elements of another type");
     if (content.origin != origin)
       return refuted(Rule::kSums, rank, "adds " + in_quotes(slot) + " to a sum over other elements");
-    ledger_.add(content, what.addend, seen.samples);
+    ledger_.add(content, what.addend, samples);
   }
   return {};
 }
 
 std::string Flow::use_sum(const std::string& name, const Sum& sum) {
+  asked_for_all_ = true;
   std::vector<int32_t> addends;
   for (const auto& term : ledger_.terms(sum)) addends.push_back(term.first);  // ascending
   const auto [known, fresh] = used_sums_.emplace(name, addends);

@@ -28,63 +28,64 @@ void cut_out(const Pieces& pieces, int64_t from, int64_t to, Pieces& result) {
 
 }  // namespace
 
-Flow::Transfers::Transfers(Flow& flow) : flow_(flow), flight_of_(flow.matching_.first.size() - 1, -1) {
-  const std::vector<int64_t>& first = flow.matching_.first;
-  for (size_t t = 0; t + 1 < first.size(); ++t) missing_.push_back(static_cast<int32_t>(first[t + 1] - first[t]));
-}
+Flow::Transfers::Transfers(Flow& flow)
+    : flow_(flow), meetings_(flow.meetings_.size()), under_way_(flow.meetings_.lines()) {}
 
-Status Flow::Transfers::send(Rank& rank, const Send& send, size_t transfer, std::vector<size_t>& ready) {
+Status Flow::Transfers::send(Rank& rank, const Send& send, std::vector<size_t>& ready) {
   if (free_flights_.empty()) {
     free_flights_.push_back(static_cast<int32_t>(flights_.size()));
     flights_.emplace_back();
   }
-  flight_of_[transfer] = free_flights_.back();
+  const int32_t line = flow_.meetings_.out(plan_of(rank), send.channel);
+  under_way_[static_cast<size_t>(line)].push_back(free_flights_.back());
+  Pieces& flight = flights_[static_cast<size_t>(free_flights_.back())];
   free_flights_.pop_back();
-  Pieces& flight = flights_[static_cast<size_t>(flight_of_[transfer])];
   flight.clear();
   rank.contents.take(send.data, send.bytes(), flight);
   PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, flight, send.dtype));
-  const auto& receiver = flow_.matching_.participants[static_cast<size_t>(flow_.matching_.first[transfer]) + 1];
-  const auto plan = static_cast<size_t>(receiver.plan);
-  if (flow_.ranks_[plan].next == static_cast<size_t>(receiver.instruction)) ready.push_back(plan);
+  const auto plan = static_cast<size_t>(flow_.meetings_.receiver(line));
+  const Rank& receiver = flow_.ranks_[plan];
+  if (receiver.next == receiver.plan->instructions.size()) return {};
+  const auto* const recv = std::get_if<Recv>(&receiver.plan->instructions[receiver.next].action);
+  if (recv != nullptr && flow_.meetings_.in(plan, recv->channel) == line) ready.push_back(plan);
   return {};
 }
 
-bool Flow::Transfers::receive(Rank& rank, const Recv& recv, size_t transfer) {
-  if (flight_of_[transfer] < 0) return false;
-  rank.contents.put(recv.data, flights_[static_cast<size_t>(flight_of_[transfer])]);
-  free_flights_.push_back(flight_of_[transfer]);
+bool Flow::Transfers::receive(Rank& rank, const Recv& recv) {
+  auto& under_way = under_way_[static_cast<size_t>(flow_.meetings_.in(plan_of(rank), recv.channel))];
+  if (under_way.empty()) return false;
+  rank.contents.put(recv.data, flights_[static_cast<size_t>(under_way.front())]);
+  free_flights_.push_back(under_way.front());
+  under_way.pop_front();
   return true;
 }
 
-Status Flow::Transfers::meet(Rank& rank, size_t transfer, std::vector<size_t>& ready) {
+Status Flow::Transfers::meet(Rank& rank, int32_t communicator, std::vector<size_t>& ready) {
   if (rank.arrived) return {};
+  const size_t index = meeting_of(rank, communicator);
+  Meeting& meeting = meetings_[index];
   rank.arrived = true;
-  if (--missing_[transfer] > 0) return {};
-  PIPER_RETURN_IF_ERROR(collective(static_cast<int32_t>(transfer)));
-  for (auto k = flow_.matching_.first[transfer]; k < flow_.matching_.first[transfer + 1]; ++k)
-    if (const auto other = static_cast<size_t>(flow_.matching_.participants[static_cast<size_t>(k)].plan);
-        &flow_.ranks_[other] != &rank)
-      ready.push_back(other);
+  rank.round = meeting.round;
+  const auto members = flow_.meetings_.members(static_cast<int32_t>(index));
+  if (++meeting.arrived < members.size()) return {};
+  PIPER_RETURN_IF_ERROR(collective(index));
+  meeting.arrived = 0;
+  ++meeting.round;
+  for (const auto& member : members)
+    if (const auto other = static_cast<size_t>(member.plan); &flow_.ranks_[other] != &rank) ready.push_back(other);
   return {};
 }
 
-Status Flow::Transfers::collective(int32_t transfer) {
+Status Flow::Transfers::collective(size_t meeting) {
   // Members by position.
   auto& members = members_;
   members.clear();
-  const auto t = static_cast<size_t>(transfer);
-  for (auto k = flow_.matching_.first[t]; k < flow_.matching_.first[t + 1]; ++k) {
-    const auto& participant = flow_.matching_.participants[static_cast<size_t>(k)];
-    Rank& rank = flow_.ranks_[static_cast<size_t>(participant.plan)];
-    members.push_back({&rank, &rank.plan->instructions[static_cast<size_t>(participant.instruction)].action});
+  for (const auto& member : flow_.meetings_.members(static_cast<int32_t>(meeting))) {
+    Rank& rank = flow_.ranks_[static_cast<size_t>(member.plan)];
+    members.push_back({&rank, &rank.plan->instructions[rank.next].action});
   }
   const int32_t communicator = communicator_of(*members[0].action);
   const auto& order = members[0].rank->plan->communicators[static_cast<size_t>(communicator)].ranks;
-  std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
-    return std::find(order.begin(), order.end(), a.rank->plan->rank) <
-           std::find(order.begin(), order.end(), b.rank->plan->rank);
-  });
   const auto num_members = static_cast<int64_t>(members.size());
 
   const auto add_all = [&](const auto& range_of, int64_t bytes, DType dtype, Pieces& sum) -> Status {
@@ -108,7 +109,7 @@ Status Flow::Transfers::collective(int32_t transfer) {
 
   // Rule 2: all members do the same.
   const auto reduce_all = [&](const AllReduce& shape) -> Status {
-    if (adds_shares(shape)) return add_shares(shape, order);
+    if (moves_values(std::get<AllReduce>(*members[0].action).data, shape.bytes())) return add_shares(shape, order);
     Pieces sum;
     PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<AllReduce>(*m.action).data; }, shape.bytes(),
                                   shape.types.data, sum));
@@ -117,6 +118,8 @@ Status Flow::Transfers::collective(int32_t transfer) {
   };
   const auto scatter = [&](const ReduceScatter& shape) -> Status {
     const int64_t part = shape.bytes();
+    if (moves_values(std::get<ReduceScatter>(*members[0].action).data, part * num_members))
+      return scatter_shares(shape, order);
     Pieces sum;
     PIPER_RETURN_IF_ERROR(add_all([](const Member& m) { return std::get<ReduceScatter>(*m.action).data; },
                                   part * num_members, shape.types.data, sum));
@@ -130,6 +133,7 @@ Status Flow::Transfers::collective(int32_t transfer) {
   };
   const auto gather_all = [&](const AllGather& shape) -> Status {
     const int64_t part = shape.bytes();
+    if (moves_values(own_part(std::get<AllGather>(*members[0].action), 0), part)) return gather_parts(shape, order);
     scratch_.clear();
     for (size_t j = 0; j < members.size(); ++j) {
       const auto& gather = std::get<AllGather>(*members[j].action);
@@ -150,63 +154,129 @@ Status Flow::Transfers::collective(int32_t transfer) {
       *members[0].action);
 }
 
-bool Flow::Transfers::adds_shares(const AllReduce& shape) {
+bool Flow::Transfers::moves_values(const BufferRange& first, int64_t bytes) {
   if (!flow_.places_.any()) return false;
   scratch_.clear();
-  Rank& first = *members_[0].rank;
-  first.contents.take(std::get<AllReduce>(*members_[0].action).data, shape.bytes(), scratch_);
+  members_[0].rank->contents.take(first, bytes, scratch_);
   return std::any_of(scratch_.begin(), scratch_.end(), [](const Piece& piece) {
     const auto* const value = piece.content.as<Value>();
     return value != nullptr && value->spread != Places::kWhole;
   });
 }
 
-// The shares that all places of a group have of one value, for the same samples, in the order of the places: the value.
-Status Flow::Transfers::add_shares(const AllReduce& shape, const std::vector<int32_t>& order) {
+// What all places of a group have of one value, for the same samples, in the order of the places.
+Result<int32_t> Flow::Transfers::take_of_places(const std::vector<BufferRange>& where, int64_t bytes, DType dtype,
+                                                bool shares, const std::vector<int32_t>& order) {
+  const std::string verb = shares ? "adds up" : "puts together", what = shares ? "shares" : "parts";
+  int32_t over = -1;
   sent_.resize(members_.size());
   for (size_t i = 0; i < members_.size(); ++i) {
     Rank& rank = *members_[i].rank;
-    const auto wrong = [&](const std::string& what) { return flow_.refuted(Rule::kSums, rank, what); };
+    const auto wrong = [&](const std::string& why) { return flow_.refuted(Rule::kSums, rank, why); };
     sent_[i].clear();
-    rank.contents.take(std::get<AllReduce>(*members_[i].action).data, shape.bytes(), sent_[i]);
-    PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, sent_[i], shape.types.data));
+    rank.contents.take(where[i], bytes, sent_[i]);
+    PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, sent_[i], dtype));
     const Pieces& first = sent_[0];
     for (size_t k = 0; k < sent_[i].size(); ++k) {
       const Piece& piece = sent_[i][k];
       const auto* const value = piece.content.as<Value>();
-      if (value == nullptr) return wrong("adds what is no value to a share of one");
+      if (value == nullptr)
+        return wrong(shares ? "adds what is no value to a share of one" : "gathers what is no value");
       const auto spread = static_cast<int32_t>(value->spread);
       const std::string name = value->label < 0 ? "a value" : in_quotes(flow_.ledger_.labels[value->label]);
-      if (!flow_.places_.is_share(spread))
+      if (shares && !flow_.places_.is_share(spread))
         return wrong("adds " + flow_.places_.text(spread) + " " + name + " up over places, which is no share of a sum");
-      const int32_t cut = flow_.places_.cut_of(spread);
-      const std::vector<int32_t>* const group = flow_.places_.group(cut, rank.plan->rank);
+      if (!shares && !flow_.places_.is_part(spread))
+        return wrong("gathers " + flow_.places_.text(spread) + " " + name + " over places, which is no part of it");
+      over = flow_.places_.cut_of(spread);
+      const std::vector<int32_t>* const group = flow_.places_.group(over, rank.plan->rank);
       if (group == nullptr || *group != order)
-        return wrong("adds up shares of " + name + " over ranks that are not, in this order, a group of cut " +
-                     in_quotes(flow_.bundle_.manifest.cuts[static_cast<size_t>(cut)].name));
+        return wrong(verb + " " + what + " of " + name + " over ranks that are not, in this order, a group of cut " +
+                     in_quotes(flow_.bundle_.manifest.cuts[static_cast<size_t>(over)].name));
       if (flow_.places_.place_of(spread) != static_cast<int32_t>(i))
-        return wrong("adds up " + flow_.places_.text(spread) + " " + name + " as that of place " + std::to_string(i));
+        return wrong(verb + " " + flow_.places_.text(spread) + " " + name + " as that of place " + std::to_string(i));
       const auto* const other = k < first.size() ? first[k].content.as<Value>() : nullptr;
       Value alike = *value;
       if (other != nullptr) alike.spread = other->spread;
       if (other == nullptr || alike != *other || piece.bytes != first[k].bytes ||
           piece.content.origin != first[k].content.origin)
-        return wrong("adds up shares of different values, samples or elements, one of them of " + name);
+        return wrong(verb + " " + what + " of different values, samples or elements, one of them of " + name);
     }
-    if (sent_[i].size() != first.size()) return wrong("adds up shares of different values, samples or elements");
+    if (sent_[i].size() != first.size()) return wrong(verb + " " + what + " of different values, samples or elements");
   }
+  return over;
+}
+
+std::vector<BufferRange> Flow::Transfers::ranges_of_values() const {
+  std::vector<BufferRange> where;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const auto position = static_cast<int64_t>(i);
+    if (const auto* all = std::get_if<AllReduce>(members_[i].action)) where.push_back(all->data);
+    if (const auto* part = std::get_if<AllGather>(members_[i].action)) where.push_back(own_part(*part, position));
+    if (const auto* all = std::get_if<ReduceScatter>(members_[i].action)) where.push_back(all->data);
+  }
+  return where;
+}
+
+// Shares become the value.
+Status Flow::Transfers::add_shares(const AllReduce& shape, const std::vector<int32_t>& order) {
+  PIPER_ASSIGN(const int32_t cut, take_of_places(ranges_of_values(), shape.bytes(), shape.types.data, true, order));
   for (Piece& piece : sent_[0]) {
     auto& value = std::get<Value>(piece.content.what);
-    const int32_t cut = flow_.places_.cut_of(static_cast<int32_t>(value.spread));
-    note({value.label, true}, {.sent = flow_.ledger_.labels[value.label],
-                               .devices = static_cast<int64_t>(members_.size()),
-                               .dtype = shape.types.data,
-                               .summed_over = cut});
+    note_conversion(value, cut, Exchange::By::kAllReduce, shape.types.data);
     value.spread = Places::kWhole;
     value.summed = true;
   }
   for (const Member& member : members_) member.rank->contents.put(std::get<AllReduce>(*member.action).data, sent_[0]);
   return {};
+}
+
+// All of a value that is one piece, of which each member then has as much as of the others.
+Status Flow::Transfers::check_one_value(const std::string& verb) const {
+  const auto* const value = sent_[0].size() == 1 ? sent_[0][0].content.as<Value>() : nullptr;
+  if (value != nullptr && sent_[0][0].content.origin == 0 && sent_[0][0].bytes == value->bytes) return {};
+  return flow_.refuted(Rule::kSums, *members_[0].rank, verb + " a part of a value, or several");
+}
+
+// Shares become, at each place, the part of the value that it has of others.
+Status Flow::Transfers::scatter_shares(const ReduceScatter& shape, const std::vector<int32_t>& order) {
+  const auto members = static_cast<int64_t>(members_.size());
+  PIPER_ASSIGN(const int32_t cut,
+               take_of_places(ranges_of_values(), shape.bytes() * members, shape.types.data, true, order));
+  PIPER_RETURN_IF_ERROR(check_one_value("adds up"));
+  Piece part = sent_[0][0];
+  auto& value = std::get<Value>(part.content.what);
+  note_conversion(value, cut, Exchange::By::kReduceScatter, shape.types.data);
+  part.bytes = value.bytes = shape.bytes();
+  value.summed = true;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    value.spread = flow_.places_.id(plan::Spread::kPart, cut, members_[i].rank->plan->rank);
+    members_[i].rank->contents.put(own_part(std::get<ReduceScatter>(*members_[i].action), static_cast<int64_t>(i)),
+                                   {part});
+  }
+  return {};
+}
+
+// Parts become the value.
+Status Flow::Transfers::gather_parts(const AllGather& shape, const std::vector<int32_t>& order) {
+  PIPER_ASSIGN(const int32_t cut, take_of_places(ranges_of_values(), shape.bytes(), shape.dtype, false, order));
+  PIPER_RETURN_IF_ERROR(check_one_value("gathers"));
+  Piece whole = sent_[0][0];
+  auto& value = std::get<Value>(whole.content.what);
+  note_conversion(value, cut, Exchange::By::kAllGather, shape.dtype);
+  whole.bytes = value.bytes = shape.bytes() * static_cast<int64_t>(members_.size());
+  value.spread = Places::kWhole;
+  value.summed = true;
+  for (const Member& member : members_) member.rank->contents.put(std::get<AllGather>(*member.action).data, {whole});
+  return {};
+}
+
+void Flow::Transfers::note_conversion(const Value& value, int32_t cut, Exchange::By by, DType dtype) {
+  note({value.label, true}, {.sent = flow_.ledger_.labels[value.label],
+                             .devices = static_cast<int64_t>(members_.size()),
+                             .dtype = dtype,
+                             .cut = cut,
+                             .by = by});
 }
 
 // Parts of equal size: part j of what member i sends becomes part i of what member j has.
@@ -292,7 +362,8 @@ Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& 
 Exchange& Flow::Transfers::note(const std::pair<int32_t, bool>& arrived, const Exchange& exchange) {
   Exchange& known = exchanges_.emplace(arrived, exchange).first->second;
   if (known.sent != exchange.sent || known.devices != exchange.devices || known.dtype != exchange.dtype ||
-      known.counted != exchange.counted || known.row != exchange.row || known.summed_over != exchange.summed_over)
+      known.counted != exchange.counted || known.row != exchange.row || known.cut != exchange.cut ||
+      known.by != exchange.by)
     known.devices = 0;
   return known;
 }

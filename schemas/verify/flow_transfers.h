@@ -2,6 +2,8 @@
 // collective moves and adds them once all members are there. Internal to the verifier.
 #pragma once
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 #include <vector>
@@ -14,12 +16,37 @@ class Flow::Transfers {
  public:
   explicit Transfers(Flow& flow);
 
-  // Of the transfer that the instruction at `next` is an end of; `ready` has the ranks that can go on.
-  Status send(Rank& rank, const plan::Send& send, size_t transfer, std::vector<size_t>& ready);
-  bool receive(Rank& rank, const plan::Recv& recv, size_t transfer);  // false: it was not sent yet
+  // The instruction at `next`; `ready` has the ranks that can go on.
+  Status send(Rank& rank, const plan::Send& send, std::vector<size_t>& ready);
+  bool receive(Rank& rank, const plan::Recv& recv);  // false: it was not sent yet
   // At a collective, which goes on once all members are there.
-  Status meet(Rank& rank, size_t transfer, std::vector<size_t>& ready);
-  bool has_met(size_t transfer) const { return missing_[transfer] == 0; }
+  Status meet(Rank& rank, int32_t communicator, std::vector<size_t>& ready);
+  bool has_met(const Rank& rank, int32_t communicator) const {
+    return rank.arrived && rank.round != meetings_[meeting_of(rank, communicator)].round;
+  }
+
+  bool any_under_way() const {
+    return std::any_of(under_way_.begin(), under_way_.end(), [](const auto& line) { return !line.empty(); });
+  }
+  // What waits for a rank, and what it waits for, becomes what does so with another of the same work, but for what
+  // communicators that are `outer` lead to.
+  template <class Change>
+  void go_on_as(const Rank& rank, const Rank& other, const std::vector<bool>& outer, Change& change) {
+    for (size_t c = 0; c < outer.size(); ++c)
+      if (!outer[c])
+        meetings_[meeting_of(rank, static_cast<int32_t>(c))] = meetings_[meeting_of(other, static_cast<int32_t>(c))];
+    for (size_t c = 0; c < rank.plan->channels.size(); ++c) {
+      const auto into = static_cast<size_t>(flow_.meetings_.in(plan_of(rank), static_cast<int32_t>(c)));
+      const auto from = static_cast<size_t>(flow_.meetings_.in(plan_of(other), static_cast<int32_t>(c)));
+      if (!under_way_[into].empty()) continue;  // of two channels on one line
+      for (const int32_t flight : under_way_[from]) {
+        under_way_[into].push_back(static_cast<int32_t>(flights_.size()));
+        Pieces pieces = flights_[static_cast<size_t>(flight)];
+        for (Piece& piece : pieces) piece.content = change(piece.content);
+        flights_.push_back(std::move(pieces));
+      }
+    }
+  }
 
   // Of the step: by the label at readers of what arrived.
   Exchanges exchanges() const;
@@ -30,10 +57,22 @@ class Flow::Transfers {
     const plan::Action* action = nullptr;
   };
 
-  Status collective(int32_t transfer);
-  // Of `members_`, where the first of them has a share, or a part, of a value: what they add up. `order`: their ranks.
-  bool adds_shares(const plan::AllReduce& shape);
+  size_t plan_of(const Rank& rank) const { return static_cast<size_t>(&rank - flow_.ranks_.data()); }
+  size_t meeting_of(const Rank& rank, int32_t communicator) const {
+    return static_cast<size_t>(flow_.meetings_.of(plan_of(rank), communicator));
+  }
+  Status collective(size_t meeting);
+  // Of `members_`, where the first of them has a share, or a part, of a value: what becomes of it. `order`: their
+  // ranks.
+  bool moves_values(const plan::BufferRange& first, int64_t bytes);
+  std::vector<plan::BufferRange> ranges_of_values() const;
+  Result<int32_t> take_of_places(const std::vector<plan::BufferRange>& where, int64_t bytes, DType dtype, bool shares,
+                                 const std::vector<int32_t>& order);  // into `sent_`; the cut
+  Status check_one_value(const std::string& verb) const;
   Status add_shares(const plan::AllReduce& shape, const std::vector<int32_t>& order);
+  Status scatter_shares(const plan::ReduceScatter& shape, const std::vector<int32_t>& order);
+  Status gather_parts(const plan::AllGather& shape, const std::vector<int32_t>& order);
+  void note_conversion(const Value& value, int32_t cut, Exchange::By by, DType dtype);
   Status exchange();  // of `members_`
   // The label of the value by which a member counts the rows that it sends or gets, of the same samples as these.
   Result<int32_t> label_of_counts(Rank& rank, const plan::BufferRange& counts, const Pieces& rows);
@@ -42,8 +81,13 @@ class Flow::Transfers {
   void note_exchange(const plan::AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows);
 
   Flow& flow_;
-  std::vector<int32_t> missing_;    // [transfer] participants that have not arrived
-  std::vector<int32_t> flight_of_;  // [transfer] a sent message's place in flights_, or -1
+  // A rank issues in order, so of a communicator one collective is at hand, and all its members stand at that one.
+  struct Meeting {
+    size_t arrived = 0;  // members, at this collective
+    uint32_t round = 0;  // which of its collectives that is
+  };
+  std::vector<Meeting> meetings_;               // as the flow's
+  std::vector<std::deque<int32_t>> under_way_;  // [line] places in flights_ of what was sent and not received
   std::vector<Pieces> flights_;
   std::vector<int32_t> free_flights_;
   std::map<std::pair<int32_t, bool>, Exchange> exchanges_;  // by the label at arrival, and whether it was added up

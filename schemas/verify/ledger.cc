@@ -5,9 +5,11 @@
 #include "schemas/verify/order_digest.h"
 
 namespace piper::verify {
-Ledger::Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> elements, std::vector<int64_t> element_bytes)
+Ledger::Ledger(int64_t batch, std::vector<int64_t> places, const Names& tensors, std::vector<int64_t> elements,
+               std::vector<int64_t> element_bytes)
     : sums_(samples),
       batch_(batch),
+      places_(std::move(places)),
       tensors_(tensors),
       elements_(std::move(elements)),
       element_bytes_(std::move(element_bytes)) {
@@ -119,9 +121,30 @@ std::string Ledger::add(const Pieces& a, const Pieces& b, Pieces& result) {
   return "";
 }
 
-std::string Ledger::lacks(int32_t sum) {
-  if (sums_.complete(sum, batch_)) return "";
-  const auto holds = sums_.compare(sum, {{0, batch_}});
+int32_t Ledger::share_of_samples(int32_t sample_ids, int64_t place) {
+  int32_t shares = 0;
+  const std::vector<SampleRange> ranges = samples.ranges(sample_ids);  // the table grows
+  for (const SampleRange& range : ranges)
+    shares = samples.append(shares, samples.range(range.first + place * batch_, range.count));
+  return shares;
+}
+
+std::string Ledger::lacks(int32_t sum, int64_t places) {
+  if (places == 1 && sums_.complete(sum, batch_)) return "";
+  const auto holds = sums_.compare(sum, {{0, batch_ * places}});
+  if (places > 1) {
+    // Samples are counted place by place (share_of_samples).
+    if (holds.exact()) return "";
+    const auto& wrong = !holds.repeated.empty()  ? holds.repeated
+                        : !holds.missing.empty() ? holds.missing
+                                                 : holds.foreign;
+    const int64_t place = wrong[0].first / batch_;
+    return "the share of place " + std::to_string(place) + " of " +
+           text({{wrong[0].first % batch_, std::min(wrong[0].count, batch_ - wrong[0].first % batch_)}}) +
+           (!holds.repeated.empty()  ? " more than once"
+            : !holds.missing.empty() ? " missing"
+                                     : ", outside of the step,");
+  }
   if (!holds.repeated.empty()) return text(holds.repeated) + " more than once";
   if (!holds.missing.empty()) return text(holds.missing) + " missing";
   return text(holds.foreign) + ", outside of the step,";
@@ -131,7 +154,8 @@ std::string Ledger::use(const Sum& used) {
   for (const auto& [addend, sum] : terms(used)) {
     if (used_.size() < addends.size()) used_.resize(addends.size());
     used_[static_cast<size_t>(addend)] = 1;
-    const std::string wrong = lacks(sum);
+    const int32_t share = addends[static_cast<int32_t>(addend)].share;
+    const std::string wrong = lacks(sum, share < 0 ? 1 : places_[static_cast<size_t>(share)]);
     // Terms that depend on no sample cannot be counted.
     if (wrong.empty() || sums_.compare(sum, {}).exact()) continue;
     const auto& what = addends[addend];

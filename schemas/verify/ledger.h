@@ -17,7 +17,9 @@ class Ledger {
  public:
   // `batch`: samples of a step. `elements[t]`, [tensors]: the first element of tensor t when all are counted through.
   // `element_bytes`, [tensors]: of an element of what is trained.
-  Ledger(int64_t batch, const Names& tensors, std::vector<int64_t> elements, std::vector<int64_t> element_bytes);
+  // `places`: [cut] of the manifest.
+  Ledger(int64_t batch, std::vector<int64_t> places, const Names& tensors, std::vector<int64_t> elements,
+         std::vector<int64_t> element_bytes);
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -39,9 +41,17 @@ class Ledger {
   // that does not. Its addends count as used.
   std::string use(const Sum& sum);
 
+  // SumTable::moved.
+  int32_t moved(int32_t sum, const std::function<int32_t(int32_t)>& leaf, std::unordered_map<int32_t, int32_t>& known) {
+    return sums_.moved(sum, leaf, known);
+  }
+
   // Sums of samples that belong to no addend, 0: none. What such a sum lacks to hold each sample once, or "".
   int32_t add_samples(int32_t sum, int32_t sample_ids) { return sums_.add(sum, sums_.leaf(sample_ids)); }
-  std::string lacks(int32_t sum);
+  // Of shares, each sample once for each of `places`.
+  std::string lacks(int32_t sum, int64_t places = 1);
+  // The samples as those of a place's shares: sample n of place p counts as p * batch + n.
+  int32_t share_of_samples(int32_t sample_ids, int64_t place);
 
   // What is measured of all gradients together.
   enum class Measure : uint8_t { kNorm, kOverflow };
@@ -71,6 +81,7 @@ class Ledger {
 
   SumTable sums_;
   int64_t batch_;
+  std::vector<int64_t> places_;
   const Names& tensors_;
   std::vector<int64_t> elements_, element_bytes_;
   int32_t measures_[2] = {};  // [Measure] its addend

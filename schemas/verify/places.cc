@@ -22,6 +22,12 @@ Places::Places(const Manifest& manifest) : manifest_(manifest) {
   num_named_ = static_cast<int32_t>(1 + 2 * std::min<int64_t>(places, kMost));
 }
 
+std::vector<int64_t> Places::of_cuts() const {
+  std::vector<int64_t> places;
+  for (const Cut& cut : manifest_.cuts) places.push_back(cut.groups.empty() ? 0 : cut.places());
+  return places;
+}
+
 int32_t Places::place(int32_t cut, int32_t rank) const {
   if (cut < 0 || static_cast<size_t>(cut) >= members_.size()) return -1;
   const auto found = members_[static_cast<size_t>(cut)].find(rank);

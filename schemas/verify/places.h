@@ -22,6 +22,7 @@ class Places {
   explicit Places(const plan::Manifest& manifest);
 
   bool any() const { return !first_.empty(); }
+  std::vector<int64_t> of_cuts() const;  // [cut] how many
   bool fit() const { return num_named_ + static_cast<int64_t>(kept_.size()) <= kMost; }
   // The rank's place in its group of a cut, and that group; -1 and null where it is in none, or there is no such cut.
   int32_t place(int32_t cut, int32_t rank) const;
@@ -35,6 +36,7 @@ class Places {
   int32_t kept(int32_t rank);
 
   bool is_share(int32_t id) const { return id > 0 && id < num_named_ && (id - 1) % 2 == 1; }
+  bool is_part(int32_t id) const { return id > 0 && id < num_named_ && (id - 1) % 2 == 0; }
   int32_t cut_of(int32_t id) const;    // of a part or a share
   int32_t place_of(int32_t id) const;  // likewise
   // "the whole of", "the part of place 1 of cut "tp" of".

@@ -27,8 +27,9 @@ int32_t Labels::id(const std::string& name, StepNumber number) {
   return it->second;
 }
 int32_t Addends::id(const Addend& addend) {
-  const auto [it, fresh] = ids_.emplace(std::tuple(addend.chunk, addend.slot, addend.tensor, addend.number),
-                                        static_cast<int32_t>(all_.size()));
+  const auto [it, fresh] =
+      ids_.emplace(std::tuple(addend.chunk, addend.slot, addend.tensor, addend.number, addend.share),
+                   static_cast<int32_t>(all_.size()));
   if (fresh) all_.push_back(addend);
   return it->second;
 }
@@ -169,7 +170,8 @@ class Summary {
     const Slot& sum = program_.slots[static_cast<size_t>(slot)];
     int32_t addend = -1;
     if (what == ProgramEffects::Do::kAdd || what == ProgramEffects::Do::kAssign)
-      addend = addends_.id({chunk_.value_or(program_.name), held_name(sum), tensor_of(sum), sum.holds});
+      addend = addends_.id({chunk_.value_or(program_.name), held_name(sum), tensor_of(sum), sum.holds,
+                            sum.spread == plan::Spread::kShare ? sum.cut : -1});
     // Several calls that add to one slot are one contribution of the run.
     for (size_t i = effects_.sums.size(); i-- > 0;) {
       if (effects_.sums[i].slot != slot) continue;

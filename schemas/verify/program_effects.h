@@ -48,6 +48,7 @@ struct Addend {
   std::string chunk, slot;
   int32_t tensor = -1;  // where the slot is a gradient's: the tensor's id, else -1
   plan::StepNumber number = plan::StepNumber::kNone;
+  int32_t share = -1;  // over which cut it is a share: index into Manifest::cuts; -1: every place adds all of it
 };
 class Addends {
  public:
@@ -56,7 +57,7 @@ class Addends {
   size_t size() const { return all_.size(); }
 
  private:
-  std::map<std::tuple<std::string, std::string, int32_t, plan::StepNumber>, int32_t> ids_;
+  std::map<std::tuple<std::string, std::string, int32_t, plan::StepNumber, int32_t>, int32_t> ids_;
   std::vector<Addend> all_;
 };
 

@@ -56,7 +56,7 @@ class RaceChecker {
   // `own`: [argument list] whether it names parts of the rank's own, which then stand for their whole buffers, as do
   // parts of collectives in place; null: everything counts as it is.
   RaceChecker(const Bundle& bundle, const RankPlan& plan, const std::vector<char>* own)
-      : bundle_(bundle), plan_(plan), clocks_(plan), own_(own) {
+      : bundle_(bundle), plan_(&plan), clocks_(plan), own_(own) {
     int64_t next = plan.arena_bytes;
     for (const auto& buffer : plan.buffers) {
       if (buffer.cls == BufferClass::kArena) {
@@ -69,27 +69,25 @@ class RaceChecker {
     segments_[0].end = next;
   }
 
-  // Rule 7's overlaps in the runs of some argument lists.
-  Status check_slots(const std::vector<char>& lists) {
+  // Rule 7's overlaps in some runs of another rank that does the same work, whose buffers so lie at the same addresses.
+  Status check_slots(const RankPlan& alike, const std::vector<size_t>& runs) {
+    plan_ = &alike;
     std::vector<Access> accesses;
-    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
-      const Action& action = plan_.instructions[i].action;
-      const int32_t list = launch_of(action).arguments;
-      if (list < 0 || !lists[static_cast<size_t>(list)]) continue;
+    for (const size_t run : runs) {
       accesses.clear();
-      collect_accesses(bundle_, plan_, action, accesses);
-      PIPER_RETURN_IF_ERROR(check_slots(accesses, i));
+      collect_accesses(bundle_, *plan_, plan_->instructions[run].action, accesses);
+      PIPER_RETURN_IF_ERROR(check_slots(accesses, run));
     }
     return {};
   }
 
   Status check(int64_t& num_accesses) {
     std::vector<Access> accesses;
-    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
-      const auto& instruction = plan_.instructions[i];
+    for (size_t i = 0; i < plan_->instructions.size(); ++i) {
+      const auto& instruction = plan_->instructions[i];
       const Touch touch{clocks_.advance(instruction), static_cast<int32_t>(i)};
       accesses.clear();
-      collect_accesses(bundle_, plan_, instruction.action, accesses);
+      collect_accesses(bundle_, *plan_, instruction.action, accesses);
       num_accesses += static_cast<int64_t>(accesses.size());
       PIPER_RETURN_IF_ERROR(check_written(accesses, i));
       if (launch_of(instruction.action).arguments >= 0 || moves_apart(instruction.action))
@@ -106,14 +104,14 @@ class RaceChecker {
  private:
   using Segments = std::map<int64_t, Segment>;
 
-  const Buffer& buffer(const Access& access) const { return plan_.buffers[static_cast<size_t>(access.where.buffer)]; }
+  const Buffer& buffer(const Access& access) const { return plan_->buffers[static_cast<size_t>(access.where.buffer)]; }
   int64_t start(const Access& access) const {
     return base_[static_cast<size_t>(access.where.buffer)] + access.where.offset;
   }
   std::string name(int32_t instruction) const {
-    return describe_instruction(bundle_, plan_, static_cast<size_t>(instruction));
+    return describe_instruction(bundle_, *plan_, static_cast<size_t>(instruction));
   }
-  std::string in_quotes(int32_t buffer) const { return "\"" + plan_.buffers[static_cast<size_t>(buffer)].name + "\""; }
+  std::string in_quotes(int32_t buffer) const { return "\"" + plan_->buffers[static_cast<size_t>(buffer)].name + "\""; }
 
   // Cuts so that a segment begins at `address`; the segment there.
   Segments::iterator cut(int64_t address) {
@@ -141,7 +139,7 @@ class RaceChecker {
 
   // Rule 6: what no instruction of this kind may write.
   Status check_written(const std::vector<Access>& accesses, size_t instruction) const {
-    const auto& action = plan_.instructions[instruction].action;
+    const auto& action = plan_->instructions[instruction].action;
     enum class By : uint8_t { kRun, kUpdate, kTransfer };
     const By by = std::visit(
         Cases{[](const Run&) { return By::kRun; }, [](const Update&) { return By::kUpdate; },
@@ -171,10 +169,11 @@ class RaceChecker {
 
   // Rule 6: what the executor reads when all streams are through is still there.
   Status check_reported() {
-    std::vector<BufferRange> reported{plan_.loss, plan_.grad_norm, plan_.dropped, plan_.overflow};
-    for (const Mean& mean : plan_.means) reported.insert(reported.end(), {mean.sum, mean.count});
+    std::vector<BufferRange> reported{plan_->loss, plan_->grad_norm, plan_->grad_squares, plan_->dropped,
+                                      plan_->overflow};
+    for (const Mean& mean : plan_->means) reported.insert(reported.end(), {mean.sum, mean.count});
     for (const BufferRange& where : reported) {
-      if (where.buffer < 0 || plan_.buffers[static_cast<size_t>(where.buffer)].cls != BufferClass::kArena) continue;
+      if (where.buffer < 0 || plan_->buffers[static_cast<size_t>(where.buffer)].cls != BufferClass::kArena) continue;
       const int64_t at = base_[static_cast<size_t>(where.buffer)] + where.offset;
       const Segment& segment = std::prev(segments_.upper_bound(at))->second;
       if (segment.writer.instruction < 0)
@@ -273,7 +272,7 @@ class RaceChecker {
   }
 
   const Bundle& bundle_;
-  const RankPlan& plan_;
+  const RankPlan* plan_;
   VectorClocks clocks_;
   const std::vector<char>* own_;
   std::vector<int64_t> base_;  // address of each buffer
@@ -302,8 +301,13 @@ Status check_races(const Bundle& bundle, std::span<const RankPlan* const> alike,
   int64_t counted = 0;
   if (together && RaceChecker(bundle, first, &own).check(counted).ok()) {
     num_accesses += counted;
-    for (const RankPlan* plan : alike.subspan(1))
-      PIPER_RETURN_IF_ERROR(RaceChecker(bundle, *plan, nullptr).check_slots(own));
+    std::vector<size_t> runs;  // that have arguments of a rank's own
+    for (size_t i = 0; i < first.instructions.size(); ++i)
+      if (const int32_t list = launch_of(first.instructions[i].action).arguments;
+          list >= 0 && own[static_cast<size_t>(list)])
+        runs.push_back(i);
+    RaceChecker others(bundle, first, nullptr);
+    for (const RankPlan* plan : alike.subspan(1)) PIPER_RETURN_IF_ERROR(others.check_slots(*plan, runs));
     return {};
   }
   for (const RankPlan* plan : alike) {

@@ -2,13 +2,12 @@
 
 namespace piper::verify {
 
-RankContents::RankContents(const plan::RankPlan& plan) {
-  buffers_.reserve(plan.buffers.size());
-  for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    buffers_.emplace_back(plan.buffers[b].bytes, *memory_);
-    const auto all = [&](Content::What what) {
-      begin({static_cast<int32_t>(b), 0}, plan.buffers[b].bytes, Content{what});
-    };
+RankContents::RankContents(const plan::RankPlan& plan, const BufferSlots& slots) : plan_(&plan), slots_(&slots) {
+  contents_.reserve(static_cast<size_t>(slots.count));
+  for (int32_t slot = 0; slot < slots.count; ++slot) contents_.push_back({BufferContents(0, *memory_), -1});
+  for (const int32_t index : slots.lasting) {
+    const auto b = static_cast<size_t>(index);
+    const auto all = [&](Content::What what) { begin({index, 0}, plan.buffers[b].bytes, Content{what}); };
     switch (plan.buffers[b].cls) {
       case plan::BufferClass::kGradient: all(Zero()); break;
       case plan::BufferClass::kTraining: all(Counter()); break;

@@ -69,6 +69,35 @@ int32_t SampleTable::slice(int32_t samples, int64_t offset, int64_t length, int6
   return intern(std::move(cut));
 }
 
+int32_t SampleTable::moved(int32_t samples, int64_t by) {
+  std::vector<SampleRange> all = ranges(samples);
+  if (all.size() == 1) return range(all[0].first + by, all[0].count);
+  for (SampleRange& range : all) range.first += by;
+  return intern(std::move(all));
+}
+
+int32_t SumTable::moved(int32_t sum, const std::function<int32_t(int32_t)>& leaf,
+                        std::unordered_map<int32_t, int32_t>& known) {
+  known.emplace(0, 0);
+  std::vector<int32_t> open = {sum};
+  while (!open.empty()) {
+    const int32_t id = open.back();
+    const Node node = nodes_[static_cast<size_t>(id)];
+    size_t missing = 0;
+    if (node.b >= 0 && !known.contains(id))
+      for (const int32_t part : {node.a, node.b})
+        if (!known.contains(part)) {
+          open.push_back(part);
+          ++missing;
+        }
+    if (missing > 0) continue;
+    open.pop_back();
+    if (known.contains(id)) continue;
+    known.emplace(id, node.b < 0 ? this->leaf(leaf(node.a)) : add(known.at(node.a), known.at(node.b)));
+  }
+  return known.at(sum);
+}
+
 int32_t SumTable::make(int32_t a, int32_t b, Last& last) {
   const uint64_t key = (static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32) | static_cast<uint32_t>(b);
   if (key == last.key) return last.node;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -31,6 +32,8 @@ class SampleTable {
   // The samples in bytes [offset, offset + length) of a value of `size` bytes that holds them in equal
   // parts; -1 where a cut falls inside of a sample.
   int32_t slice(int32_t samples, int64_t offset, int64_t length, int64_t size);
+  // All of them so many further on.
+  int32_t moved(int32_t samples, int64_t by);
   const std::vector<SampleRange>& ranges(int32_t samples) const { return lists_[static_cast<size_t>(samples)]; }
 
  private:
@@ -54,6 +57,9 @@ class SumTable {
   explicit SumTable(const SampleTable& samples) : samples_(samples), nodes_(1) {}
   int32_t leaf(int32_t samples);
   int32_t add(int32_t a, int32_t b);
+
+  // The sum as it would be made of other lists: `leaf` says of which, `known` has what was asked for before.
+  int32_t moved(int32_t sum, const std::function<int32_t(int32_t)>& leaf, std::unordered_map<int32_t, int32_t>& known);
 
   struct Holdings {
     std::vector<SampleRange> missing, repeated, foreign;  // foreign: outside of the domain

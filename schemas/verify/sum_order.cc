@@ -76,7 +76,9 @@ std::string sum_order(const Bundle& bundle, OrdersOfSums found) {
           .add(int64_t{tensor.cut->axis})
           .add(bundle.manifest.cuts.at(static_cast<size_t>(tensor.cut->cut)).places());
   std::set<std::vector<DType>> types;
-  for (const RankPlan& rank : bundle.ranks) note_types(rank, types);
+  std::set<const void*> seen;  // instructions that several ranks share
+  for (const RankPlan& rank : bundle.ranks)
+    if (seen.insert(rank.instructions.storage()).second) note_types(rank, types);
   for (const auto& sum : types)
     if (sum[1] != sum[0] || sum[2] != sum[0])
       for (const DType type : sum) digest.add(static_cast<int64_t>(type));

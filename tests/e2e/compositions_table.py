@@ -313,6 +313,7 @@ def _places() -> list[Row]:
     pipeline = ((0, 1), (2, 3))
     rate = {"lr_schedule": {"warmup": 3, "cosine": {"until": 8, "to": 0.1}}, "clip_grad_norm": 0.5}
     both, rows = ("column", "vocabulary"), ("vocabulary",)    # 61 rows, which neither 2 nor 4 devices share equally
+    rests, every = ("column", "sequence"), ("column", "sequence", "vocabulary")
     return [
         Row("places_vocab", "dense", groups=pair, places=2, dims=both, keys=rate, fast=True),
         Row("places_vocab_alone", "losses", groups=fours, places=4, dims=rows, microbatches=2),
@@ -353,6 +354,19 @@ def _places() -> list[Row]:
             replicate=LEVELS["params"]),
         Row("places_experts_pipeline", "slots", TWO, eight, places=2, family="1f1b", microbatches=2, replicate={"bucket_size": 0.02},
             experts=(({"EP": 0}, [[0, 2], [1, 3]]), ({"EP": 1}, [[4, 6], [5, 7]]))),
+        Row("places_seq", "losses", groups=pair, places=2, dims=rests, fast=True),
+        Row("places_seq_four", "plain", groups=fours, places=4, dims=rests, microbatches=8),
+        Row("places_seq_tied", "dense", groups=fours, places=2, dims=rests, microbatches=2, keys=rate),
+        Row("places_seq_optimizer", "losses", groups=fours, places=2, dims=rests, replicate=LEVELS["optimizer"], keys=rate, fast=True),
+        Row("places_seq_params", "plain", groups=fours, places=2, dims=rests, microbatches=2, replicate=LEVELS["params"], keys=rate),
+        Row("places_seq_1f1b", "dense", TWO, ranks=pipeline, places=2, dims=rests, family="1f1b", microbatches=4),
+        Row("places_seq_1f1b_params", "losses", TWO, ranks=eight, places=2, dims=rests, family="1f1b", microbatches=2, replicate=LEVELS["params"]),
+        Row("places_seq_zb_v", "plain", FOUR, ranks=pipeline, places=2, dims=rests, family="zb_v", microbatches=4, keys=rate),
+        Row("places_seq_recompute", "losses", TWO, ranks=pipeline, places=2, dims=rests, family="1f1b", microbatches=2, more=(_TAIL,)),
+        Row("places_all", "dense", groups=pair, places=2, dims=every, keys=rate, fast=True),
+        Row("places_all_four", "plain", groups=fours, places=4, dims=every, microbatches=8),
+        Row("places_all_params", "dense", groups=fours, places=2, dims=every, microbatches=2, replicate=LEVELS["params"], keys=rate),
+        Row("places_all_1f1b", "dense", TWO, ranks=pipeline, places=2, dims=every, family="1f1b", microbatches=4, keys=rate),
         Row("places_over_pairs", "dense", groups=((0, 1, 2, 3, 4, 5, 6, 7),), places=2, microbatches=1, keys=rate,
             replicate=LEVELS["params"] | {"parts_over": [[0, 1, 2, 3], [4, 5, 6, 7]]}),
     ]

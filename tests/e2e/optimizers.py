@@ -13,6 +13,7 @@ thousand may be off, by a few steps' rates.
 """
 import argparse
 import functools
+import itertools
 import json
 import pathlib
 import re
@@ -142,6 +143,38 @@ def parameter_groups(bench, before):
             check(f"{optimizer} with groups, {form}", not wrong, "; ".join(wrong[:3]))
 
 
+def norms_of_groups(bench):
+    """The log has the norm of the gradients of each group, as PyTorch has it, also of gradients that are scaled."""
+    values = json.dumps({"no_decay": NO_DECAY, "groups": GROUPS})[1:-1]
+    _, gradients, _ = harness.torch_training(MODEL, "adamw")
+    squares = {}
+    for name, gradient in gradients.items():
+        group = group_of(name)
+        undecayed = (group is None or "weight_decay" not in GROUPS[group]) and (name.endswith(".bias") or ".ln" in name or name.startswith("ln"))
+        said = ("decay", "no_decay")[undecayed] if group is None else f"group{group}" + "_no_decay" * undecayed
+        squares[said] = squares.get(said, 0) + gradient.double().square().sum().item()
+    wanted = {said: square ** 0.5 for said, square in squares.items()}
+    assert len(wanted) > 4
+
+
+    def first_row(form, groups, extra):
+        text = strategy(form, "adamw").replace("optimizer: {adamw: {", f"optimizer: {{adamw: {{{groups}") + f"clip_grad_norm: 0.5\n{extra}"
+        plans = bench.compile(MODEL, text, f"{form}-norms")
+        bench.run(plans, MODEL, 0, "local", 1)
+        return json.loads((plans.with_suffix(".local") / "log.jsonl").read_text().splitlines()[0])
+
+    for form, extra in itertools.product((*FORMS, "tp2", "tp2_dp2"), ("", "precision: {loss_scale: 1024}\n")):
+        row = first_row(form, values + ", ", extra)
+        told = row["grad_norms"]
+        wrong = [f"{said} is {told.get(said)} instead of {norm}" for said, norm in wanted.items()
+                 if not abs(told.get(said, 0) - norm) <= 1e-5 * norm]
+        whole = sum(norm ** 2 for norm in told.values()) ** 0.5
+        if told.keys() != wanted.keys() or abs(whole - row["grad_norm"]) > 1e-6 * whole:
+            wrong.append(f"groups {sorted(told)} with {whole}, of {row['grad_norm']}")
+        check(f"norms of groups on {form}{', scaled' if extra else ''}", not wrong, "; ".join(wrong[:3]))
+    check("one group has no norm of its own", "grad_norms" not in first_row("whole", "", ""), "")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -181,6 +214,8 @@ def main():
             muon_beside_adamw(bench, before)
     if args.only in (None, "groups"):
         parameter_groups(bench, before)
+    if args.only in (None, "norms"):
+        norms_of_groups(bench)
     sys.exit(1 if faults else 0)
 
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Weights cut over places train as PyTorch's own tensor parallelism does: torch.distributed's DTensor over gloo.
+"""Weights, and sequences, cut over places train as PyTorch's own tensor parallelism does: torch.distributed's DTensor over gloo.
 
-  tensor_parallel.py --bin BIN --work DIR [--models llama,mlp] [--places 2,4] [--optimizers adamw,sgd] [--tables llama] [--proved qwen3]
+  tensor_parallel.py --bin BIN --work DIR [--models llama,mlp] [--places 2,4] [--optimizers adamw,sgd] [--sequence] [--tables llama]
+    [--proved qwen3]
 
 For each model and number of places the same model, weights and samples are trained by piper under
-`shard: {dim: column}` and by ranks of PyTorch under parallelize_module (ColwiseParallel, RowwiseParallel). Losses of
+`shard: {dim: column}` and by ranks of PyTorch under parallelize_module (ColwiseParallel, RowwiseParallel; with --sequence under
+`dim: sequence` too, and SequenceParallel on norms, the residual stream Shard(1)). Losses of
 all steps agree to 1e-5 relative (1e-6 at the first), gradients of the first step to 1e-5 of each one's norm, and a step of the
 plan has no more collectives than CommDebugMode counts. Plans are proved whole, those of --proved too, whose norms of heads DTensor's styles
 do not know. Models of --tables are trained once more with their tables and logits cut, too (`dim: vocabulary`), beside loss_parallel over parts
@@ -31,6 +33,8 @@ CUT = {"mlp": (["layers.0", "layers.2"], ["layers.1", "layers.3"]),
        "llama": (["*.self_attn.q_proj", "*.self_attn.k_proj", "*.self_attn.v_proj", "*.mlp.gate_proj", "*.mlp.up_proj"],
                  ["*.self_attn.o_proj", "*.mlp.down_proj"])}
 TABLES = {"llama": ("net.model.embed_tokens", "net.lm_head")}    # embedding and head
+# ... of which the sequence is cut: norms, the embedding, the logits
+AT_REST = {"llama": (["*.input_layernorm", "*.post_attention_layernorm", "net.model.norm"], "net.model.embed_tokens", "net.lm_head")}
 
 
 def rank_of_torch(args):
@@ -46,6 +50,8 @@ def rank_of_torch(args):
     module = zoo.build(args.models)
     columns, rows = CUT[args.models]
     plan = {match: ColwiseParallel() for match in columns} | {match: RowwiseParallel() for match in rows}
+    if args.sequence:
+        plan = of_sequences(args.models)
     mesh = init_device_mesh("cpu", (args.world,))
     styles = {under(module, match): style for match, style in plan.items()}
     if args.tables:
@@ -65,12 +71,29 @@ def rank_of_torch(args):
         if step == 0:
             counts = {str(kind).split(".")[-1]: number for kind, number in counted.get_comm_counts().items()}
             gradients = {n: whole(p.grad).detach().clone().contiguous() for n, p in module.named_parameters()}
+        for p in module.parameters():
+            if hasattr(p.grad, "redistribute"):    # of a norm: an addend of each rank
+                p.grad = p.grad.redistribute(placements=p.placements)
         rule.step()
     if args.rank == 0:
         save_file(gradients, args.work / "gradients.safetensors")
         (args.work / "torch.json").write_text(json.dumps({"losses": losses, "collectives": sum(counts.values()), "kinds": counts}))
     dist.barrier()
     dist.destroy_process_group()
+
+
+def of_sequences(model):
+    """The styles by which the residual stream is Shard(1), and logits are whole."""
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, PrepareModuleOutput, RowwiseParallel,
+                                                   SequenceParallel)
+    columns, rows = CUT[model]
+    norms, embedding, logits = AT_REST[model]
+    return ({match: ColwiseParallel(input_layouts=Shard(1)) for match in columns} |
+            {match: RowwiseParallel(output_layouts=Shard(1), use_local_output=False) for match in rows} |
+            {match: SequenceParallel(use_local_output=False) for match in norms} |
+            {embedding: PrepareModuleOutput(output_layouts=Replicate(), desired_output_layouts=Shard(1), use_local_output=False),
+             logits: PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Replicate(), use_local_output=True)})
 
 
 def under(module, match):
@@ -86,13 +109,13 @@ def whole(tensor):
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
-def trained_by_torch(model, places, optimizer, work, tables):
+def trained_by_torch(model, places, optimizer, sequence, tables, work):
     work.mkdir(parents=True, exist_ok=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, __file__, "--bin", ".", "--work", work, "--models", model, "--optimizers", optimizer, "--world", str(places),
-               "--port", str(port)] + (["--tables", model] if tables else [])
+               "--port", str(port), *(["--sequence"] if sequence else []), *(["--tables", model] if tables else [])]
     ranks = [subprocess.Popen([*map(str, command), "--rank", str(r)], env=os.environ | {"OMP_NUM_THREADS": "1"},
                               stderr=subprocess.PIPE, text=True) for r in range(places)]
     errors = [rank.communicate()[1] for rank in ranks]
@@ -102,9 +125,10 @@ def trained_by_torch(model, places, optimizer, work, tables):
 
 
 def collectives_of_values(plans):
-    """AllReduces of rank 0 over the ranks that share its samples."""
+    """Collectives of rank 0 over the ranks that share its samples."""
     rank = json.loads((plans / "ranks" / "rank-00000.json").read_text())
-    return sum("all_reduce" in i and i["stream"].startswith("tp") for i in rank["instructions"])
+    return sum(any(kind in i for kind in ("all_reduce", "all_gather", "reduce_scatter")) and i["stream"].startswith("tp")
+               for i in rank["instructions"])
 
 
 def is_proved(bench, plans):
@@ -123,6 +147,7 @@ def main():
     parser.add_argument("--places", default="2")
     parser.add_argument("--optimizers", default="adamw,sgd")
     parser.add_argument("--tables", default="")
+    parser.add_argument("--sequence", action="store_true")
     parser.add_argument("--proved", default="")
     parser.add_argument("--rank", type=int)
     parser.add_argument("--world", type=int)
@@ -134,11 +159,12 @@ def main():
     for model, tables in [(m, False) for m in args.models.split(",")] + [(m, True) for m in args.tables.split(",") if m]:
         for places in map(int, args.places.split(",")):
             for optimizer in args.optimizers.split(","):
-                name = f"{model} over {places} places, {optimizer}" + (", tables" if tables else "")
-                cut = "vocab" if tables else "tp"
-                torch_ranks, gradients = trained_by_torch(model, places, optimizer, args.work / f"{model}-{cut}{places}-{optimizer}.torch", tables)
-                text = harness.strategy_text(model, f"{cut}{places}", optimizer)
-                plans = bench.compile(model, text, f"{model}-{cut}{places}-{optimizer}")
+                cut = "_seq" if args.sequence else ""
+                over = f"vocab{places}" if tables else f"tp{places}{cut}"
+                name = f"{model} over {places} places{', and its sequence' if cut else ''}{', tables' if tables else ''}, {optimizer}"
+                torch_ranks, gradients = trained_by_torch(model, places, optimizer, args.sequence, tables, args.work / f"{model}-{over}-{optimizer}.torch")
+                text = harness.strategy_text(model, over, optimizer)
+                plans = bench.compile(model, text, f"{model}-{over}-{optimizer}")
                 result = bench.run(plans, model, places, "local", STEPS)
                 wrong = harness.loss_faults(result.losses, torch_ranks["losses"], 1e-5) + harness.gradient_faults(result.gradients, gradients)
                 check(f"{name}: losses and gradients are DTensor's", not wrong, "; ".join(wrong[:3]))

@@ -371,6 +371,30 @@ def tied_apart(desk):
     save_file(weights | {"wte.weight": weights["lm_head.weight"] + 1}, desk.work / "weights.safetensors")
 
 
+def narrower(desk):
+    """The weights of the same model with half as wide a norm."""
+    from safetensors.torch import load_file, save_file
+    weights = load_file(desk.work / "plans" / "weights" / "model.safetensors")
+    save_file({name: w[:len(w) // 2].clone() for name, w in weights.items()}, desk.work / "weights.safetensors")
+
+
+def batch_below_zero(desk):
+    path = desk.work / "plans" / "manifest.json"
+    text = path.read_text()
+    path.write_text(text.replace('"batch":8', '"batch":-8', 1))
+    assert path.read_text() != text
+
+
+def of_other_batches(desk):
+    desk.must("piper-run plans --data data.safetensors --steps 3 --checkpoint checkpoints --every 3")
+    desk.must("piperc tiny_gpt.onnx --strategy strategy.yaml -o plans --checkpoints --set model.batch=16")
+
+
+run("load_other_shape", BUNDLE, "--load of the weights of a narrower model", trained(damage=narrower), RUN + " --load weights.safetensors",
+    (RANK[0], (r"tensor '.*' of 'weights.safetensors' is .*", "tensor NAME of 'weights.safetensors' is TYPE, the plan needs TYPE")))
+run("bundle_number_out_of_range", BUNDLE, "A number in a manifest that was changed by hand", trained(damage=batch_below_zero))
+run("resume_within_a_step", BUNDLE, "A checkpoint that ends within a step of another batch", trained(SINGLE, of_other_batches, "--checkpoints"),
+    "piper-run plans --data data.safetensors --steps 5 --checkpoint checkpoints --resume", RANK)
 run("load_tied_apart", BUNDLE, "--load of a tied head that differs from the embedding", trained(damage=tied_apart), RUN + " --load weights.safetensors")
 ALL.append(Case("output_is_something_else", BUNDLE, "-o names a directory with something else", "piperc tiny_gpt.onnx --strategy strategy.yaml -o thesis",
                 {"strategy.yaml": SINGLE}, lambda desk: ((desk.work / "thesis").mkdir(), desk.write("thesis/chapter1.tex", "Once"))))

@@ -268,6 +268,23 @@ Status Interpreter::prepare_op(const ir::Op& op) {
       const View y = views_[op.results[0].index] = new_buffer(graph_.type(op.results[0]));
       return bind(step, "copy", {y}, {x}, {});
     }
+    case ir::OpKind::kAllGather:
+    case ir::OpKind::kReduceScatter: {  // likewise: of several places the first part
+      const View y = views_[op.results[0].index] = new_buffer(graph_.type(op.results[0]));
+      View from = *x, to = y;
+      const bool gathers = op.kind == ir::OpKind::kAllGather;
+      View& larger = gathers ? to : from;
+      larger.shape = (gathers ? from : to).shape;
+      larger.strides.erase(larger.strides.begin());
+      return bind(step, "copy", {to}, {&from}, {});
+    }
+    case ir::OpKind::kOwnPart: {
+      const View y = views_[op.results[0].index] = new_buffer(graph_.type(op.results[0]));
+      View row = y;
+      row.shape.insert(row.shape.begin(), 1);
+      row.strides.insert(row.strides.begin(), graph_.type(op.results[0]).elements());
+      return bind(step, "index_select", {row}, {x, &views_[op.operands[1].index]}, {{"dim", int64_t{0}}});
+    }
     default: break;  // every other operator is a kernel of the same name
   }
   std::vector<View> outputs;

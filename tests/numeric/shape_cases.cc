@@ -89,6 +89,19 @@ void add_reduction_cases(std::vector<RuleCase>& cases) {
   for (const OpKind kind : {OpKind::kEnter, OpKind::kAllReduce})
     cases.push_back({std::string(op_name(kind)) + " of one place",
                      [=](CaseBuilder& c) { return c.loss_of({c.b.add1(kind, {c.parameter({3, 4})})}); }});
+  const ir::PartsAttrs one{1, 0};
+  cases.push_back({"all_gather of one place, of what readers have in parts", [=](CaseBuilder& c) {
+                     return c.loss_of({c.b.add1(OpKind::kAllGather, {c.parameter({3, 4})}, one)});
+                   }});
+  cases.push_back({"all_gather of one place", [=](CaseBuilder& c) {
+                     return c.loss_of({c.b.add1(OpKind::kAllGather, {c.parameter({3, 4}), c.b.graph().place()}, one)});
+                   }});
+  cases.push_back({"reduce_scatter of one place", [=](CaseBuilder& c) {
+                     return c.loss_of({c.b.add1(OpKind::kReduceScatter, {c.parameter({1, 3, 4})}, one)});
+                   }});
+  cases.push_back({"own_part of one place", [=](CaseBuilder& c) {
+                     return c.loss_of({c.b.add1(OpKind::kOwnPart, {c.parameter({1, 3, 4}), c.b.graph().place()}, one)});
+                   }});
   cases.push_back({"a loss that is a plain mean", [](CaseBuilder& c) {
                      const ValueId x = c.parameter({3, 4});
                      return c.b.add1(OpKind::kMean, {c.b.add1(OpKind::kExp, {x})}, ir::ReduceAttrs{{0, 1}, false});

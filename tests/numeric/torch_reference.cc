@@ -178,6 +178,9 @@ class Call {
       case OpKind::kEnter:
       case OpKind::kAllReduce:
       case OpKind::kAllToAll: return x_[0];
+      case OpKind::kAllGather: return x_[0].unsqueeze(0);  // of one place
+      case OpKind::kReduceScatter:
+      case OpKind::kOwnPart: return x_[0].squeeze(0);
       case OpKind::kCast: return x_[0].to(scalar_type(as<ir::CastAttrs>().to));
       default: return {};
     }

@@ -136,6 +136,16 @@ bool norm_lacks_a_parameter(Bundle& b) {
   return false;
 }
 bool norm_not_summed_over_ranks(Bundle& b) { return erase_all(b, reductions_of(b, "grad norms")); }
+bool squares_reported_of_something_else(Bundle& b) {
+  for (RankPlan& plan : b.ranks)
+    for (size_t i = 0; plan.grad_squares.buffer >= 0 && i < plan.buffers.size(); ++i)
+      if (plan.buffers[i].cls == BufferClass::kGradient && static_cast<int32_t>(i) != plan.grad_squares.buffer &&
+          plan.buffers[i].bytes >= plan.buffers[static_cast<size_t>(plan.grad_squares.buffer)].bytes) {
+        plan.grad_squares = {static_cast<int32_t>(i), 0};
+        return true;
+      }
+  return false;
+}
 bool gradient_added_to_another_parameter(Bundle& b) {
   return change_argument(b, SlotRole::kGradient,
                          [&](RankPlan& plan, const Program& program, size_t s, BufferRange& where, const Run& run) {
@@ -180,6 +190,7 @@ std::vector<Damage> of_sums() {
       PIPER_DAMAGE(dropped_rows_of_one_layer_not_added, "P0636"),
       PIPER_DAMAGE(norm_lacks_a_parameter, "P0636"),
       PIPER_DAMAGE(norm_not_summed_over_ranks, "P0636"),
+      PIPER_DAMAGE(squares_reported_of_something_else, "P0636"),
       PIPER_DAMAGE(gradient_added_to_another_parameter, "P0636"),
       PIPER_DAMAGE(scattered_reduction_left_out, "P0634", "P0636"),
   };

@@ -14,3 +14,4 @@ piper_test(places_test LABELS unit SOURCES places_test.cc LINK piper_driver pipe
 target_compile_definitions(places_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 piper_test(spreads_test LABELS unit SOURCES spreads_test.cc LINK piper_emit piper_passes)
 piper_test(cut_parameters_test LABELS unit SOURCES cut_parameters_test.cc LINK piper_test_compiled_plans piper_verify)
+piper_test(cut_sequence_test LABELS unit SOURCES cut_sequence_test.cc LINK piper_test_compiled_plans piper_verify)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/emit/pack.h"
+#include "compiler/emit/taken_bytes.h"
 
 using namespace piper;
 using emit::pack;
@@ -66,6 +67,43 @@ TEST_CASE("no two lives that meet share a byte") {
     CHECK(packed.bytes >= most_alive(lives, 60));
     CHECK(pack(lives, kAlignment).offsets == packed.offsets);
   }
+}
+
+// What many lives are placed by, against trying every offset where one that meets ends.
+TEST_CASE("the lowest free offset") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    std::vector<Life> lives = random_lives(seed, 1 + 3 * seed, 20 + 40 * (seed % 3));
+    for (Life& life : lives) life.bytes = aligned(life.bytes);
+    emit::TakenBytes taken(lives);
+    for (int round = 0; round < 2; ++round) {  // the second after a clear()
+      std::vector<int64_t> offsets;
+      for (uint32_t l = 0; l < lives.size(); ++l) {
+        std::vector<int64_t> candidates = {0};
+        for (uint32_t other = 0; other < l; ++other) candidates.push_back(offsets[other] + lives[other].bytes);
+        std::sort(candidates.begin(), candidates.end());
+        const auto is_free = [&](int64_t offset) {
+          for (uint32_t other = 0; other < l; ++other)
+            if (lives[l].meets(lives[other]) && offset < offsets[other] + lives[other].bytes &&
+                offsets[other] < offset + lives[l].bytes)
+              return false;
+          return true;
+        };
+        const int64_t lowest = *std::find_if(candidates.begin(), candidates.end(), is_free);
+        INFO("seed " << seed << ", life " << l);
+        REQUIRE(taken.lowest_free(l) == lowest);
+        offsets.push_back(lowest);
+        taken.insert(l, lowest);
+      }
+      taken.clear();
+    }
+  }
+}
+
+TEST_CASE("many lives") {
+  const std::vector<Life> lives = random_lives(3, 4000, 900);
+  const Packed packed = pack(lives, kAlignment);
+  check_apart(lives, packed);
+  CHECK(packed.bytes <= most_alive(lives, 900) * 21 / 20);
 }
 
 // A block that is full at all times, cut into lives: the least that they need is known.

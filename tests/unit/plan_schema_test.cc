@@ -128,7 +128,8 @@ TEST_CASE("the writer's texts follow the schema") {
   auto like = Json::parse(plan::print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs, &bundle.ranks[0]));
   CHECK(schema.valid_as(like, "like_plan"));
   CHECK(schema.valid(like));
-  for (const char* place : {"seed_step", "learning_rate", "loss", "grad_norm", "dropped", "loss_scale", "overflow"}) {
+  for (const char* place :
+       {"seed_step", "learning_rate", "loss", "grad_norm", "grad_squares", "dropped", "loss_scale", "overflow"}) {
     like[place] = "x+4";
     CHECK(schema.valid(like));
   }

@@ -53,6 +53,10 @@ TEST_CASE("a step is one JSON object") {
   CHECK(step_line(record) ==
         R"({"step": 3, "loss": 5.54, "step_ms": 41.25, "data_wait": 0.0015, "tokens_per_s": 6400, )"
         R"("samples_per_s": 200, "lr": 3e-04, "grad_norm": 0.5, "samples_fingerprint": "0123456789abcdef"})");
+  record.grad_norms = {{"decay", 0.25f}, {"group0", 0.375f}};
+  CHECK(step_line(record).find(R"(, "grad_norm": 0.5, "grad_norms": {"decay": 0.25, "group0": 0.375}, )") !=
+        std::string::npos);
+  record.grad_norms.clear();
   record.mfu = 0.412;
   CHECK(step_line(record).find(R"("samples_per_s": 200, "mfu": 0.412, "lr": 3e-04)") != std::string::npos);
   record.dropped = 12;

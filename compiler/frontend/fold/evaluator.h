@@ -81,15 +81,21 @@ void with_size(DType dtype, F&& f) {
 template <size_t N, class F>
 void for_each(const Shape& shape, const std::array<Shape, N>& strides, F&& f) {
   const int64_t count = ir::elements(shape);
+  if (count == 0) return;
+  const int64_t row = shape.empty() ? 1 : shape.back();
   Shape at(shape.size(), 0);
-  std::array<int64_t, N> offset{};
-  for (int64_t i = 0; i < count; ++i) {
-    f(i, offset);
-    for (size_t d = shape.size(); d-- > 0;) {
-      for (size_t n = 0; n < N; ++n) offset[n] += strides[n][d];
-      if (++at[d] < shape[d]) break;
-      for (size_t n = 0; n < N; ++n) offset[n] -= strides[n][d] * shape[d];
-      at[d] = 0;
+  std::array<int64_t, N> begin{};  // of a row
+  for (int64_t i = 0; i < count;) {
+    std::array<int64_t, N> offset = begin;
+    for (const int64_t end = i + row; i < end; ++i) {
+      f(i, offset);
+      for (size_t n = 0; n < N && !shape.empty(); ++n) offset[n] += strides[n].back();
+    }
+    for (size_t d = shape.size(); d-- > 1;) {
+      for (size_t n = 0; n < N; ++n) begin[n] += strides[n][d - 1];
+      if (++at[d - 1] < shape[d - 1]) break;
+      for (size_t n = 0; n < N; ++n) begin[n] -= strides[n][d - 1] * shape[d - 1];
+      at[d - 1] = 0;
     }
   }
 }

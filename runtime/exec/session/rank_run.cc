@@ -1,6 +1,7 @@
 #include "runtime/exec/session/rank_run.h"
 
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 #include "runtime/bootstrap/agreement.h"
@@ -129,7 +130,10 @@ Status RankRun::go_on(StepInputs& inputs) {
   const int64_t batch = session_.bundle->manifest.batch;
   if (batch <= 0 || from.samples % batch != 0)
     return Status::failure("R0703", "the checkpoint ends after " + std::to_string(from.samples) +
-                                        " samples, which are no whole steps of " + std::to_string(batch));
+                                        " samples, which are no whole steps of " + std::to_string(batch) +
+                                        "\nhelp: compile with a batch that divides them, --set model.batch=" +
+                                        std::to_string(std::gcd(from.samples, batch)) +
+                                        ", or go on under the old one as far as one does");
   first_step_ = from.step + 1;
   samples_shift_ = from.samples / batch - from.step;
   if (session_.data->numbers_samples()) data_shift_ = samples_shift_;

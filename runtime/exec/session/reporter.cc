@@ -4,8 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <string>
+
+#include "runtime/exec/session/group_norms.h"
 
 namespace piper::exec {
 
@@ -68,6 +69,7 @@ Status Reporter::step(int64_t step, int64_t data_step, double seconds, const Ste
   PIPER_ASSIGN(const StepResults::Values values, results_.read());
   record.loss = loss_ = values.loss;
   record.grad_norm = values.grad_norm;
+  if (values.grad_norm) record.grad_norms = group_norms(manifest, *values.grad_norm, values.grad_squares);
   record.dropped = values.dropped;
   if (values.loss_scale) {
     skipped_ += *values.overflow ? 1 : 0;
@@ -134,12 +136,11 @@ void Reporter::draw(const trace::StepRecord& record) {
   if (record.tokens_per_s > 0) scalars.push_back({"speed/tokens_per_s", static_cast<float>(record.tokens_per_s)});
   if (record.mfu) scalars.push_back({"speed/mfu", static_cast<float>(*record.mfu)});
   if (record.loss_spikes) scalars.push_back({"loss_spikes", static_cast<float>(*record.loss_spikes)});
-  std::map<std::string, double> by_rank;  // whose keys are names of scalars
   if (session_.stopping != nullptr && session_.bundle->manifest.world_size > 1)
     for (const auto& [rank, ms] : session_.stopping->step_times_ms())
-      by_rank["speed/step_ms_by_rank/" + std::to_string(rank)] = ms;
-  for (const auto& [name, ms] : by_rank) scalars.push_back({name, static_cast<float>(ms)});
+      scalars.push_back({"speed/step_ms_by_rank/" + std::to_string(rank), static_cast<float>(ms)});
   if (record.grad_norm) scalars.push_back({"grad_norm", *record.grad_norm});
+  for (const auto& [group, norm] : record.grad_norms) scalars.push_back({"grad_norm/" + group, norm});
   if (record.loss_scale) scalars.push_back({"loss_scale", *record.loss_scale});
   if (record.skipped) scalars.push_back({"skipped_steps", static_cast<float>(*record.skipped)});
   if (record.dropped) scalars.push_back({"dropped_rows", static_cast<float>(*record.dropped)});
@@ -147,11 +148,10 @@ void Reporter::draw(const trace::StepRecord& record) {
 }
 
 void Reporter::draw_memory(const std::vector<int64_t>& peaks) {
-  std::map<std::string, double> by_rank;  // whose keys are names of scalars
-  for (size_t rank = 0; rank < peaks.size(); ++rank)
-    by_rank["memory/peak_mib_by_rank/" + std::to_string(rank)] = static_cast<double>(peaks[rank]) / (1 << 20);
   std::vector<trace::Scalar> scalars;
-  for (const auto& [name, mib] : by_rank) scalars.push_back({name, static_cast<float>(mib)});
+  for (size_t rank = 0; rank < peaks.size(); ++rank)
+    scalars.push_back({"memory/peak_mib_by_rank/" + std::to_string(rank),
+                       static_cast<float>(static_cast<double>(peaks[rank]) / (1 << 20))});
   draw(step_, scalars);
 }
 

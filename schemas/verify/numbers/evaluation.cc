@@ -199,7 +199,7 @@ void Evaluation::put(const Operand& out, int32_t number, HeldValue value) {
   slot(out.slot).put(out.offset, value);
 }
 
-void Evaluation::add(const Operand& out, View view) {
+void Evaluation::add(const Operand& out, View view, int32_t share_over) {
   if (!is_sum(out))  // what stood there stands there no more
     return put(out,
                out.slot < 0 ? table_.unknown("a sum in the workspace") : unfit("a value that is added to in place"));
@@ -210,6 +210,15 @@ void Evaluation::add(const Operand& out, View view) {
     added.number = unfit(why);
   };
   const Over over = table_[added.number].over;
+  // Rule 8 adds up what a slot says is shares, over places as well as samples.
+  const plan::Slot& sum = run_.program->slots[static_cast<size_t>(out.slot)];
+  const int32_t shares = sum.spread == plan::Spread::kShare ? sum.cut : -1;
+  if (over != Over::kUnknown && shares != share_over) {
+    refuse(share_over >= 0 ? "a place's share of a sum, added to one over samples alone"
+                           : "what every place has, added to a sum of shares");
+    run_.contributions.push_back(std::move(contribution));
+    return;
+  }
   if (over == Over::kEach) refuse("an accumulator of values that are separate for each sample");
   if (over == Over::kNothing || over == Over::kSum || over == Over::kPiece) {
     auto axes = in_memory_order(out, added.axes);

@@ -51,8 +51,9 @@ class Evaluation {
   const HeldValue* held(const plan::Operand& operand);
   // `value`: how its elements lie there.
   void put(const plan::Operand& out, int32_t number, HeldValue value = {});
-  // To an accumulator; of what becomes of anything else nothing is known.
-  void add(const plan::Operand& out, View view);
+  // To an accumulator; of what becomes of anything else nothing is known. `share_over`: the view is what all places of
+  // that cut add together, each its share.
+  void add(const plan::Operand& out, View view, int32_t share_over = -1);
   // An accumulator, behind those calls of the program that read it.
   void clear(const plan::Operand& out);
   bool is_sum(const plan::Operand& operand) const;

@@ -213,6 +213,11 @@ class Whole {
       case RowForm::kBySample:
         if (const int64_t heads = axis_of_heads(result_.call.kernel.id(), from_end); heads > 0 && of_cut())
           return by_heads(heads);
+        if (of_cut() && rotates(result_.call.kernel.id()) && from_end == 2) return by_rotated_rows();
+        if (of_cut() && result_.call.kernel == Kernel::kEmbedding && part_of(0) == 0) return at_end(part_of(1) + 1);
+        if (of_cut() && result_.call.kernel == Kernel::kEmbeddingBackward && part_of(1) > 0 &&
+            part_of(0) == part_of(1) + 1)
+          return in_share();
         break;
       case RowForm::kSelect: break;
     }
@@ -226,8 +231,14 @@ class Whole {
   // share; a rotation each row.
   static int64_t axis_of_heads(Kernel kernel, int64_t from_end) {
     if (kernel == Kernel::kScaledDotProductAttention || kernel == Kernel::kScaledDotProductAttentionBackward) return 3;
-    const bool rotates = kernel == Kernel::kRotary || kernel == Kernel::kRotaryBackward;
-    return rotates && from_end > 2 ? from_end : 0;
+    return rotates(kernel) && from_end > 2 ? from_end : 0;
+  }
+  static bool rotates(Kernel kernel) { return kernel == Kernel::kRotary || kernel == Kernel::kRotaryBackward; }
+  // Each row by the same row of the tables.
+  std::string by_rotated_rows() {
+    for (size_t i = 0; i < where_.size(); ++i)
+      if (present(i) && (part_of(i) != 2 || where_[i].segments != 1)) return "rows beside tables of other rows";
+    return at_end(2);
   }
   // All operands that have heads have a part of them, at one axis from the first on; masks and tables have none, or the
   // same for all.

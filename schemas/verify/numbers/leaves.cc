@@ -22,8 +22,9 @@ int32_t scalar(StepNumber number, int64_t bytes, NumberTable& table) {
 }  // namespace
 
 int32_t sample_offset(NumberTable& table) { return scalar(StepNumber::kSampleOffset, dtype_bytes(DType::kI64), table); }
+int32_t place_of_rank(NumberTable& table) { return scalar(StepNumber::kPlace, dtype_bytes(DType::kI64), table); }
 
-int32_t place_of_rank(const NumberTable& table) {
+int32_t known_place_of_rank(const NumberTable& table) {
   return table.find_leaf("scalar " + std::string(number_name(StepNumber::kPlace)));
 }
 

@@ -14,8 +14,10 @@ namespace piper::verify {
 
 // The number that the first sample of a run has in the step.
 int32_t sample_offset(NumberTable& table);
+// The rank's place in its group of each cut.
+int32_t place_of_rank(NumberTable& table);
 // The rank's place in its group of a cut; -1: no program has it.
-int32_t place_of_rank(const NumberTable& table);
+int32_t known_place_of_rank(const NumberTable& table);
 
 class Leaves {
  public:

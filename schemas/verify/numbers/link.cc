@@ -1,6 +1,7 @@
 #include "schemas/verify/numbers/link.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -10,6 +11,7 @@
 #include "schemas/verify/held_name.h"
 #include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/exchange.h"
+#include "schemas/verify/numbers/parts_of_places.h"
 #include "schemas/verify/numbers/sums.h"
 
 namespace piper::verify {
@@ -46,9 +48,12 @@ bool is_added_to(const Program& program, int32_t slot) {
 // [program] whether a rank runs it: of others nothing is made.
 std::vector<char> programs_run(const Bundle& bundle) {
   std::vector<char> run(bundle.programs.size());
-  for (const auto& rank : bundle.ranks)
+  std::set<const void*> seen;  // instructions that several ranks share
+  for (const auto& rank : bundle.ranks) {
+    if (!seen.insert(rank.instructions.storage()).second) continue;
     for (const auto& instruction : rank.instructions)
       if (const Run* const launch = run_of(instruction.action)) run[static_cast<size_t>(launch->program)] = 1;
+  }
   return run;
 }
 
@@ -58,7 +63,9 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
   std::unordered_map<std::string, const ConstantContent*> contents;
   for (const auto& constant : bundle.constants) contents.emplace(constant.name, &constant);
   std::vector<char> seen(bundle.programs.size());
+  std::set<const void*> walked;  // instructions that several ranks share
   for (const auto& rank : bundle.ranks) {
+    if (!walked.insert(rank.instructions.storage()).second) continue;
     // By buffer, offset and bytes: one without elements may stand where another begins.
     std::map<std::tuple<int32_t, int64_t, int64_t>, const std::string*> placed;
     for (const auto& placement : rank.placements)
@@ -109,6 +116,7 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const
     run.batch = leaves_.batch();
     run.whole = run.samples == run.batch;
     run.by_pieces = by_pieces;
+    for (const Cut& cut : manifest_.cuts) run.places.push_back(cut.groups.empty() ? 0 : cut.places());
     run.known = table.size();
     run.slots.resize(run.program->slots.size());
     for (const Slot& slot : run.program->slots)
@@ -200,19 +208,27 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     // Rule 9: what a slot says is a part, or a share, is what its maker says is one. Where shares were added up, or one
     // stands where a whole should, it was added up over the places of its cut (rule 8).
     const Slot* const made = slot_of(maker, made_as);
-    const int32_t over = exchange != exchanges_.end() ? exchange->second.summed_over
+    const int32_t over = exchange != exchanges_.end() ? exchange->second.cut
                          : made != nullptr && made->spread == plan::Spread::kShare && reader.cut < 0 ? made->cut
                                                                                                      : -1;
+    const Exchange::By by = exchange != exchanges_.end() ? exchange->second.by : Exchange::By::kAllReduce;
+    const plan::Spread sent = by == Exchange::By::kAllGather ? plan::Spread::kPart : plan::Spread::kShare;
     const bool as_read = made == nullptr || (made->spread == reader.spread && made->cut == reader.cut);
-    const bool as_share = made != nullptr && made->spread == plan::Spread::kShare && made->cut == over;
-    if (over >= 0 ? !as_share : !as_read) continue;
+    const bool as_sent = made != nullptr && made->spread == sent && made->cut == over;
+    if (over >= 0 ? !as_sent : !as_read) continue;
     const bool same_size = runs_[static_cast<size_t>(maker)].samples == run.samples;
     // A saved block stays with its chunk, whose programs for other pieces have their own.
     if (reader.role == SlotRole::kSaved && !same_size) continue;
     if (state_[static_cast<size_t>(maker)] == 1) return unknown("a value that depends on itself");
     evaluate(maker);
-    HeldValues left = left_by(maker, made_as, run.samples, reader.bytes);
-    if (over >= 0) left = added_up(left, over, places_of(over), reader.bytes, program, table_);
+    // As much as is sent; what arrives is as large as the reader's slot.
+    const auto places = static_cast<int64_t>(over < 0 ? 1 : places_of(over));
+    const int64_t bytes = by == Exchange::By::kAllGather       ? reader.bytes / places
+                          : by == Exchange::By::kReduceScatter ? reader.bytes * places
+                                                               : reader.bytes;
+    HeldValues left = left_by(maker, made_as, run.samples, bytes);
+    if (over >= 0 && by == Exchange::By::kAllReduce) left = added_up(left, over, places, reader.bytes, program, table_);
+    else if (over >= 0) left = of_places(left, exchange->second, places, reader.bytes, run.samples, program, table_);
     else if (exchange != exchanges_.end())
       left = exchanged(left, exchange->second, counts, reader.bytes, run.samples, program, table_);
     if (first) {

@@ -16,6 +16,7 @@
 #include "schemas/verify/numbers/constants_of_samples.h"
 #include "schemas/verify/numbers/evaluation.h"
 #include "schemas/verify/numbers/memory_order.h"
+#include "schemas/verify/numbers/parts_of_places.h"
 #include "schemas/verify/numbers/shared_calls.h"
 #include "schemas/verify/numbers/sums.h"
 
@@ -61,9 +62,15 @@ class ProgramCalls {
  private:
   void evaluate(const KernelCall& call) {
     const std::vector<OperandRead> read = evaluation_.read(call);
-    if (evaluate_shared(call, read, evaluation_)) return change_inputs(call, {});
     std::vector<View> operands;
     for (const OperandRead& operand : read) operands.push_back(operand.view);
+    const bool shared = std::any_of(read.begin(), read.end(), [](const OperandRead& r) { return r.is_shared(); });
+    if (!shared)
+      if (const auto part = own_part(call, operands, run_, table_)) {
+        run_.made.push_back(part->number);
+        return evaluation_.put(call.outputs[0], part->number, *part);
+      }
+    if (evaluate_shared(call, read, evaluation_)) return change_inputs(call, {});
     if (adds_operand(call) && call.outputs.size() == 1 && call.inputs[0].shape == call.outputs[0].shape)
       return evaluation_.add(call.outputs[0], std::move(operands[0]));
     if (call.kernel == Kernel::kFill && !call.accumulate && call.outputs.size() == 1) return fill(call);

@@ -28,6 +28,7 @@ struct NumberedProgram {
   bool whole = false;                       // the piece is the whole step
   bool by_pieces = false;                   // samples of a piece may be read together (pieces.h)
   int32_t known = 0;                        // numbers below are the reference's, to which a call's choices are held
+  std::vector<int64_t> places;              // [cut]
   std::vector<HeldValues> slots;            // [slot] before: what it finds; after: what it leaves
   std::vector<Spread> parts;                // [slot] of a gradient of a tensor that is cut, what a rank has of it
   bool ambiguous = false;                   // what a place has could be read in several ways, none of them the model's

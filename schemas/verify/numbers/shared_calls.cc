@@ -8,6 +8,7 @@
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
+#include "schemas/verify/numbers/bias.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/ordered_rows.h"
 
@@ -210,6 +211,7 @@ class SharedCall {
     if (none < 0 && whole.statistics >= 0 && !has_statistics(whole))
       none = evaluation_.unfit("a loss by statistics of other rows");
     if (none >= 0 || adds_operand(call_)) return results;
+    if (add_bias(results)) return results;
     const std::vector<RowResult> rows = evaluation_.apply(whole.call, whole.operands, whole.samples, none);
     if (none < 0 && rows[0].over == Over::kPiece && !whole.spread.summed && whole.spread.cut < 0)
       none = table_.unknown("experts of samples that are read together");
@@ -229,6 +231,26 @@ class SharedCall {
       if (table_[number].over == Over::kUnknown) held = {};
     }
     return results;
+  }
+  // A bias that is added to parts of a product by itself, where the model's product adds it.
+  bool add_bias(Results& results) {
+    WholeCall whole = results.whole;
+    auto product = product_with_bias(whole.call, whole.operands, table_);
+    if (!product || call_.accumulate) return false;
+    int32_t none = -1;
+    const std::vector<RowResult> rows = evaluation_.apply(product->call, product->operands, whole.samples, none);
+    if (none >= 0) return false;
+    HeldValue held;
+    const int32_t number = evaluation_.made(product->call, product->operands, rows[0], 0, whole.samples, held);
+    const int32_t axis = rows[0].over == Over::kEach ? rows[0].sample_axis : -1;
+    if (number >= run_.known || !has_no_gaps(call_.outputs[0]) ||
+        !lay_out(whole, call_.outputs[0], 0, axis, whole.samples, held).empty()) {
+      run_.made.pop_back();
+      return false;
+    }
+    results.numbers = {number};
+    results.held = {held};
+    return true;
   }
   // Whether the statistics of a loss are those of its own logits and targets.
   bool has_statistics(const WholeCall& whole) {
@@ -279,11 +301,7 @@ class SharedCall {
       evaluation_.add(out, view);
     };
     if (table_[view.number].over == Over::kUnknown) return evaluation_.add(out, std::move(view));
-    if (whole.spread.share && whole.spread.cut >= 0) {
-      view = {};
-      view.number = evaluation_.unfit("a place's share of a sum, added to one over samples alone");
-      return evaluation_.add(out, std::move(view));
-    }
+    if (whole.spread.share && whole.spread.cut >= 0) return evaluation_.add(out, std::move(view), whole.spread.cut);
     if (whole.spread.share) return refuse("a rank's share of a sum over experts, as a gradient");
     if (whole.surplus > 0 && !whole.spread.zeros) {
       view = {};

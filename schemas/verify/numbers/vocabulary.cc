@@ -82,7 +82,7 @@ class WithoutPlace {
   std::string take_place(size_t operand, int64_t extent) {
     if (whole_.operands.size() != operand + 1 || whole_.spread.cut < 0) return "a place beside no part of a cut";
     const View& place = whole_.operands[operand];
-    if (place.number < 0 || place.number != place_of_rank(table_) || !is_whole(place, table_))
+    if (place.number < 0 || place.number != known_place_of_rank(table_) || !is_whole(place, table_))
       return "a place that is not the rank's own";
     const auto* const all = plan::find_attr<int64_t>(whole_.call, "whole");
     const int64_t devices = whole_.spread.devices;

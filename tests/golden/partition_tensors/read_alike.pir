@@ -1,15 +1,13 @@
-// A parameter that all places read beside parts enters them: its gradient is added up over places. A view of it enters,
-// right before it is read, so that the gradient is added where the view is made.
+// Of a parameter that all places read beside parts each has a share of the gradient, which is added up with the step's
+// sums: nothing converts it.
 // RUN-PASSES: partition_tensors
 // CHECK: chunk 0 "all" region 0
-// CHECK: chunk 4 "all.sum" region 0 exchange
+// CHECK: chunk 3 "all.sum" region 0 exchange
 // CHECK: chunk 5 "all.rest.2" region 0
-// CHECK: %[[view]] = reshape(%norm) {shape=[2]} : f32[2] chunk 0
-// CHECK: %norm.entered = enter(%[[view]]) : f32[2] chunk 2
-// CHECK: mul(%heads, %norm.entered) : f32[2, 2, 2] chunk 3
-// CHECK: %[[view_2]] = reshape(%norm_2) {shape=[2]} : f32[2] chunk 5
-// CHECK: %norm_2.entered = enter(%[[view_2]]) : f32[2] chunk 7
-// CHECK: mul(%heads_2, %norm_2.entered) : f32[2, 2, 2] chunk 8
+// CHECK: %norm = parameter ["norm"] : f32[2] share 0
+// CHECK: %norm_2 = parameter ["norm_2"] : f32[2] share 0
+// CHECK: mul(%heads, %norm) : f32[2, 2, 2] chunk 2
+// CHECK: mul(%heads_2, %norm_2) : f32[2, 2, 2] chunk 5
 module {
   step batch 2 microbatches 1
   training clip 0.0

@@ -1,0 +1,356 @@
+#include "compiler/tensors/rest.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "compiler/ir/axis_map.h"
+#include "compiler/ir/op_traits.h"
+
+namespace piper::tensors {
+namespace {
+
+using ir::AxisRole;
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+
+bool is_all(const ir::AxisPlace& place) { return place.factor.outer == 1 && place.factor.inner == 1; }
+
+const ir::AxisPlace* in_operand(const ir::OpAxis& axis, uint32_t operand) {
+  for (const ir::AxisPlace& place : axis.operands)
+    if (place.index == operand) return &place;
+  return nullptr;
+}
+
+bool is_there(const ir::AxisPlace& place, const PartAlong& part) {
+  return place.axis == part.axis && !place.repeats && (place.factor.outer == part.segments || is_all(place));
+}
+
+// The operator's axis that is cut where an operand, or a result, is.
+const ir::OpAxis* axis_of_operand(const ir::AxisMap& map, uint32_t operand, const PartAlong& part) {
+  for (const ir::OpAxis& one : map.axes())
+    for (const ir::AxisPlace& place : one.operands)
+      if (place.index == operand && is_there(place, part)) return &one;
+  return nullptr;
+}
+const ir::OpAxis* axis_of_result(const ir::AxisMap& map, const PartAlong& part) {
+  for (const ir::OpAxis& one : map.axes())
+    if (const ir::AxisPlace* place = one.in_result(0); place != nullptr && is_there(*place, part)) return &one;
+  return nullptr;
+}
+
+// The same axis elsewhere: of an operand or a result that has it, with so many segments in it.
+PartAlong at_place(const ir::AxisPlace& place, int32_t segments) {
+  return {static_cast<int32_t>(place.axis), segments * static_cast<int32_t>(place.factor.outer)};
+}
+
+// What has to be decided before a walk, and is found by the one before.
+struct Decided {
+  std::set<OpId> whole;               // operators that are not at rest
+  std::map<OpId, PartAlong> at_rest;  // ... that are, by their results
+  std::set<ValueId> not_scattered;    // shares
+  bool operator==(const Decided&) const = default;
+};
+
+// An axis of an operator, and equal segments of it of each of which a place has a part.
+struct Along {
+  const ir::OpAxis* axis = nullptr;
+  int32_t segments = 1;
+};
+
+class RestWalk {
+ public:
+  RestWalk(const ir::Graph& graph, const ir::Uses& uses, const std::vector<ChunkCut>& chunks,
+           const FollowedCuts& columns, const std::vector<bool>& has_gradient, Decided& decided)
+      : graph_(graph),
+        uses_(uses),
+        chunks_(chunks),
+        columns_(columns),
+        has_gradient_(has_gradient),
+        decided_(decided),
+        along_(graph.num_values()),
+        cut_(graph.num_values(), -1) {
+    found_.part.resize(graph.num_values());
+  }
+
+  Rest run() {
+    const int64_t length = length_of_sequence();
+    for (const ir::Input& input : graph_.inputs())
+      if (input.batched && shape(input.value).size() > 1 && shape(input.value)[1] == length)
+        along_[input.value.index] = {1, 1};
+    for (size_t i = 0; i < graph_.num_ops(); ++i) visit(OpId(i));
+    for (const ir::Graph::Output& output : graph_.outputs)
+      if (is_part(output.value)) found_.outputs.emplace_back(output.value, found_.part[output.value.index]);
+    share_parameters();
+    return std::move(found_);
+  }
+
+ private:
+  bool is_part(ValueId v) const { return v.valid() && found_.part[v.index].axis >= 0; }
+  const std::vector<int64_t>& shape(ValueId v) const { return graph_.type(v).shape; }
+  const ChunkCut& here(const ir::Op& op) const { return chunks_[op.chunk.index]; }
+
+  // Of the first input of ids [B, S], or else of numbers [B, S, ..]; 0: there is none.
+  int64_t length_of_sequence() const {
+    for (const bool ids : {true, false})
+      for (const ir::Input& input : graph_.inputs())
+        if (const bool numbers = is_floating(graph_.type(input.value).dtype);
+            input.batched && numbers != ids && shape(input.value).size() > (ids ? 1 : 2))
+          return shape(input.value)[1];
+    return 0;
+  }
+
+  void visit(OpId id) {
+    const ir::Op& op = graph_.op(id);
+    if (std::any_of(op.results.begin(), op.results.end(),
+                    [&](ValueId v) { return columns_.part[v.index].axis >= 0 || columns_.share[v.index]; }))
+      return read_by_columns(id);
+    const bool may_rest = here(op).cut >= 0 && op.phase == ir::Phase::kForward && decided_.whole.count(id) == 0;
+    if (may_rest && rests(id)) return;
+    for (uint32_t i = 0; i < op.operands.size(); ++i) {
+      if (!op.operands[i].valid()) continue;
+      if (is_part(op.operands[i])) {
+        found_.whole.push_back({id, i, found_.part[op.operands[i].index]});
+        decide_before(op.operands[i]);
+      }
+      if (!is_view_of_parameter(op)) use_parameter(op.operands[i], -1, id);
+    }
+    follow_whole(id);
+  }
+
+  // ---------------------------------------------------------------- columns
+  void read_by_columns(OpId id) {
+    const ir::Op& op = graph_.op(id);
+    const int32_t cut = here(op).cut;
+    for (uint32_t i = 0; i < op.operands.size(); ++i) {
+      const ValueId v = op.operands[i];
+      if (is_part(v)) (cut_[v.index] == cut ? found_.inside : found_.whole).push_back({id, i, found_.part[v.index]});
+    }
+    follow_whole(id);
+    // The statistics of rows are wanted whole by the loss.
+    if (cut < 0 || !columns_.share[op.results[0].index] || op.kind == OpKind::kRowLse) return;
+    const ValueId share = op.results[0];
+    const PartAlong along = along_[share.index];
+    if (along.axis < 0 || decided_.not_scattered.count(share) > 0) return;
+    const int64_t extent = shape(share)[static_cast<size_t>(along.axis)];
+    if (extent % (here(op).places * along.segments) != 0) return found_.uneven.emplace_back(id, extent), void();
+    become_part(share, along, cut);
+    found_.scattered.push_back(share);
+    if (op.kind == OpKind::kLinear && op.operands.size() > 2) use_parameter(op.operands[2], cut, id);
+  }
+
+  // ---------------------------------------------------------------- at rest
+  // Whether the operator works on parts; what it then reads and makes is noted.
+  bool rests(OpId id) {
+    const ir::Op& op = graph_.op(id);
+    const ir::AxisMap map(graph_, op);
+    Along along;
+    if (std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return is_part(v); })) {
+      if (!of_parts(op, map, along)) return false;
+    } else if (!begins(id, map, along)) {
+      return false;
+    }
+    if (op.kind == OpKind::kDropout) return false;  // it draws one mask for the whole
+    if (along.axis->extent % (here(op).places * along.segments) != 0) {
+      found_.uneven.emplace_back(id, along.axis->extent);
+      return false;
+    }
+    const bool sums = along.axis->role == AxisRole::kSummed && op.kind == OpKind::kSum && along.segments == 1;
+    if (along.axis->role != AxisRole::kEach && !sums) return false;
+    for (uint32_t r = 0; r < op.results.size() && !sums; ++r)
+      if (const ir::AxisPlace* place = along.axis->in_result(r);
+          place == nullptr || (along.segments > 1 && !is_all(*place)))
+        return false;
+    for (uint32_t i = 0; i < op.operands.size(); ++i)
+      if (const ir::AxisPlace* place = in_operand(*along.axis, i); place != nullptr && !place->repeats &&
+                                                                   op.operands[i].valid() && !is_part(op.operands[i]) &&
+                                                                   along.segments > 1 && !is_all(*place))
+        return false;
+    for (uint32_t i = 0; i < op.operands.size(); ++i) take(id, i, along);
+    if (sums) {
+      found_.summed.push_back(op.results[0]);
+      return true;
+    }
+    for (uint32_t r = 0; r < op.results.size(); ++r)
+      become_part(op.results[r], at_place(*along.axis->in_result(r), along.segments), here(op).cut);
+    return true;
+  }
+
+  // All operands in parts have one axis.
+  bool of_parts(const ir::Op& op, const ir::AxisMap& map, Along& along) const {
+    for (uint32_t i = 0; i < op.operands.size(); ++i) {
+      const ValueId v = op.operands[i];
+      if (!is_part(v)) continue;
+      if (cut_[v.index] != here(op).cut) return false;
+      const PartAlong part = found_.part[v.index];
+      const ir::OpAxis* axis = axis_of_operand(map, i, part);
+      if (axis == nullptr) return false;
+      const int32_t segments = is_all(*in_operand(*axis, i)) ? part.segments : 1;
+      if (along.axis != nullptr && (along.axis != axis || along.segments != segments)) return false;
+      along = {axis, segments};
+    }
+    return true;
+  }
+
+  // Whether parts begin here: in rows of a table, in an input of numbers, or where a later reader wants them.
+  bool begins(OpId id, const ir::AxisMap& map, Along& along) const {
+    const ir::Op& op = graph_.op(id);
+    if (const auto wanted = decided_.at_rest.find(id); wanted != decided_.at_rest.end()) {
+      along = {axis_of_result(map, wanted->second), 1};
+      return along.axis != nullptr;
+    }
+    for (uint32_t i = 0; i < op.operands.size(); ++i) {
+      const ValueId v = op.operands[i];
+      if (!v.valid() || along_[v.index].axis < 0 || along_[v.index].segments > 1) continue;
+      const bool rows = op.kind == OpKind::kEmbedding && i == 1;
+      const bool numbers = graph_.value(v).kind == ir::ValueKind::kInput && is_floating(graph_.type(v).dtype) &&
+                           shape(v).size() > 2 && has_gradient_[op.results[0].index];
+      if (!rows && !numbers) continue;
+      along = {axis_of_operand(map, i, along_[v.index]), 1};
+      return along.axis != nullptr;
+    }
+    return false;
+  }
+
+  // What an operator on parts does with an operand.
+  void take(OpId id, uint32_t operand, const Along& along) {
+    const ir::Op& op = graph_.op(id);
+    const ValueId v = op.operands[operand];
+    if (!v.valid() || is_part(v)) return;
+    const ir::AxisPlace* place = in_operand(*along.axis, operand);
+    if (place != nullptr && !place->repeats) {
+      const PartAlong part = at_place(*place, along.segments);
+      found_.own.push_back({id, operand, part, has_gradient_[v.index]});
+      use_parameter(v, -1, id);
+      if (is_better_in_parts(v, here(op)) && part.segments == 1)
+        decided_.at_rest.emplace(graph_.value(v).producer, part);
+      return;
+    }
+    if (!has_gradient_[v.index]) return;
+    if (parameter_of(v).valid()) use_parameter(v, here(op).cut, id);
+    else found_.entered.push_back({id, operand, {}});
+  }
+
+  // Rows of a table are looked up in parts, and what repeats is repeated as often as is read.
+  bool is_better_in_parts(ValueId v, const ChunkCut& cut) const {
+    if (graph_.value(v).kind != ir::ValueKind::kOpResult || uses_[v.index].size() != 1) return false;
+    const OpId id = graph_.value(v).producer;
+    const ir::Op& made = graph_.op(id);
+    const bool looks_up = made.kind == OpKind::kEmbedding && has_gradient_[v.index];
+    return (looks_up || made.kind == OpKind::kExpand) && here(made).cut == cut.cut && decided_.whole.count(id) == 0;
+  }
+
+  void become_part(ValueId v, PartAlong part, int32_t cut) {
+    found_.part[v.index] = along_[v.index] = part;
+    cut_[v.index] = cut;
+  }
+
+  // ---------------------------------------------------------------- whole
+  // Where the sequence is in what is made of the whole, by the first operand that has it. Of attention these are the
+  // queries.
+  void follow_whole(OpId id) {
+    const ir::Op& op = graph_.op(id);
+    const ir::AxisMap map(graph_, op);
+    for (const bool trained : {true, false})
+      for (uint32_t i = 0; i < op.operands.size(); ++i) {
+        const ValueId v = op.operands[i];
+        if (!v.valid() || along_[v.index].axis < 0 || has_gradient_[v.index] != trained) continue;
+        const ir::OpAxis* axis = axis_of_operand(map, i, along_[v.index]);
+        if (axis == nullptr || axis->results.empty()) continue;
+        const int32_t segments = is_all(*in_operand(*axis, i)) ? along_[v.index].segments : 1;
+        for (uint32_t r = 0; r < op.results.size(); ++r)
+          if (const ir::AxisPlace* place = axis->in_result(r); place != nullptr && (segments == 1 || is_all(*place)))
+            along_[op.results[r].index] = at_place(*place, segments);
+        return;
+      }
+  }
+
+  // Whole is what leads to a value that is wanted whole, from where it is smaller on.
+  void decide_before(ValueId v) {
+    const int64_t bytes = graph_.type(v).bytes();
+    std::vector<OpId> chain;
+    while (graph_.value(v).kind == ir::ValueKind::kOpResult && (chain.empty() || uses_[v.index].size() == 1)) {
+      const OpId id = graph_.value(v).producer;
+      ValueId from;
+      for (const ValueId operand : graph_.op(id).operands) {
+        if (!is_part(operand)) continue;
+        if (from.valid()) return;
+        from = operand;
+      }
+      if (!from.valid() || columns_.share[v.index]) return;
+      chain.push_back(id);
+      if (graph_.type(from).bytes() > bytes) return;
+      if (graph_.type(from).bytes() < bytes) return decided_.whole.insert(chain.begin(), chain.end());
+      v = from;
+    }
+  }
+
+  // ---------------------------------------------------------------- parameters
+  static bool is_view(OpKind kind) {
+    return kind == OpKind::kPermute || kind == OpKind::kReshape || kind == OpKind::kCast;
+  }
+  // The trained parameter that the value is, or is a view of.
+  ValueId parameter_of(ValueId v) const {
+    while (graph_.value(v).kind == ir::ValueKind::kOpResult && is_view(graph_.op(graph_.value(v).producer).kind))
+      v = graph_.op(graph_.value(v).producer).operands[0];
+    return graph_.value(v).kind == ir::ValueKind::kParameter && has_gradient_[v.index] ? v : ValueId();
+  }
+  bool is_view_of_parameter(const ir::Op& op) const { return is_view(op.kind) && parameter_of(op.operands[0]).valid(); }
+  // `cut`: over whose places the operator has shares of the gradient; -1: the same at every place.
+  void use_parameter(ValueId v, int32_t cut, OpId id) {
+    if (!v.valid()) return;
+    if (const ValueId parameter = parameter_of(v); parameter.valid()) used_[parameter].push_back({cut, id});
+  }
+  void share_parameters() {
+    for (const auto& [parameter, chunk] : columns_.shared) used_.erase(parameter);
+    for (const auto& [op, operand] : columns_.entered)
+      if (const ValueId v = parameter_of(graph_.op(op).operands[operand]); v.valid()) used_[v].push_back({-1, op});
+    for (const auto& [parameter, uses] : used_) {
+      const ir::Parameter& p = graph_.parameters()[graph_.value(parameter).payload];
+      const int32_t cut = uses[0].cut;
+      const bool alike = !p.matrix && p.shards == 1 &&
+                         std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.cut == cut; });
+      if (alike && cut >= 0) found_.shared.emplace_back(parameter, graph_.op(uses[0].op).chunk);
+      for (const Use& use : uses) {
+        if (alike || use.cut < 0) continue;
+        const ValueId result = graph_.op(use.op).results[0];
+        if (columns_.share[result.index]) decided_.not_scattered.insert(result);
+        else decided_.whole.insert(use.op);
+        decided_.at_rest.erase(use.op);
+      }
+    }
+  }
+
+  struct Use {
+    int32_t cut = -1;
+    OpId op;
+  };
+  const ir::Graph& graph_;
+  const ir::Uses& uses_;
+  const std::vector<ChunkCut>& chunks_;
+  const FollowedCuts& columns_;
+  const std::vector<bool>& has_gradient_;
+  Decided& decided_;
+  std::vector<PartAlong> along_;  // [value] where the sequence is, of the whole
+  std::vector<int32_t> cut_;      // [value] of a part
+  std::map<ValueId, std::vector<Use>> used_;
+  Rest found_;
+};
+
+}  // namespace
+
+Rest find_rest(const ir::Graph& graph, const std::vector<ChunkCut>& chunks, const FollowedCuts& columns) {
+  const ir::Uses uses = graph.uses();
+  const std::vector<bool> has_gradient = find_gradients(graph);
+  Decided decided;
+  for (;;) {
+    const Decided before = decided;
+    Rest found = RestWalk(graph, uses, chunks, columns, has_gradient, decided).run();
+    // Each walk decides more, or is the last: what is whole stays so.
+    if (decided == before) return found;
+  }
+}
+
+}  // namespace piper::tensors

@@ -1,0 +1,203 @@
+#include "schemas/verify/numbers/parts_of_places.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schemas/plan/attrs.h"
+#include "schemas/plan/dtype.h"
+#include "schemas/plan/kernels.h"
+#include "schemas/plan/names.h"
+#include "schemas/verify/numbers/leaves.h"
+
+namespace piper::verify {
+namespace {
+
+// A view as a value of its own.
+int32_t copied(View view, NumberTable& table) {
+  if (is_whole(view, table)) return view.number;
+  NumberTable::Made made;
+  made.by = Kernel::kCopy;
+  made.what = "of an exchange";
+  made.over = table[view.number].over;
+  made.bytes = dtype_bytes(view.dtype);
+  for (const ViewAxis& axis : view.axes) made.bytes *= axis.extent;
+  made.operands = {std::move(view)};
+  return table.result(std::move(made));
+}
+
+struct PartOfView {
+  int32_t number = -1;  // all places' parts together
+  int64_t part = 0;     // Spread::part
+};
+// Of a view whose outermost axis numbers the parts: each in its place along the axis that it is a part of. Nothing
+// where that cannot be told.
+std::optional<PartOfView> part_of_outermost(View view, int64_t places, int64_t samples, NumberTable& table) {
+  std::vector<ViewAxis>& axes = view.axes;
+  // Of one sample any axis could number the samples (views.h).
+  if (samples == 1)
+    for (ViewAxis& axis : axes) axis.samples = false;
+  if (axes.empty() || axes[0].extent != places || axes[0].samples || axes[0].stride == 0) return std::nullopt;
+  for (const ViewAxis& axis : axes)
+    if (axis.extent == 0) return std::nullopt;
+  const int64_t stride = axes[0].stride;
+  axes.erase(axes.begin());
+  size_t at = 0;
+  while (at < axes.size() && (axes[at].samples || axes[at].extent == 1 || axes[at].stride * axes[at].extent != stride))
+    ++at;
+  if (at < axes.size()) {
+    axes[at].extent *= places;
+  } else {  // a place has one row of it
+    for (at = 0; at < axes.size() && (axes[at].samples || axes[at].extent == 1 || axes[at].stride > stride);) ++at;
+    axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(at), {places, stride, false});
+  }
+  PartOfView result;
+  result.part = 1;
+  for (size_t axis = at; axis < axes.size(); ++axis) {
+    if (axes[axis].samples && axes[axis].extent > 1) return std::nullopt;
+    result.part *= axes[axis].extent;
+  }
+  result.part /= places;
+  if (samples == 1 && table[view.number].over == Over::kEach) {
+    const auto one = std::find_if(axes.begin(), axes.end(), [](const ViewAxis& axis) { return axis.extent == 1; });
+    (one == axes.end() ? axes.front() : *one).samples = true;
+  }
+  result.number = copied(std::move(view), table);
+  return result;
+}
+
+class Converted {
+ public:
+  Converted(const HeldValue& sent, const Exchange& exchange, int64_t places, int64_t bytes, int64_t samples,
+            int32_t reader, NumberTable& table)
+      : sent_(sent),
+        exchange_(exchange),
+        places_(places),
+        bytes_(bytes),
+        samples_(table[sent.number].over == Over::kEach ? samples : 1),
+        size_(table[sent.number].bytes / dtype_bytes(exchange.dtype)),
+        reader_(reader),
+        table_(table) {}
+
+  HeldValue make() {
+    const bool gathers = exchange_.by == Exchange::By::kAllGather;
+    Spread wanted{.devices = places_, .share = !gathers, .cut = exchange_.cut};
+    if (gathers) wanted.part = sent_.spread.part;
+    const int64_t all = gathers ? bytes_ : bytes_ * places_;
+    if (sent_.spread != wanted || (gathers && wanted.part < 1) || sent_.first != 0 || sent_.period > 0)
+      return unfit(gathers ? "a gather of what is no part of a value"
+                           : "a sum over places of what is no share of a sum");
+    if (size_ < 1 || size_ * samples_ * dtype_bytes(exchange_.dtype) != all || size_ % places_ != 0)
+      return unknown("parts of a value of several pieces");
+    return gathers ? gathered() : scattered();
+  }
+
+ private:
+  HeldValue unknown(const std::string& why) const { return {bytes_, 0, table_.unknown(why)}; }
+  HeldValue unfit(const std::string& why) const { return {bytes_, 0, table_.unfit(why, reader_, -1)}; }
+
+  HeldValue gathered() {
+    if (sent_.block > 0) return unknown("a gather of parts of samples that are not the outermost axis");
+    const int64_t each = size_ / places_, part = sent_.spread.part;
+    HeldValue held{bytes_, 0, sent_.number};
+    if (samples_ > 1) held.block = each;
+    if (part == each) return held;
+    View view;  // place by place, where the value has the places' parts inside of an axis
+    view.number = sent_.number;
+    view.dtype = exchange_.dtype;
+    view.axes = {{places_, part, false}, {each / part, part * places_, false}, {part, part == 1 ? 0 : 1, false}};
+    if (table_[sent_.number].over == Over::kEach) view.axes.insert(view.axes.begin(), {1, 0, true});
+    held.number = copied(std::move(view), table_);
+    return held;
+  }
+
+  HeldValue scattered() {
+    const int64_t each = size_ / places_;
+    if (samples_ > 1 && sent_.block != each) return unknown("a sum in parts of samples that are the outermost axis");
+    HeldValue held{bytes_, 0, sent_.number};
+    held.spread = {.devices = places_, .part = each, .cut = exchange_.cut};
+    // Parts were copied to the front: the number without that copy.
+    const Number& copy = table_[sent_.number];
+    if (copy.by != Kernel::kCopy) return held;
+    View source = copy.operands[0];
+    if (source.dtype != exchange_.dtype || table_[source.number].over != copy.over) return held;
+    if (const auto part = part_of_outermost(std::move(source), places_, samples_, table_)) {
+      held.number = part->number;
+      held.spread.part = part->part;
+    }
+    return held;
+  }
+
+  const HeldValue& sent_;
+  const Exchange& exchange_;
+  const int64_t places_, bytes_, samples_, size_;  // size: elements of a sample
+  const int32_t reader_;
+  NumberTable& table_;
+};
+
+// The cut of which the program has parts or shares; -1: there is none, or several.
+int32_t cut_of(const NumberedProgram& run) {
+  int32_t cut = -1;
+  for (const plan::Slot& slot : run.program->slots) {
+    if (slot.cut < 0) continue;
+    if (cut >= 0 && cut != slot.cut) return -1;
+    cut = slot.cut;
+  }
+  return cut;
+}
+
+}  // namespace
+
+HeldValues of_places(const HeldValues& sent, const Exchange& exchange, int64_t places, int64_t bytes, int64_t samples,
+                     int32_t reader, NumberTable& table) {
+  HeldValues held;
+  const bool one = sent.all().size() == 1 && sent.all().begin()->first == 0;
+  HeldValue result{bytes};
+  if (!one || exchange.devices != places || places < 2)
+    result.number = table.unknown("parts of what no program makes as one value");
+  else if (const HeldValue& value = sent.all().begin()->second; table[value.number].over == Over::kUnknown)
+    result.number = value.number;
+  else if (table[value.number].over == Over::kPiece) result.number = table.unknown("parts of what pieces have");
+  else result = Converted(value, exchange, places, bytes, samples, reader, table).make();
+  held.put(0, result);
+  return held;
+}
+
+std::optional<HeldValue> own_part(const plan::KernelCall& call, const std::vector<View>& operands,
+                                  const NumberedProgram& run, NumberTable& table) {
+  if (call.kernel != Kernel::kIndexSelect || operands.size() != 2 || operands[0].number < 0 ||
+      operands[1].number != place_of_rank(table))
+    return std::nullopt;
+  const plan::Operand& out = call.outputs[0];
+  HeldValue held;
+  const auto unknown = [&](const std::string& why) {
+    held.number = table.unknown(why);
+    return held;
+  };
+  const View& whole = operands[0];
+  const Over over = table[whole.number].over;
+  if (over == Over::kUnknown) {
+    held.number = whole.number;
+    return held;
+  }
+  const auto* const dim = plan::find_attr<int64_t>(call, "dim");
+  const int32_t cut = cut_of(run);
+  const int64_t places = call.inputs[0].shape.empty() ? 0 : call.inputs[0].shape[0];
+  if (dim == nullptr || *dim != 0 || cut < 0 || static_cast<size_t>(cut) >= run.places.size() ||
+      run.places[static_cast<size_t>(cut)] != places || out.strides != plan::contiguous_strides(out.shape))
+    return unknown("a row by the rank's place that is no part of a cut");
+  if (over != Over::kEach && over != Over::kNothing) return unknown("a part of what pieces have");
+  // Samples are the outermost axis of the part.
+  const auto samples = std::find_if(whole.axes.begin(), whole.axes.end(), [](const ViewAxis& a) { return a.samples; });
+  if (samples != whole.axes.end() && run.samples > 1 && samples > whole.axes.begin())
+    for (auto axis = whole.axes.begin() + 1; axis < samples; ++axis)
+      if (axis->extent > 1) return unknown("a part of samples that are not the outermost axis");
+  const auto part = part_of_outermost(whole, places, over == Over::kEach ? run.samples : 1, table);
+  if (!part) return unknown("a part along an axis that is not known");
+  held.number = part->number;
+  held.spread = {.devices = places, .part = part->part, .cut = cut};
+  return held;
+}
+
+}  // namespace piper::verify
