@@ -103,6 +103,25 @@ TEST_CASE_METHOD(Fixture, "losses of parts of the classes are those of all") {
     }
 }
 
+TEST_CASE_METHOD(Fixture, "statistics of rows are the log-sum-exp of the own classes and the own targets' logits") {
+  const at::Tensor logits = normal({6, 49}) * 3, target = at::tensor({5, 60, 48, -100, 0, 96}, at::kLong);
+  check({"row_lse",
+         {{"ignore_index", kIgnored}, {"whole", int64_t{97}}, {"places", int64_t{2}}},
+         {logits, target, place_number(0)},
+         [](const Tensors& t) {
+           const at::Tensor counts = t[1].ne(kIgnored), own = t[1].ge(0).logical_and(t[1].lt(49));
+           at::Tensor stats = at::zeros({6, 2, 2}, at::kDouble);
+           stats.select(1, 0).select(1, 0).copy_(at::logsumexp(t[0], 1) * counts);
+           const at::Tensor at_target = t[0].gather(1, t[1].clamp(0, 48).unsqueeze(1)).squeeze(1);
+           stats.select(1, 0).select(1, 1).copy_(at_target * own);
+           return Tensors{stats};
+         },
+         {},
+         {true},
+         true,
+         false});
+}
+
 TEST_CASE_METHOD(Fixture, "look-ups of own rows add up to the look-up, and their gradients are its rows") {
   for (const Parts& parts : kParts)
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
