@@ -64,8 +64,7 @@ class ProgramCalls {
     const std::vector<OperandRead> read = evaluation_.read(call);
     std::vector<View> operands;
     for (const OperandRead& operand : read) operands.push_back(operand.view);
-    const bool shared = std::any_of(read.begin(), read.end(), [](const OperandRead& r) { return r.is_shared(); });
-    if (!shared)
+    if (!read.empty() && !read[0].is_shared())
       if (const auto part = own_part(call, operands, run_, table_)) {
         run_.made.push_back(part->number);
         return evaluation_.put(call.outputs[0], part->number, *part);
