@@ -92,7 +92,7 @@ def fused(runs):
 
 
 def tables(runs):
-    """Of a table that the places cannot share equally, files have the model's rows."""
+    """Files have the model's rows of a table that the places cannot share equally."""
     for name, composition, more in (("one", "one", ""), ("tp2", "tp2", ""), ("vocab2", "vocab2", ""), ("vocab4", "vocab4", ""),
                                     ("vocab2_zero1", "vocab2_dp2", ", shard_optimizer: true"), ("vocab2_zero3", "vocab2_dp2", ", shard_params: true"),
                                     ("pp2_vocab2", "pp2_vocab2", "")):

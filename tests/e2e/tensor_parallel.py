@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Weights, and sequences, cut over places train as PyTorch's own tensor parallelism does: torch.distributed's DTensor over gloo.
 
-  tensor_parallel.py --bin BIN --work DIR [--models llama,mlp] [--places 2,4] [--optimizers adamw,sgd] [--sequence] [--proved qwen3]
+  tensor_parallel.py --bin BIN --work DIR [--models llama,mlp] [--places 2,4] [--optimizers adamw,sgd] [--sequence] [--tables llama]
+    [--proved qwen3]
 
 For each model and number of places the same model, weights and samples are trained by piper under
 `shard: {dim: column}` and by ranks of PyTorch under parallelize_module (ColwiseParallel, RowwiseParallel; with --sequence under
 `dim: sequence` too, and SequenceParallel on norms, the residual stream Shard(1)). Losses of
 all steps agree to 1e-5 relative (1e-6 at the first), gradients of the first step to 1e-5 of each one's norm, and a step of the
 plan has no more collectives than CommDebugMode counts. Plans are proved whole, those of --proved too, whose norms of heads DTensor's styles
-do not know. A rank of PyTorch is this script with --rank.
+do not know. Models of --tables are trained once more with their tables and logits cut, too (`dim: vocabulary`), beside loss_parallel over parts
+that the places cannot share equally. A rank of PyTorch is this script with --rank.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -29,6 +32,7 @@ STEPS = 3
 CUT = {"mlp": (["layers.0", "layers.2"], ["layers.1", "layers.3"]),
        "llama": (["*.self_attn.q_proj", "*.self_attn.k_proj", "*.self_attn.v_proj", "*.mlp.gate_proj", "*.mlp.up_proj"],
                  ["*.self_attn.o_proj", "*.mlp.down_proj"])}
+TABLES = {"llama": ("net.model.embed_tokens", "net.lm_head")}    # embedding and head
 # ... of which the sequence is cut: norms, the embedding, the logits
 AT_REST = {"llama": (["*.input_layernorm", "*.post_attention_layernorm", "net.model.norm"], "net.model.embed_tokens", "net.lm_head")}
 
@@ -38,7 +42,8 @@ def rank_of_torch(args):
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.debug import CommDebugMode
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, loss_parallel, parallelize_module
     from safetensors.torch import save_file
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{args.port}", rank=args.rank, world_size=args.world)
@@ -48,17 +53,21 @@ def rank_of_torch(args):
     if args.sequence:
         plan = of_sequences(args.models)
     mesh = init_device_mesh("cpu", (args.world,))
-    module = parallelize_module(module, mesh, {under(module, match): style for match, style in plan.items()})
+    styles = {under(module, match): style for match, style in plan.items()}
+    if args.tables:
+        embedding, head = TABLES[args.models]
+        styles |= {embedding: RowwiseParallel(input_layouts=Replicate()), head: ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)}
+    module = parallelize_module(module, mesh, styles)
     data = zoo.draw(args.models, harness.BATCH * zoo.MODELS[args.models].steps)    # as piper is given them
     rule = harness.rule_of(args.optimizers, module, harness.values_of(args.models, args.optimizers))
     losses, gradients, counts = [], {}, {}
     for step in range(STEPS):
         batch = {k: v[step * harness.BATCH:(step + 1) * harness.BATCH] for k, v in data.items()}
         rule.zero_grad()
-        with CommDebugMode() as counted:
+        with CommDebugMode() as counted, loss_parallel() if args.tables else contextlib.nullcontext():
             loss = module(**batch)
             loss.backward()
-        losses.append(loss.item())
+        losses.append(whole(loss).item())
         if step == 0:
             counts = {str(kind).split(".")[-1]: number for kind, number in counted.get_comm_counts().items()}
             gradients = {n: whole(p.grad).detach().clone().contiguous() for n, p in module.named_parameters()}
@@ -100,13 +109,13 @@ def whole(tensor):
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
-def trained_by_torch(model, places, optimizer, sequence, work):
+def trained_by_torch(model, places, optimizer, sequence, tables, work):
     work.mkdir(parents=True, exist_ok=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, __file__, "--bin", ".", "--work", work, "--models", model, "--optimizers", optimizer, "--world", str(places),
-               "--port", str(port), *(["--sequence"] if sequence else [])]
+               "--port", str(port), *(["--sequence"] if sequence else []), *(["--tables", model] if tables else [])]
     ranks = [subprocess.Popen([*map(str, command), "--rank", str(r)], env=os.environ | {"OMP_NUM_THREADS": "1"},
                               stderr=subprocess.PIPE, text=True) for r in range(places)]
     errors = [rank.communicate()[1] for rank in ranks]
@@ -137,6 +146,7 @@ def main():
     parser.add_argument("--models", default="llama,mlp")
     parser.add_argument("--places", default="2")
     parser.add_argument("--optimizers", default="adamw,sgd")
+    parser.add_argument("--tables", default="")
     parser.add_argument("--sequence", action="store_true")
     parser.add_argument("--proved", default="")
     parser.add_argument("--rank", type=int)
@@ -146,15 +156,15 @@ def main():
     if args.rank is not None:
         return rank_of_torch(args)
     bench = harness.Bench(args.bin, args.work, "pt2")
-    for model in args.models.split(","):
+    for model, tables in [(m, False) for m in args.models.split(",")] + [(m, True) for m in args.tables.split(",") if m]:
         for places in map(int, args.places.split(",")):
             for optimizer in args.optimizers.split(","):
                 cut = "_seq" if args.sequence else ""
-                name = f"{model} over {places} places{', and its sequence' if cut else ''}, {optimizer}"
-                torch_ranks, gradients = trained_by_torch(model, places, optimizer, args.sequence,
-                                                          args.work / f"{model}-{places}-{optimizer}{cut}.torch")
-                text = harness.strategy_text(model, f"tp{places}{cut}", optimizer)
-                plans = bench.compile(model, text, f"{model}-tp{places}{cut}-{optimizer}")
+                over = f"vocab{places}" if tables else f"tp{places}{cut}"
+                name = f"{model} over {places} places{', and its sequence' if cut else ''}{', tables' if tables else ''}, {optimizer}"
+                torch_ranks, gradients = trained_by_torch(model, places, optimizer, args.sequence, tables, args.work / f"{model}-{over}-{optimizer}.torch")
+                text = harness.strategy_text(model, over, optimizer)
+                plans = bench.compile(model, text, f"{model}-{over}-{optimizer}")
                 result = bench.run(plans, model, places, "local", STEPS)
                 wrong = harness.loss_faults(result.losses, torch_ranks["losses"], 1e-5) + harness.gradient_faults(result.gradients, gradients)
                 check(f"{name}: losses and gradients are DTensor's", not wrong, "; ".join(wrong[:3]))

@@ -7,6 +7,7 @@
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/signature.h"
+#include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/rows.h"
 #include "schemas/verify/numbers/vocabulary.h"
 
@@ -60,6 +61,9 @@ class Whole {
       widen();
       return "";
     }
+    if (std::any_of(result_.operands.begin(), result_.operands.end(),
+                    [&](const View& view) { return view.number >= 0 && view.number == known_place_of_rank(table_); }))
+      return wrong("a place in what " + result_.call.kernel.text() + " makes");
     if (std::string why = find_part(); !why.empty()) return why;
     if (std::string why = take_surplus(); !why.empty()) return wrong(why);
     if (std::string why = shares_are_linear(); !why.empty()) return why;

@@ -15,6 +15,7 @@
 #include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/constants_of_samples.h"
 #include "schemas/verify/numbers/evaluation.h"
+#include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/parts_of_places.h"
 #include "schemas/verify/numbers/shared_calls.h"
@@ -64,7 +65,10 @@ class ProgramCalls {
     const std::vector<OperandRead> read = evaluation_.read(call);
     std::vector<View> operands;
     for (const OperandRead& operand : read) operands.push_back(operand.view);
-    if (!read.empty() && !read[0].is_shared())
+    const int32_t place = known_place_of_rank(table_);
+    const bool shared = std::any_of(read.begin(), read.end(),
+                                    [&](const OperandRead& r) { return r.is_shared() && r.view.number != place; });
+    if (!shared)
       if (const auto part = own_part(call, operands, run_, table_)) {
         run_.made.push_back(part->number);
         return evaluation_.put(call.outputs[0], part->number, *part);

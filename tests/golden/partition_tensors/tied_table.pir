@@ -44,6 +44,6 @@ distribution {
   cut 0 [[0..1]] stream 1 @0:0:0+1
   chunk 0 {
     groups [0]
-    cuts [0 @0:0:0+1, 0 sequence @0:0:0+1]
+    cuts [0 @0:0:0+1, 0 dim sequence @0:0:0+1]
   }
 }
