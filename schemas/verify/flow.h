@@ -61,7 +61,7 @@ class Flow {
     size_t next = 0, stop = kNowhere;                        // it stops before that instruction
     bool arrived = false;                                    // at the collective at `next`
     uint32_t round = 0;                                      // ... which that is of its communicator
-    std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: what it holds from load on
+    std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: the first sample that it holds
     std::vector<PlacedGradient> gradients;                   // by place
     int32_t kept = Places::kWhole;                           // what its saved blocks are
   };
