@@ -94,7 +94,7 @@ Status Flow::play(bool by_replicas) {
   PIPER_RETURN_IF_ERROR(begin());
   if (by_replicas)
     if (Replicas replicas(*this); replicas.several()) {
-      has_replicas_ = true;
+      num_replicas_ = static_cast<int64_t>(replicas.count());
       in_vain_ = !replicas.play();
       if (in_vain_) return {};
     }
@@ -141,7 +141,8 @@ Result<FoundContents> check_contents(const Bundle& bundle, Layouts& layouts, con
     Flow flow(bundle, layouts, slots);
     Status status = flow.play(true);
     if (!flow.has_replicas() && !status.ok()) return status;
-    if (status.ok() && !flow.in_vain()) return FoundContents{flow.orders_of_sums(), flow.exchanges()};
+    if (status.ok() && !flow.in_vain())
+      return FoundContents{flow.orders_of_sums(), flow.exchanges(), flow.num_replicas()};
   }
   Flow flow(bundle, layouts, slots);
   PIPER_RETURN_IF_ERROR(flow.play(false));

@@ -36,6 +36,7 @@ namespace piper::verify {
 struct FoundContents {
   OrdersOfSums orders;
   Exchanges exchanges;
+  int64_t replicas = 1;  // of which one was followed for all, as far as they go on alike
 };
 // All ranks must be there, and rules 1 to 7 hold. `slots`: [program] what rule 7 found of its slots, in `layouts`.
 Result<FoundContents> check_contents(const plan::Bundle& bundle, Layouts& layouts,

@@ -33,7 +33,8 @@ class Flow {
   // `by_replicas`: at the cost of one of those that are alike (flow_replicas.h).
   Status play(bool by_replicas);
   // That of play(true) there is nothing to be concluded but from success of what was not `in_vain`.
-  bool has_replicas() const { return has_replicas_; }
+  bool has_replicas() const { return num_replicas_ > 1; }
+  int64_t num_replicas() const { return num_replicas_; }
   bool in_vain() const { return in_vain_; }
   // After play().
   OrdersOfSums orders_of_sums();
@@ -60,7 +61,7 @@ class Flow {
     size_t next = 0, stop = kNowhere;                        // it stops before that instruction
     bool arrived = false;                                    // at the collective at `next`
     uint32_t round = 0;                                      // ... which that is of its communicator
-    std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: what it holds from load on
+    std::map<int32_t, const std::vector<int64_t>*> scalars;  // by buffer: the first sample that it holds
     std::vector<PlacedGradient> gradients;                   // by place
     int32_t kept = Places::kWhole;                           // what its saved blocks are
   };
@@ -162,7 +163,8 @@ class Flow {
   Ledger ledger_;
   std::vector<ProgramEffects> effects_;
   const std::vector<int32_t> like_;  // like_ranks.h
-  bool has_replicas_ = false, in_vain_ = false;
+  int64_t num_replicas_ = 1;
+  bool in_vain_ = false;
   bool asked_for_all_ = false;                              // whether a sum has all samples of the step
   std::vector<std::unique_ptr<BufferSlots>> buffer_slots_;  // of ranks that do the same work one
   std::vector<Rank> ranks_;

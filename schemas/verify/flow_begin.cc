@@ -138,7 +138,7 @@ Status Flow::Begin::scalars() {
         (scalar.values.size() != 1 || !flow_.places_.is_at(scalar.values[0], plan.rank)))
       return violates(Rule::kMeaning, describe_rank(plan) + " is at another place than " +
                                           in_quotes(plan.buffers[static_cast<size_t>(scalar.buffer)].name) + " says");
-    rank_.scalars.emplace(scalar.buffer, &scalar.values);
+    if (scalar.holds == StepNumber::kSampleOffset) rank_.scalars.emplace(scalar.buffer, &scalar.values);
   }
   PIPER_RETURN_IF_ERROR(call(plan.seed_step, StepNumber::kSeedStep, DType::kI64, 2));
   PIPER_RETURN_IF_ERROR(call(plan.learning_rate, StepNumber::kLearningRate, DType::kF64, 1));

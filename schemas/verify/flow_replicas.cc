@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "schemas/plan/actions.h"
@@ -12,6 +13,38 @@
 namespace piper::verify {
 
 using namespace plan;
+
+namespace {
+
+// Instructions from a quarter of a rank's forwards and backwards on to three quarters of them.
+std::pair<size_t, size_t> middle_of(const Bundle& bundle, const RankPlan& plan) {
+  std::vector<size_t> passes;
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Run* const run = run_of(plan.instructions[i].action);
+    if (run == nullptr) continue;
+    const std::optional<ChunkPass>& of = bundle.programs[static_cast<size_t>(run->program)].of;
+    if (of && of->pass != Pass::kCount && of->pass != Pass::kCountFinish) passes.push_back(i);
+  }
+  if (passes.empty()) return {0, 0};
+  return {passes[passes.size() / 4], passes[passes.size() - 1 - passes.size() / 4]};
+}
+
+// [communicator] whether a rank comes to it less than every other microbatch in the middle of its step.
+std::vector<bool> rarely_met(const RankPlan& plan, const std::pair<size_t, size_t>& middle) {
+  std::vector<size_t> met(plan.communicators.size(), 0);
+  std::set<int32_t> microbatches;
+  for (size_t i = middle.first; i < middle.second; ++i) {
+    const Action& action = plan.instructions[i].action;
+    if (const int32_t c = communicator_of(action); c >= 0) ++met[static_cast<size_t>(c)];
+    if (const Run* const run = run_of(action); run != nullptr)
+      microbatches.insert(plan.arguments[static_cast<size_t>(run->arguments)].microbatch);
+  }
+  std::vector<bool> rarely;
+  for (const size_t times : met) rarely.push_back(2 * times < microbatches.size());
+  return rarely;
+}
+
+}  // namespace
 
 // The contents of one replica as those of another. Each list and each sum is moved once.
 class Flow::Replicas::Moved {
@@ -26,20 +59,16 @@ class Flow::Replicas::Moved {
   Content operator()(Content content) {
     if (auto* const value = content.as<Value>()) value->samples = samples(value->samples);
     if (auto* const statistic = content.as<Statistic>()) statistic->samples = samples(statistic->samples);
-    if (auto* const sum = content.as<Sum>()) {
-      // Of several addends it is known in which order they were added, but not how they were made.
-      if (sum->addend < 0) all_ = false;
-      else sum->sum = ledger_.moved(sum->sum, [this](int32_t id) { return samples(id); }, sums_);
-    }
+    if (auto* const sum = content.as<Sum>())
+      *sum = ledger_.moved(*sum, [this](int32_t id) { return samples(id); }, sums_);
     return content;
   }
-  bool all() const { return all_; }  // that were asked for could be moved
 
  private:
   Ledger& ledger_;
   int64_t by_;
-  std::unordered_map<int32_t, int32_t> samples_, sums_;
-  bool all_ = true;
+  std::unordered_map<int32_t, int32_t> samples_;
+  Ledger::Moved sums_;
 };
 
 Flow::Replicas::Replicas(Flow& flow) : flow_(flow) {
@@ -58,13 +87,10 @@ void Flow::Replicas::find_kinds() {
       Kind& fresh = kinds_.emplace_back();
       fresh.own_lists.resize(plan.arguments.size());
       fresh.differs.resize(plan.buffers.size());
-      // Communicators that a rank comes to only at the beginning or at the end of its step are taken to join replicas.
+      // Communicators that a rank rarely comes to are taken to join replicas, as those of sums over all samples do.
       // Whichever are, replicas are shown to be alike.
-      fresh.outer.resize(plan.communicators.size(), true);
-      const size_t count = plan.instructions.size();
-      for (size_t i = count / 4; i < count - count / 4; ++i)
-        if (const int32_t c = communicator_of(plan.instructions[i].action); c >= 0)
-          fresh.outer[static_cast<size_t>(c)] = false;
+      fresh.middle = middle_of(flow_.bundle_, plan);
+      fresh.outer = rarely_met(plan, fresh.middle);
     }
     for (const ArgumentLists::Own& own : plan.arguments.own()) kind(p).own_lists[own.index] = true;
   }
@@ -124,7 +150,7 @@ void Flow::Replicas::go_to_starts() {
     const RankPlan& plan = *flow_.ranks_[p].plan;
     size_t& after = start[static_cast<size_t>(kind_of_[p])];
     if (flow_.like_[p] < 0)
-      for (size_t i = 0; i < plan.instructions.size() / 4; ++i)
+      for (size_t i = 0; i < kind(p).middle.first; ++i)
         if (stops_at(plan, kind(p), plan.instructions[i].action)) after = i + 1;
     flow_.ranks_[p].stop = after;
   }
@@ -249,13 +275,12 @@ bool Flow::Replicas::play() {
     num_replaced_.push_back(rank.contents.replaced().size());
   }
   if (!go_on(of_[0]) || flow_.asked_for_all_) return false;
-  for (size_t replica = 1; replica < of_.size(); ++replica)
-    if (!set_to_first(replica)) return false;
+  for (size_t replica = 1; replica < of_.size(); ++replica) set_to_first(replica);
   for (const size_t plan : of_[0]) flow_.ranks_[plan].stop = kNowhere;
   return true;
 }
 
-bool Flow::Replicas::set_to_first(size_t replica) {
+void Flow::Replicas::set_to_first(size_t replica) {
   Moved moved(flow_.ledger_, moved_by_[replica]);
   for (size_t i = 0; i < of_[0].size(); ++i) {
     const Rank& first = rank(0, i);
@@ -267,7 +292,6 @@ bool Flow::Replicas::set_to_first(size_t replica) {
     other.round = first.round;
     flow_.transfers_->go_on_as(other, first, own.outer, moved);
   }
-  return moved.all();
 }
 
 }  // namespace piper::verify

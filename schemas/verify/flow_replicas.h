@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "schemas/verify/flow.h"
@@ -33,15 +34,17 @@ class Flow::Replicas {
   // replicas.
   explicit Replicas(Flow& flow);
   bool several() const { return of_.size() > 1; }
+  size_t count() const { return of_.size(); }
   // Follows the first and sets the others to where it stops. False where they are not alike, or it asks for more than
   // it has; the flow is of no use then.
   bool play();
 
  private:
-  struct Kind {                   // of ranks that do the same work
-    std::vector<bool> outer;      // [communicator] it leads to other replicas
-    std::vector<bool> own_lists;  // [argument list] some rank has one of its own
-    std::vector<bool> differs;    // [buffer] replicas start with different contents
+  struct Kind {                        // of ranks that do the same work
+    std::pair<size_t, size_t> middle;  // instructions in the middle of the step
+    std::vector<bool> outer;           // [communicator] it leads to other replicas
+    std::vector<bool> own_lists;       // [argument list] some rank has one of its own
+    std::vector<bool> differs;         // [buffer] replicas start with different contents
   };
   class Moved;  // contents with their samples moved
 
@@ -60,7 +63,7 @@ class Flow::Replicas {
   bool stops_at(const plan::RankPlan& plan, const Kind& kind, const plan::Action& action) const;
   // The first instruction from `next` on that a rank stops at.
   size_t stop_of(size_t plan, size_t next);
-  bool set_to_first(size_t replica);
+  void set_to_first(size_t replica);
 
   Flow& flow_;
   std::vector<Kind> kinds_;

@@ -231,11 +231,29 @@ Status Flow::Transfers::add_shares(const AllReduce& shape, const std::vector<int
   return {};
 }
 
-// All of a value that is one piece, of which each member then has as much as of the others.
-Status Flow::Transfers::check_one_value(const std::string& verb) const {
-  const auto* const value = sent_[0].size() == 1 ? sent_[0][0].content.as<Value>() : nullptr;
-  if (value != nullptr && sent_[0][0].content.origin == 0 && sent_[0][0].bytes == value->bytes) return {};
-  return flow_.refuted(Rule::kSums, *members_[0].rank, verb + " a part of a value, or several");
+// All that the first member sends as one value: samples that came from several ranks are those of one.
+Result<Piece> Flow::Transfers::one_value(const std::string& verb) {
+  const auto wrong = [&] {
+    return flow_.refuted(Rule::kSums, *members_[0].rank, verb + " several values, or a part of a sample");
+  };
+  Piece all = sent_[0].front();
+  auto& value = std::get<Value>(all.content.what);
+  if (sent_[0].size() == 1 && all.content.origin == 0 && all.bytes == value.bytes) return all;
+  Value alike = value;
+  int32_t samples = 0;
+  int64_t bytes = 0;
+  for (const Piece& piece : sent_[0]) {
+    const auto& part = std::get<Value>(piece.content.what);
+    alike.samples = part.samples, alike.bytes = part.bytes;
+    const int32_t here = flow_.samples_of(part, piece);
+    if (alike != part || here <= 0 || piece.content.layout != all.content.layout) return wrong();
+    samples = flow_.ledger_.samples.append(samples, here);
+    bytes += piece.bytes;
+  }
+  value.samples = samples;
+  all.bytes = value.bytes = bytes;
+  all.content.origin = 0;
+  return all;
 }
 
 // Shares become, at each place, the part of the value that it has of others.
@@ -243,8 +261,7 @@ Status Flow::Transfers::scatter_shares(const ReduceScatter& shape, const std::ve
   const auto members = static_cast<int64_t>(members_.size());
   PIPER_ASSIGN(const int32_t cut,
                take_of_places(ranges_of_values(), shape.bytes() * members, shape.types.data, true, order));
-  PIPER_RETURN_IF_ERROR(check_one_value("adds up"));
-  Piece part = sent_[0][0];
+  PIPER_ASSIGN(Piece part, one_value("adds up"));
   auto& value = std::get<Value>(part.content.what);
   note_conversion(value, cut, Exchange::By::kReduceScatter, shape.types.data);
   part.bytes = value.bytes = shape.bytes();
@@ -260,8 +277,7 @@ Status Flow::Transfers::scatter_shares(const ReduceScatter& shape, const std::ve
 // Parts become the value.
 Status Flow::Transfers::gather_parts(const AllGather& shape, const std::vector<int32_t>& order) {
   PIPER_ASSIGN(const int32_t cut, take_of_places(ranges_of_values(), shape.bytes(), shape.dtype, false, order));
-  PIPER_RETURN_IF_ERROR(check_one_value("gathers"));
-  Piece whole = sent_[0][0];
+  PIPER_ASSIGN(Piece whole, one_value("gathers"));
   auto& value = std::get<Value>(whole.content.what);
   note_conversion(value, cut, Exchange::By::kAllGather, shape.dtype);
   whole.bytes = value.bytes = shape.bytes() * static_cast<int64_t>(members_.size());

@@ -68,7 +68,7 @@ class Flow::Transfers {
   std::vector<plan::BufferRange> ranges_of_values() const;
   Result<int32_t> take_of_places(const std::vector<plan::BufferRange>& where, int64_t bytes, DType dtype, bool shares,
                                  const std::vector<int32_t>& order);  // into `sent_`; the cut
-  Status check_one_value(const std::string& verb) const;
+  Result<Piece> one_value(const std::string& verb);
   Status add_shares(const plan::AllReduce& shape, const std::vector<int32_t>& order);
   Status scatter_shares(const plan::ReduceScatter& shape, const std::vector<int32_t>& order);
   Status gather_parts(const plan::AllGather& shape, const std::vector<int32_t>& order);

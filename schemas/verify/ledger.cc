@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schemas/base/check.h"
+
 #include "schemas/verify/order_digest.h"
 
 namespace piper::verify {
@@ -87,7 +89,10 @@ std::string Ledger::add(const Content& left, const Content& right, Content& resu
   OrderDigest made;
   made.add_unordered(order_among_others(*of_a), order_among_others(*of_b));
   const auto [order, new_order] = list_order_ids_.emplace(made.value(), static_cast<int32_t>(list_orders_.size()));
-  if (new_order) list_orders_.push_back(made.value());
+  if (new_order) {
+    list_orders_.push_back(made.value());
+    list_made_of_.emplace_back(*of_a, *of_b);
+  }
   Terms all = terms(*of_a);
   for (const auto& [addend, sum] : terms(*of_b)) {
     const auto at =
@@ -99,6 +104,32 @@ std::string Ledger::add(const Content& left, const Content& right, Content& resu
   if (fresh) lists_.push_back(std::move(all));
   result.what = Sum{.list = it->second, .order = order->second};
   return "";
+}
+
+Sum Ledger::moved(const Sum& sum, const std::function<int32_t(int32_t)>& leaf, Moved& known) {
+  const auto of_one = [&](Sum one) {
+    one.sum = sums_.moved(one.sum, leaf, known.sums);
+    return one;
+  };
+  if (sum.addend >= 0) return of_one(sum);
+  std::vector<int32_t> open = {sum.order};
+  while (!open.empty()) {
+    const int32_t order = open.back();
+    const auto [a, b] = list_made_of_[static_cast<size_t>(order)];
+    const size_t before = open.size();
+    for (const Sum& part : {a, b})
+      if (part.addend < 0 && !known.several.contains(part.order)) open.push_back(part.order);
+    if (open.size() > before) continue;
+    open.pop_back();
+    const auto moved_part = [&](const Sum& part) {
+      return Content{.what = part.addend < 0 ? known.several.at(part.order) : of_one(part)};
+    };
+    Content result;
+    const std::string wrong = add(moved_part(a), moved_part(b), result);  // as a and b were added
+    PIPER_CHECK(wrong.empty(), wrong);
+    known.several.emplace(order, std::get<Sum>(result.what));
+  }
+  return known.several.at(sum.order);
 }
 
 std::string Ledger::add(const Pieces& a, const Pieces& b, Pieces& result) {

@@ -2,8 +2,10 @@
 // them. Used by the rules about contents (contents_flow.h).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -41,10 +43,12 @@ class Ledger {
   // that does not. Its addends count as used.
   std::string use(const Sum& sum);
 
-  // SumTable::moved.
-  int32_t moved(int32_t sum, const std::function<int32_t(int32_t)>& leaf, std::unordered_map<int32_t, int32_t>& known) {
-    return sums_.moved(sum, leaf, known);
-  }
+  // The sum as it would be made of other lists of samples: `leaf` says of which, `known` has what was asked for before.
+  struct Moved {
+    std::unordered_map<int32_t, int32_t> sums;
+    std::unordered_map<int32_t, Sum> several;  // by Sum::order
+  };
+  Sum moved(const Sum& sum, const std::function<int32_t(int32_t)>& leaf, Moved& known);
 
   // Sums of samples that belong to no addend, 0: none. What such a sum lacks to hold each sample once, or "".
   int32_t add_samples(int32_t sum, int32_t sample_ids) { return sums_.add(sum, sums_.leaf(sample_ids)); }
@@ -90,8 +94,9 @@ class Ledger {
   // How sums of several addends were made, by digest: Sum::order is a place in the list.
   std::vector<uint64_t> list_orders_;
   std::map<uint64_t, int32_t> list_order_ids_;
-  std::vector<char> used_;             // [addend]
-  std::vector<char> exchanged_;        // [label]
+  std::vector<std::pair<Sum, Sum>> list_made_of_;  // by place in the list
+  std::vector<char> used_;                         // [addend]
+  std::vector<char> exchanged_;                    // [label]
   std::vector<int32_t> exchanged_as_;  // [label] -> the label of what an exchange makes of it, -1: not asked for yet
 };
 

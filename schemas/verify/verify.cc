@@ -118,6 +118,7 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
     report.accesses += accesses[like[i] < 0 ? i : static_cast<size_t>(like[i])];
   }
   PIPER_ASSIGN(FoundContents found, std::move(contents));
+  report.replicas = found.replicas;
   if (report.complete && !bundle.manifest.evaluates) report.sum_order = sum_order(bundle, std::move(found.orders));
   const double all_races = std::accumulate(seconds.begin() + 1, seconds.end(), 0.0);
   report.parts.push_back(

@@ -28,6 +28,7 @@ struct PartOfProof {
 // What the proof looked at, and what it found.
 struct VerifyReport {
   int64_t ranks = 0, instructions = 0, messages = 0, collectives = 0, accesses = 0;
+  int64_t replicas = 1;   // of which one was followed for all (contents_flow.h)
   bool complete = false;  // all ranks of the world were there
   std::string sum_order;  // sum_order.h; "" where ranks are missing
   std::vector<PartOfProof> parts;

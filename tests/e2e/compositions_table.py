@@ -362,6 +362,7 @@ def _places() -> list[Row]:
         Row("places_seq_1f1b", "dense", TWO, ranks=pipeline, places=2, dims=rests, family="1f1b", microbatches=4),
         Row("places_seq_1f1b_params", "losses", TWO, ranks=eight, places=2, dims=rests, family="1f1b", microbatches=2, replicate=LEVELS["params"]),
         Row("places_seq_zb_v", "plain", FOUR, ranks=pipeline, places=2, dims=rests, family="zb_v", microbatches=4, keys=rate),
+        Row("places_seq_nested", "plain", TWO, groups=((0, 1), (2, 3, 4, 5)), places=2, dims=rests, microbatches=2),
         Row("places_seq_recompute", "losses", TWO, ranks=pipeline, places=2, dims=rests, family="1f1b", microbatches=2, more=(_TAIL,)),
         Row("places_all", "dense", groups=pair, places=2, dims=every, keys=rate, fast=True),
         Row("places_all_four", "plain", groups=fours, places=4, dims=every, microbatches=8),

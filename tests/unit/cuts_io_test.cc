@@ -69,6 +69,8 @@ TEST_CASE("slots of values say of which cut they are a part or a share") {
   CHECK(read("\"cut\":3", "\"cut\":3") == "ok");
   CHECK(read(",\"cut\":3", "").ends_with("a part or a share, and nothing else, is of a cut"));
   CHECK(read("\"spread\":\"share\",", "").ends_with("a part or a share, and nothing else, is of a cut"));
-  CHECK(read("\"output\"", "\"saved\"").ends_with("only what arrives or leaves is a part or a share"));
+  CHECK(read("\"output\"", "\"saved\"")
+            .ends_with("only what arrives or leaves is a part or a share, and a gradient a share"));
+  CHECK(read("\"output\"", "\"gradient\"") == "ok");
   CHECK(read("\"share\"", "\"whole\"").find("\"whole\"") != std::string::npos);
 }

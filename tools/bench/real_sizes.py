@@ -83,11 +83,23 @@ def strategy(model, mesh, microbatches, replicate="", experts_from=None):
     return text + "optimizer: {adamw: {lr: 0.0003}}\n"
 
 
+def with_cuts(pp, dp, tp, microbatches):
+    """Weights cut over `tp` devices of a node, stages by flops, replicas that divide the optimizer's work, in bf16."""
+    directives = [f"{{op: replicate, filter: {{PP: {index}}}, devices: {{pp: {index}}}, shard_optimizer: true}}" for index in range(pp)]
+    directives.append("{op: shard, filter: {}, dim: column, over: tp}")
+    return (f"piper: 1\nmesh: {{pp: {pp}, dp: {dp}, tp: {tp}}}\nnode: {{ranks: {tp}, inside: [tp]}}\nmodel: {{batch: {microbatches * dp}}}\n"
+            f"annotate: [{{tag: PP, stages: {pp}, balance: flops}}]\ndirectives:\n" + "".join(f"  - {item}\n" for item in directives)
+            + f"precision: {{compute: bf16, master: f32}}\nschedule: {{family: 1f1b, microbatches: {microbatches}, ranks: {{pp: each}}}}\n"
+            "optimizer: {adamw: {lr: 3.0e-4}}\n")
+
+
 ZERO1, ZERO3 = ", shard_optimizer: true", ", shard_params: true"
 STRATEGIES = {    # by name: ranks and what they are
     "pp4": lambda model: strategy(model, {"pp": 4}, 8),
     "pp8_zero1x4": lambda model: strategy(model, {"pp": 8, "dp": 4}, 16, ZERO1),
     "pp16_zero1x64": lambda model: strategy(model, {"pp": 16, "dp": 64}, 32, ZERO1),
+    "tp8_pp16_zero1x8": lambda model: with_cuts(16, 8, 8, 128),
+    "tp8_pp16_zero1x64": lambda model: with_cuts(16, 64, 8, 128),
     "zero3x128": lambda model: strategy(model, {"dp": 128}, 1, ZERO3),
     "ep8_zero3x32": lambda model: strategy(model, {"dp": 4, "ep": 8}, 1, ZERO3, experts_from=0),
     "pp16_ep8_zero1x64": lambda model: strategy(model, {"pp": 16, "dp": 8, "ep": 8}, 32, ZERO1, experts_from=1),    # V3 begins with three dense layers
@@ -99,6 +111,8 @@ ROWS = {    # model and strategy: tokens
     ("llama_8b", "zero3x128"): (8192,),
     ("llama_70b", "pp8_zero1x4"): (8192, 131072),
     ("llama_405b", "pp16_zero1x64"): (8192, 131072),
+    ("llama_405b", "tp8_pp16_zero1x8"): (8192,),
+    ("llama_405b", "tp8_pp16_zero1x64"): (8192,),
     ("qwen3_30b_a3b", "ep8_zero3x32"): (8192, 32768),
     ("gpt_oss_120b", "ep8_zero3x32"): (8192, 131072),
     ("deepseek_v3", "pp16_ep8_zero1x64"): (4096, 131072),

@@ -143,11 +143,16 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
     if (run.slots[s].all().size() != 1) return values;
     const auto& [begin, value] = *run.slots[s].all().begin();
     const Number& number = table_[value.number];
-    if (begin != 0 || value.first != 0 || value.block > 0 || value.spread.is_spread() || number.over == Over::kSum ||
+    // What a place has, too: its part of each sample.
+    const Spread& has = value.spread;
+    const Spread of_place{.devices = has.devices, .part = has.part, .share = has.share, .cut = has.cut};
+    const bool spread = value.spread.is_spread() && (value.spread.cut < 0 || value.spread != of_place);
+    if (begin != 0 || value.first != 0 || value.block > 0 || spread || number.over == Over::kSum ||
         number.over == Over::kPiece)
       return values;
     HeldValue other = value;
-    if (number.over == Over::kEach) other.end = number.bytes * samples;
+    if (number.over == Over::kEach)
+      other.end = number.bytes / (value.spread.part > 0 ? value.spread.devices : 1) * samples;
     if (value.period > 0 || number.over == Over::kUnknown) other.end = bytes;
     values.put(0, other);
     return values;
