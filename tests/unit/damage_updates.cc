@@ -74,6 +74,7 @@ bool moments_shared(Bundle& b) {
     for (const At other : find<Update>(b)) {
       const UpdateRanges first = ranges_at(b, a);
       if (a.rank != other.rank || a.index >= other.index || first.m.buffer < 0) continue;
+      if (first.count < ranges_at(b, other).count) continue;  // it would end past that moment
       change(b, other, [&](UpdateRanges& ranges) { ranges.m = first.m; });
       return true;
     }
