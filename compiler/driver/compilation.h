@@ -34,7 +34,7 @@ struct Compilation {
   std::future<Digests> digests;  // made beside the passes; emit_plans waits for them
   // Likewise, of what the reference is made; none: make_reference makes it itself.
   std::future<std::shared_ptr<const WholeSteps>> whole_steps;
-  ExpandedSchedule schedule;     // the directives that the schedule was turned into; --expand prints them
+  ExpandedSchedule schedule;  // the directives that the schedule was turned into; --expand prints them
   plan::Target target;
   ir::Module module;
   std::optional<ir::Module> evaluation;  // where the strategy has `eval`; after derive_evaluation
