@@ -78,7 +78,9 @@ std::string describe_instruction(const Bundle& bundle, const RankPlan& plan, siz
   std::string text = "rank " + std::to_string(plan.rank) + " instruction " + std::to_string(index) + " (" +
                      describe_action(bundle, plan, instruction.action) + ", on stream " +
                      in_quotes(plan.streams.at(static_cast<size_t>(instruction.stream)).name);
-  if (instruction.provenance >= 0) text += "; " + bundle.provenance.at(static_cast<size_t>(instruction.provenance)).key;
+  // Ranks of a kind have lost theirs (fold_ranks.h).
+  if (static_cast<size_t>(instruction.provenance) < bundle.provenance.size())
+    text += "; " + bundle.provenance[static_cast<size_t>(instruction.provenance)].key;
   return text + ")";
 }
 

@@ -92,6 +92,24 @@ TEST_CASE("ranks are not folded where an end leads here and there") {
       compiled::bundle("tiny_gpt.onnx", "model: {batch: 4}\noptimizer: {adamw: {lr: 0.001}}\ndirectives: []\n")));
 }
 
+TEST_CASE("what all ranks of a kind wait for in vain is told of the bundle itself") {
+  Bundle bundle = four_replicas();
+  auto& instructions = bundle.ranks[0].instructions.edit();
+  const auto record = std::find_if(instructions.begin(), instructions.end(), [](const plan::Instruction& one) {
+    return std::holds_alternative<plan::Record>(one.action);
+  });
+  REQUIRE(record != instructions.end());
+  plan::Instruction wait = *record;
+  wait.action = plan::Wait{std::get<plan::Record>(record->action).event};
+  instructions.insert(record, wait);
+  for (const size_t rank : {2, 4, 6}) bundle.ranks[rank].instructions = bundle.ranks[0].instructions;
+  REQUIRE(verify::fold_ranks(bundle));
+  const auto report = verify::verify(bundle);
+  REQUIRE(!report.ok());
+  CHECK(report.error().code == "P0632");
+  CHECK(report.error().message.find(bundle.provenance[static_cast<size_t>(wait.provenance)].key) != std::string::npos);
+}
+
 TEST_CASE("buffers that are in use at one time have slots of their own") {
   const Bundle bundle = four_replicas();
   const plan::RankPlan& plan = bundle.ranks[0];
