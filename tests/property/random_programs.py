@@ -279,10 +279,11 @@ class Maker:
             if cut["weights"] == ["*"]:
                 del cut["weights"]
         self.text["directives"].insert(chance.randrange(len(self.text["directives"]) + 1), cut)
-        sequence = random.Random(f"sequence {self.seed}")    # likewise
-        if sequence.random() < 0.5:
-            more = {"op": "shard", "filter": {}, "dim": "sequence", "over": over}
-            self.text["directives"].insert(sequence.randrange(len(self.text["directives"]) + 1), more)
+        for dim in ("sequence", "vocabulary"):
+            chance = random.Random(f"{dim} {self.seed}")    # likewise
+            if chance.random() < 0.5:
+                more = {"op": "shard", "filter": {}, "dim": dim, "over": over}
+                self.text["directives"].insert(chance.randrange(len(self.text["directives"]) + 1), more)
 
     # ---------------------------------------------------------------- damage
     def damaged(self, program: Program) -> Program:
