@@ -55,8 +55,8 @@ class Cutter {
                                            [&](ValueId v) { return v.valid() && of_input[v.index]; });
       for (ValueId result : op.results) of_input[result.index] = reads_input;
       const bool counts = op.phase == Phase::kCount || op.phase == Phase::kCountFinish;
-      copied_[i] =
-          is_cut(op.chunk) && unit_of(i) < 0 && (counts || (roles[i] == analysis::OpRole::kCopied && !reads_input));
+      copied_[i] = is_cut(op.chunk) && unit_of(i) < 0 && !is_exchange(i) &&
+                   (counts || (roles[i] == analysis::OpRole::kCopied && !reads_input));
     }
     std::map<int32_t, int32_t> unit_level;
     for (bool changed = true; changed;) {

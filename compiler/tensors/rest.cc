@@ -113,6 +113,8 @@ class RestWalk {
       if (!op.operands[i].valid()) continue;
       if (is_part(op.operands[i])) {
         found_.whole.push_back({id, i, found_.part[op.operands[i].index]});
+        if (const OpId made = graph_.value(op.operands[i]).producer; decided_.at_rest.erase(made) > 0)
+          decided_.whole.insert(made);  // for a reader that is whole itself by now
         decide_before(op.operands[i]);
       }
       if (!is_view_of_parameter(op)) use_parameter(op.operands[i], -1, id);
