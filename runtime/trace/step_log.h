@@ -27,7 +27,7 @@ struct StepRecord {
   uint64_t samples_fingerprint = 0;  // which samples the step trained on, whatever the strategy
   std::optional<float> grad_norm;
   std::vector<std::pair<std::string, float>> grad_norms;  // of the optimizer's groups, by name; empty: not known
-  std::optional<float> loss_scale;                        // behind the step
+  std::optional<float> loss_scale;                        // after the step
   std::optional<int64_t> skipped;                         // steps so far that an overflow left without an update
   std::optional<int64_t> loss_spikes;                     // so far, of this run (loss_spikes.h)
   std::optional<int64_t> dropped;  // rows that experts had no place for, of all layers, microbatches and ranks

@@ -30,7 +30,7 @@ namespace piper::verify {
 
 class Flow::Replicas {
  public:
-  // Of a flow whose ranks stand at the beginning of a step. They are at their starts afterwards where there are several
+  // Of a flow whose ranks are at the beginning of a step. They are at their starts afterwards where there are several
   // replicas.
   explicit Replicas(Flow& flow);
   bool several() const { return of_.size() > 1; }

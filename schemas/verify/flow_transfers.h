@@ -81,7 +81,7 @@ class Flow::Transfers {
   void note_exchange(const plan::AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows);
 
   Flow& flow_;
-  // A rank issues in order, so of a communicator one collective is at hand, and all its members stand at that one.
+  // A rank issues in order, so of a communicator one collective is at hand, and all its members are at that one.
   struct Meeting {
     size_t arrived = 0;  // members, at this collective
     uint32_t round = 0;  // which of its collectives that is

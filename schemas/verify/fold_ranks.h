@@ -10,7 +10,7 @@
 // bundle all ends are of kinds whose instruction has begun, so they have begun on those ranks as well. So what plays to
 // its end folded plays to its end.
 //
-// A refutation is told of the bundle itself, with the ranks that it has: who finds one in a folded bundle looks there.
+// A refutation speaks of the bundle itself, with the ranks that it has: who finds one in a folded bundle looks there.
 #pragma once
 
 #include <cstdint>

@@ -92,7 +92,7 @@ TEST_CASE("ranks are not folded where an end leads here and there") {
       compiled::bundle("tiny_gpt.onnx", "model: {batch: 4}\noptimizer: {adamw: {lr: 0.001}}\ndirectives: []\n")));
 }
 
-TEST_CASE("what all ranks of a kind wait for in vain is told of the bundle itself") {
+TEST_CASE("a wait in vain of all ranks of a kind is refuted by the bundle itself") {
   Bundle bundle = four_replicas();
   auto& instructions = bundle.ranks[0].instructions.edit();
   const auto record = std::find_if(instructions.begin(), instructions.end(), [](const plan::Instruction& one) {

@@ -18,7 +18,7 @@
 
 namespace piper::verify {
 
-// What stands in a slot of `bytes` that `reader` reads after a reduce_scatter or an all_gather over `places` places, of
+// What is in a slot of `bytes` that `reader` reads after a reduce_scatter or an all_gather over `places` places, of
 // what the maker left in a program for `samples` samples.
 HeldValues of_places(const HeldValues& sent, const Exchange& exchange, int64_t places, int64_t bytes, int64_t samples,
                      int32_t reader, NumberTable& table);
