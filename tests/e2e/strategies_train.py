@@ -29,8 +29,8 @@ SGD = {"lr": 0.05, "momentum": 0.9}
 def model_of(path):
     """The tests' model for a strategy file."""
     text = path.read_text()
-    shards, columns = (len(re.findall(pattern, text)) for pattern in (r'op"?: "?shard', r'dim"?: "?column'))
-    return "moe_dense" if shards > columns else "gpt"
+    shards, of_places = (len(re.findall(pattern, text)) for pattern in (r'op"?: "?shard', r'dim"?: "?(column|sequence|vocabulary)'))
+    return "moe_dense" if shards > of_places else "gpt"
 
 
 def with_optimizer(sets, sgd):
