@@ -310,6 +310,12 @@ class AxisMap::Maker {
   std::vector<OpAxis>& axes_;
 };
 
+const AxisPlace* OpAxis::in_operand(uint32_t operand) const {
+  const auto found =
+      std::find_if(operands.begin(), operands.end(), [&](const AxisPlace& place) { return place.index == operand; });
+  return found == operands.end() ? nullptr : &*found;
+}
+
 const AxisPlace* OpAxis::in_result(uint32_t result) const {
   const auto found =
       std::find_if(results.begin(), results.end(), [&](const AxisPlace& place) { return place.index == result; });

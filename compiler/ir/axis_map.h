@@ -25,12 +25,14 @@ struct AxisPlace {
   int64_t axis = 0;
   AxisFactor factor;
   bool repeats = false;  // of operands: extent 1 there, and the same element is read along the whole axis
+  bool is_all() const { return factor.outer == 1 && factor.inner == 1; }  // no factor of its axis beside it
 };
 struct OpAxis {
   AxisRole role = AxisRole::kWhole;
   int64_t extent = 1;
   std::vector<AxisPlace> operands, results;
-  // Its place in a result; null: the result does not have it.
+  // Its place in an operand, or in a result; null: that does not have it.
+  const AxisPlace* in_operand(uint32_t operand) const;
   const AxisPlace* in_result(uint32_t result) const;
 };
 

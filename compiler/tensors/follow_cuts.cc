@@ -119,16 +119,16 @@ class Walk {
     const ir::OpAxis* along = nullptr;
     for (uint32_t i = 0; i < op.operands.size(); ++i) {
       if (!is_part(op.operands[i])) continue;
-      const ir::OpAxis* const axis = axis_of(map, i, found_.part[op.operands[i].index]);
+      const ir::OpAxis* const axis = axis_of_operand(map, i, found_.part[op.operands[i].index]);
       if (axis == nullptr || (along != nullptr && axis != along)) along = nullptr, i = op.operands.size();
       else along = axis;
     }
     const bool each = along != nullptr && along->role == AxisRole::kEach && op.kind != OpKind::kDropout;
     for (uint32_t r = 0; r < op.results.size(); ++r)
-      if (!each || along->in_result(r) == nullptr || !is_all(*along->in_result(r)))
+      if (!each || along->in_result(r) == nullptr || !along->in_result(r)->is_all())
         return stop(id, "needs the logits of all classes", from);
     for (uint32_t i = 0; i < op.operands.size(); ++i) {
-      const ir::AxisPlace* const place = in_operand(*along, i);
+      const ir::AxisPlace* const place = along->in_operand(i);
       if (!op.operands[i].valid() || is_part(op.operands[i])) continue;
       if (place != nullptr && !place->repeats) return stop(id, "reads something that is not cut alike", from);
     }
@@ -172,11 +172,11 @@ class Walk {
     for (uint32_t i = 0; i < op.operands.size(); ++i) {
       if (!is_part(op.operands[i])) continue;
       const PartAlong part = found_.part[op.operands[i].index];
-      const ir::OpAxis* axis = axis_of(map, i, part);
+      const ir::OpAxis* axis = axis_of_operand(map, i, part);
       if (axis == nullptr || (along != nullptr && (axis != along || part.segments != segments)))
         return stop(id, "needs the whole of what it reads", from, false, outer_of(map, i, part));
       along = axis;
-      segments = is_all(*in_operand(*axis, i)) ? part.segments : 1;
+      segments = axis->in_operand(i)->is_all() ? part.segments : 1;
     }
     if (along->extent % (places * segments) != 0)
       return stop(id, "has " + std::to_string(along->extent / segments) + " of them", from, true,
@@ -188,7 +188,7 @@ class Walk {
     } else {
       if (along->role != AxisRole::kEach) return stop(id, "needs the whole of what it reads", from);
       for (uint32_t r = 0; r < op.results.size(); ++r)
-        if (along->in_result(r) == nullptr || (segments > 1 && !is_all(*along->in_result(r))))
+        if (along->in_result(r) == nullptr || (segments > 1 && !along->in_result(r)->is_all()))
           return stop(id, "does not make a part of what it makes", from);
       for (uint32_t r = 0; r < op.results.size(); ++r) {
         const ir::AxisPlace& place = *along->in_result(r);
@@ -199,16 +199,6 @@ class Walk {
     for (uint32_t i = 0; i < op.operands.size(); ++i) take(id, i, *along, segments);
   }
 
-  static bool is_all(const ir::AxisPlace& place) { return place.factor.outer == 1 && place.factor.inner == 1; }
-  // The axis of the operator that is cut: the factor of the operand's axis inside of the segments, or all of it.
-  static const ir::OpAxis* axis_of(const ir::AxisMap& map, uint32_t operand, const PartAlong& part) {
-    for (const ir::OpAxis& one : map.axes())
-      for (const ir::AxisPlace& place : one.operands)
-        if (place.index == operand && place.axis == part.axis && !place.repeats &&
-            (place.factor.outer == part.segments || is_all(place)))
-          return &one;
-    return nullptr;
-  }
   // The outermost factor of an axis of which the operator has several: maybe it numbers segments.
   static int32_t outer_of(const ir::AxisMap& map, uint32_t operand, const PartAlong& part) {
     for (const ir::OpAxis& one : map.axes())
@@ -218,24 +208,18 @@ class Walk {
           return static_cast<int32_t>(one.extent);
     return 1;
   }
-  static const ir::AxisPlace* in_operand(const ir::OpAxis& axis, uint32_t operand) {
-    for (const ir::AxisPlace& place : axis.operands)
-      if (place.index == operand) return &place;
-    return nullptr;
-  }
-
   // Whether an operand is a part, can be one, or lacks the axis.
   bool fits(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments) const {
     const ValueId v = graph_.op(id).operands[operand];
     if (!v.valid() || is_part(v)) return true;
-    const ir::AxisPlace* place = in_operand(along, operand);
+    const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return true;
-    return (segments == 1 || is_all(*place)) && is_parameter_of_one(graph_, uses_, v);
+    return (segments == 1 || place->is_all()) && is_parameter_of_one(graph_, uses_, v);
   }
   void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments) {
     const ValueId v = graph_.op(id).operands[operand];
     if (!v.valid() || is_part(v)) return;
-    const ir::AxisPlace* place = in_operand(along, operand);
+    const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return enter(id, operand);
     cut(v, {static_cast<int32_t>(place->axis), segments * static_cast<int32_t>(place->factor.outer)},
         graph_.op(id).chunk, false);
@@ -289,6 +273,17 @@ bool can_have_segments(const ir::Graph& graph, const std::vector<ChunkCut>& chun
 }
 
 }  // namespace
+
+bool is_there(const ir::AxisPlace& place, const PartAlong& part) {
+  return place.axis == part.axis && !place.repeats && (place.factor.outer == part.segments || place.is_all());
+}
+
+const ir::OpAxis* axis_of_operand(const ir::AxisMap& map, uint32_t operand, const PartAlong& part) {
+  for (const ir::OpAxis& one : map.axes())
+    for (const ir::AxisPlace& place : one.operands)
+      if (place.index == operand && is_there(place, part)) return &one;
+  return nullptr;
+}
 
 std::vector<bool> find_gradients(const ir::Graph& graph) {
   std::vector<bool> has(graph.num_values());

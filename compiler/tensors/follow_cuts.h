@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/axis_map.h"
 #include "compiler/ir/chunks.h"
 
 namespace piper::tensors {
@@ -66,6 +67,11 @@ FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& ch
 
 // [value] whether a gradient of the loss may reach a trained parameter by it.
 std::vector<bool> find_gradients(const ir::Graph& graph);
+
+// Whether the axis of an operator is the one that is cut where an operand, or a result, is: the factor inside of the
+// segments, or all of it.
+bool is_there(const ir::AxisPlace& place, const PartAlong& part);
+const ir::OpAxis* axis_of_operand(const ir::AxisMap& map, uint32_t operand, const PartAlong& part);  // null: none
 
 // The parameter [out, in], or [in, out] and permuted, of a product: nothing else reads it, so that a place can have a
 // part of it. Invalid where there is none.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "compiler/ir/axis_map.h"
@@ -16,25 +15,7 @@ using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
 
-bool is_all(const ir::AxisPlace& place) { return place.factor.outer == 1 && place.factor.inner == 1; }
-
-const ir::AxisPlace* in_operand(const ir::OpAxis& axis, uint32_t operand) {
-  for (const ir::AxisPlace& place : axis.operands)
-    if (place.index == operand) return &place;
-  return nullptr;
-}
-
-bool is_there(const ir::AxisPlace& place, const PartAlong& part) {
-  return place.axis == part.axis && !place.repeats && (place.factor.outer == part.segments || is_all(place));
-}
-
-// The operator's axis that is cut where an operand, or a result, is.
-const ir::OpAxis* axis_of_operand(const ir::AxisMap& map, uint32_t operand, const PartAlong& part) {
-  for (const ir::OpAxis& one : map.axes())
-    for (const ir::AxisPlace& place : one.operands)
-      if (place.index == operand && is_there(place, part)) return &one;
-  return nullptr;
-}
+// The operator's axis that is cut where its result is.
 const ir::OpAxis* axis_of_result(const ir::AxisMap& map, const PartAlong& part) {
   for (const ir::OpAxis& one : map.axes())
     if (const ir::AxisPlace* place = one.in_result(0); place != nullptr && is_there(*place, part)) return &one;
@@ -163,12 +144,12 @@ class RestWalk {
     if (along.axis->role != AxisRole::kEach && !sums) return false;
     for (uint32_t r = 0; r < op.results.size() && !sums; ++r)
       if (const ir::AxisPlace* place = along.axis->in_result(r);
-          place == nullptr || (along.segments > 1 && !is_all(*place)))
+          place == nullptr || (along.segments > 1 && !place->is_all()))
         return false;
     for (uint32_t i = 0; i < op.operands.size(); ++i)
-      if (const ir::AxisPlace* place = in_operand(*along.axis, i); place != nullptr && !place->repeats &&
-                                                                   op.operands[i].valid() && !is_part(op.operands[i]) &&
-                                                                   along.segments > 1 && !is_all(*place))
+      if (const ir::AxisPlace* place = along.axis->in_operand(i); place != nullptr && !place->repeats &&
+                                                                  op.operands[i].valid() && !is_part(op.operands[i]) &&
+                                                                  along.segments > 1 && !place->is_all())
         return false;
     for (uint32_t i = 0; i < op.operands.size(); ++i) take(id, i, along);
     if (sums) {
@@ -189,7 +170,7 @@ class RestWalk {
       const PartAlong part = found_.part[v.index];
       const ir::OpAxis* axis = axis_of_operand(map, i, part);
       if (axis == nullptr) return false;
-      const int32_t segments = is_all(*in_operand(*axis, i)) ? part.segments : 1;
+      const int32_t segments = axis->in_operand(i)->is_all() ? part.segments : 1;
       if (along.axis != nullptr && (along.axis != axis || along.segments != segments)) return false;
       along = {axis, segments};
     }
@@ -221,7 +202,7 @@ class RestWalk {
     const ir::Op& op = graph_.op(id);
     const ValueId v = op.operands[operand];
     if (!v.valid() || is_part(v)) return;
-    const ir::AxisPlace* place = in_operand(*along.axis, operand);
+    const ir::AxisPlace* place = along.axis->in_operand(operand);
     if (place != nullptr && !place->repeats) {
       const PartAlong part = at_place(*place, along.segments);
       found_.own.push_back({id, operand, part, has_gradient_[v.index]});
@@ -261,9 +242,9 @@ class RestWalk {
         if (!v.valid() || along_[v.index].axis < 0 || has_gradient_[v.index] != trained) continue;
         const ir::OpAxis* axis = axis_of_operand(map, i, along_[v.index]);
         if (axis == nullptr || axis->results.empty()) continue;
-        const int32_t segments = is_all(*in_operand(*axis, i)) ? along_[v.index].segments : 1;
+        const int32_t segments = axis->in_operand(i)->is_all() ? along_[v.index].segments : 1;
         for (uint32_t r = 0; r < op.results.size(); ++r)
-          if (const ir::AxisPlace* place = axis->in_result(r); place != nullptr && (segments == 1 || is_all(*place)))
+          if (const ir::AxisPlace* place = axis->in_result(r); place != nullptr && (segments == 1 || place->is_all()))
             along_[op.results[r].index] = at_place(*place, segments);
         return;
       }
