@@ -44,6 +44,8 @@ Result<std::vector<ir::ChunkId>> partition(ir::ChunkedGraph& chunked, const ir::
   columns.add_up(found, rest);
   for (const ir::ChunkId chunk : tensors::convert_rest(chunked, rest, of_sequences, builder_at, marks.way))
     marks.cut[chunk.index] = true;
+  for (const ir::ChunkId chunk : tensors::take_own_parts(graph, found.own, chunks, builder_at, marks.way))
+    marks.cut[chunk.index] = true;
   graph.sort_ops();
   return regions::cut_at_exchanges(chunked, marks);
 }

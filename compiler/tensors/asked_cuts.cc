@@ -144,6 +144,28 @@ Status AskedCuts::check_globs(const std::vector<OpId>& products) {
   return Status();
 }
 
+// Weights that could have been cut and are not, by what stops them. Those that are named are errors.
+void AskedCuts::tell_whole(const FollowedCuts& found) const {
+  std::map<std::string, std::vector<std::string>> whole;
+  std::vector<std::pair<std::string, diag::Span>> order;
+  for (const Obstacle& obstacle : found.obstacles)
+    for (const OpId seed : obstacle.seeds) {
+      if (weights_.count(seed) == 0) continue;
+      const std::string why =
+          "'" + std::string(ir::op_name(graph_.op(obstacle.op).kind)) + "' " + obstacle.why +
+          (obstacle.uneven ? ", which " + std::to_string(chunks_[graph_.op(seed).chunk.index].places) +
+                                 " devices cannot share equally"
+                           : "");
+      if (whole[why].empty()) order.emplace_back(why, asked(graph_.op(seed).chunk)[0].span);
+      whole[why].push_back(weight_of(seed).names[0]);
+    }
+  for (const auto& [why, span] : order) {
+    std::string list;
+    for (const std::string& name : whole[why]) list += (list.empty() ? "" : ", ") + name;
+    diags_.remark("whole on every device: " + list + ": " + why, span);
+  }
+}
+
 // What is named is cut, or an error.
 Status AskedCuts::check_named(const FollowedCuts& found) {
   for (const auto& [id, features] : uneven_) return uneven(id, std::to_string(features) + " output features");
@@ -197,6 +219,7 @@ Status AskedCuts::uneven(OpId id, const std::string& what) {
 }
 
 void AskedCuts::tell(const FollowedCuts& found) const {
+  tell_whole(found);
   for (size_t c = 0; c < chunks_.size(); ++c) {
     if (chunks_[c].cut < 0) continue;
     std::string names[3];

@@ -27,7 +27,7 @@ class AskedCuts {
   // nothing. Tells remarks of tables that stay whole.
   Result<FollowedCuts> follow();
   const std::vector<Table>& tables() const { return tables_; }  // that are cut
-  // The remark that lists the weights of each chunk.
+  // Remarks: which weights of each chunk are cut, and which stay whole, and why.
   void tell(const FollowedCuts& found) const;
 
  private:
@@ -46,6 +46,7 @@ class AskedCuts {
   Status check_globs(const std::vector<ir::OpId>& products);
   Status check_named(const FollowedCuts& found);
   Status check_named_tables();
+  void tell_whole(const FollowedCuts& found) const;
   std::string described(ir::OpId id) const;
   Status uneven(ir::OpId id, const std::string& what);
 

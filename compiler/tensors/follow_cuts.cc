@@ -7,6 +7,7 @@
 
 #include "compiler/ir/axis_map.h"
 #include "compiler/ir/op_traits.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::tensors {
 namespace {
@@ -15,6 +16,8 @@ using ir::AxisRole;
 using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
+
+constexpr const char* kNeedsWhole = "needs the whole of what it reads";
 
 bool is_output(const ir::Graph& graph, ValueId v) {
   return std::any_of(graph.outputs.begin(), graph.outputs.end(),
@@ -173,8 +176,10 @@ class Walk {
       if (!is_part(op.operands[i])) continue;
       const PartAlong part = found_.part[op.operands[i].index];
       const ir::OpAxis* axis = axis_of_operand(map, i, part);
-      if (axis == nullptr || (along != nullptr && (axis != along || part.segments != segments)))
-        return stop(id, "needs the whole of what it reads", from, false, outer_of(map, i, part));
+      // No other operand could help it.
+      if (axis == nullptr || axis->role == AxisRole::kWhole)
+        return stop(id, kNeedsWhole, from_[op.operands[i].index], false, outer_of(map, i, part));
+      if (along != nullptr && (axis != along || part.segments != segments)) return stop(id, kNeedsWhole, from);
       along = axis;
       segments = axis->in_operand(i)->is_all() ? part.segments : 1;
     }
@@ -186,7 +191,7 @@ class Walk {
     if (along->role == AxisRole::kSummed && (op.kind == OpKind::kSum || op.kind == OpKind::kMatmul)) {
       found_.share[op.results[0].index] = true;
     } else {
-      if (along->role != AxisRole::kEach) return stop(id, "needs the whole of what it reads", from);
+      if (along->role != AxisRole::kEach) return stop(id, kNeedsWhole, from);
       for (uint32_t r = 0; r < op.results.size(); ++r)
         if (along->in_result(r) == nullptr || (segments > 1 && !along->in_result(r)->is_all()))
           return stop(id, "does not make a part of what it makes", from);
@@ -214,13 +219,28 @@ class Walk {
     if (!v.valid() || is_part(v)) return true;
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return true;
-    return (segments == 1 || place->is_all()) && is_parameter_of_one(graph_, uses_, v);
+    if (segments != 1 && !place->is_all()) return false;
+    return is_parameter_of_one(graph_, uses_, v) || takes_own(id, operand, segments);
+  }
+  // Whether the place's part is taken of a whole operand. Its gradient is gathered: of keys and values, and of what is
+  // the same for several elements of the result, that is less than the result.
+  bool takes_own(OpId id, uint32_t operand, int32_t segments) const {
+    const ir::Op& op = graph_.op(id);
+    const ValueId v = op.operands[operand];
+    if (segments != 1 || graph_.value(v).kind == ir::ValueKind::kParameter) return false;
+    return !has_gradient_[v.index] || op.kind == OpKind::kSdpa ||
+           ir::elements(type(v).shape) < ir::elements(type(op.results[0]).shape);
   }
   void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments) {
     const ValueId v = graph_.op(id).operands[operand];
     if (!v.valid() || is_part(v)) return;
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return enter(id, operand);
+    if (!is_parameter_of_one(graph_, uses_, v))
+      return found_.own.push_back({id,
+                                   operand,
+                                   {static_cast<int32_t>(place->axis), static_cast<int32_t>(place->factor.outer)},
+                                   has_gradient_[v.index]});
     cut(v, {static_cast<int32_t>(place->axis), segments * static_cast<int32_t>(place->factor.outer)},
         graph_.op(id).chunk, false);
   }
@@ -312,6 +332,7 @@ FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& ch
   for (const OpId seed : logits) seeds.emplace(seed, 1);
   const std::set<OpId> of_classes(logits.begin(), logits.end());
   std::vector<Obstacle> obstacles;
+  std::map<OpId, Obstacle> segmented;  // what asked for segments of a seed
   for (;;) {
     FollowedCuts found = Walk(graph, uses, chunks, has_gradient, seeds, of_classes).run();
     if (found.obstacles.empty()) {
@@ -324,7 +345,14 @@ FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& ch
       for (const OpId seed : obstacle.seeds)
         if (again && seeds.count(seed) > 0) seeds[seed] = obstacle.segments;
         else seeds.erase(seed);
-      if (!again) obstacles.push_back(std::move(obstacle));
+      if (again) {
+        for (const OpId seed : obstacle.seeds) segmented.emplace(seed, obstacle);
+        continue;
+      }
+      // Segments were a guess: what stopped all of it says more than what stops parts of segments.
+      const auto first = obstacle.seeds.empty() ? segmented.end() : segmented.find(obstacle.seeds[0]);
+      obstacles.push_back(first != segmented.end() && first->second.seeds == obstacle.seeds ? first->second
+                                                                                            : std::move(obstacle));
     }
   }
 }
