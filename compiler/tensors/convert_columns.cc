@@ -40,8 +40,12 @@ void ConvertColumns::cut_values(const FollowedCuts& found, const std::vector<Tab
     const ChunkCut& cut = chunks_[weight.chunk.index];
     int64_t& extent = graph_.value(weight.parameter).type.shape[static_cast<size_t>(weight.along.axis)];
     graph_.parameters()[graph_.value(weight.parameter).payload].cut =
-        ir::ParameterCut{cut.cut, weight.along.axis, static_cast<int32_t>(cut.places), weight.along.segments,
-                         extent % cut.places != 0 ? extent : 0};
+        ir::ParameterCut{cut.cut,
+                         weight.along.axis,
+                         static_cast<int32_t>(cut.places),
+                         weight.along.segments,
+                         extent % cut.places != 0 ? extent : 0,
+                         weight.along.extents};
     extent = part_extent(extent, cut.places);
     cut_[weight.chunk.index] = true;
   }

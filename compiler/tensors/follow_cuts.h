@@ -6,8 +6,8 @@
 // and becomes a share where one sums over it. All else needs the whole: then none of the seeds that lead there can be
 // cut, and the rest is followed again without them. Keys and values of fewer heads than there are places are whole
 // where queries are parts: each place reads the heads that its queries need. A weight that makes several things at once
-// (queries, keys and values) has as many equal segments, and each place a part of each: slices of the result, or an
-// axis that numbers them, say so.
+// (queries, keys and values) has as many segments, equal or not, and each place a part of each: slices of the result,
+// or an axis that numbers them, say so.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,11 @@ struct ChunkCut {
   int64_t places = 1;  // parts
 };
 
-// The axis along which a place has a part of each of equal segments.
+// The axis along which a place has a part of each of several segments.
 struct PartAlong {
   int32_t axis = -1;  // -1: a place has the whole, or a share
   int32_t segments = 1;
+  std::vector<int64_t> extents = {};  // of the segments, where these are not equal
   friend bool operator==(const PartAlong&, const PartAlong&) = default;
 };
 
@@ -38,7 +39,7 @@ struct Obstacle {
   std::string why;      // goes on from "the operator ..."
   bool uneven = false;  // an extent that the places do not divide
   std::vector<ir::OpId> seeds;
-  int32_t segments = 1;  // with so many of each seed it might
+  std::vector<int64_t> extents = {};  // with segments of these extents of each seed it might
 };
 
 // An operator reads the place's part of an operand that is whole.
