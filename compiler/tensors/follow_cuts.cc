@@ -7,7 +7,6 @@
 
 #include "compiler/ir/axis_map.h"
 #include "compiler/ir/op_traits.h"
-#include "compiler/ir/shapes.h"
 
 namespace piper::tensors {
 namespace {
@@ -258,14 +257,12 @@ class Walk {
     if (segments != 1 && !place->is_all()) return false;
     return is_parameter_of_one(graph_, uses_, v) || takes_own(id, operand, segments);
   }
-  // Whether the place's part is taken of a whole operand. Its gradient is gathered: of keys and values, and of what is
-  // the same for several elements of the result, that is less than the result.
+  // Whether the place's part is taken of a whole operand: of keys, values and masks of attention. The gradient is
+  // gathered.
   bool takes_own(OpId id, uint32_t operand, int32_t segments) const {
     const ir::Op& op = graph_.op(id);
-    const ValueId v = op.operands[operand];
-    if (segments != 1 || graph_.value(v).kind == ir::ValueKind::kParameter) return false;
-    return !has_gradient_[v.index] || op.kind == OpKind::kSdpa ||
-           ir::elements(type(v).shape) < ir::elements(type(op.results[0]).shape);
+    return op.kind == OpKind::kSdpa && segments == 1 &&
+           graph_.value(op.operands[operand]).kind != ir::ValueKind::kParameter;
   }
   void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments, const Segments& extents) {
     const ValueId v = graph_.op(id).operands[operand];
@@ -316,6 +313,22 @@ class Walk {
   std::vector<std::set<OpId>> from_;  // [value] of a part: the seeds that lead to it
   FollowedCuts found_;
 };
+
+// Cut where either is.
+Segments of_both(const Segments& a, const Segments& b) {
+  std::set<int64_t> ends;
+  for (const Segments* const segments : {&a, &b}) {
+    int64_t end = 0;
+    for (const int64_t extent : *segments) ends.insert(end += extent);
+  }
+  Segments both;
+  int64_t begin = 0;
+  for (const int64_t end : ends) {
+    both.push_back(end - begin);
+    begin = end;
+  }
+  return both;
+}
 
 // Whether such segments of each seed's features as the obstacle asks for can be tried: more than were tried before, of
 // all of the features.
@@ -381,16 +394,19 @@ FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& ch
       found.obstacles = std::move(obstacles);
       return found;
     }
-    const std::map<OpId, Segments> tried = seeds;
+    // Segments first: with others of a seed it may not stop elsewhere.
+    std::map<OpId, Segments> finer;
+    for (const Obstacle& obstacle : found.obstacles)
+      if (can_have_segments(graph, chunks, seeds, obstacle))
+        for (const OpId seed : obstacle.seeds) {
+          finer[seed] = finer.count(seed) > 0 ? of_both(finer[seed], obstacle.extents) : obstacle.extents;
+          segmented.emplace(seed, obstacle);
+        }
+    for (auto& [seed, segments] : finer) seeds[seed] = std::move(segments);
     for (Obstacle& obstacle : found.obstacles) {
-      const bool again = can_have_segments(graph, chunks, tried, obstacle);
-      for (const OpId seed : obstacle.seeds)
-        if (again && seeds.count(seed) > 0) seeds[seed] = obstacle.extents;
-        else seeds.erase(seed);
-      if (again) {
-        for (const OpId seed : obstacle.seeds) segmented.emplace(seed, obstacle);
+      if (std::any_of(obstacle.seeds.begin(), obstacle.seeds.end(), [&](OpId seed) { return finer.count(seed) > 0; }))
         continue;
-      }
+      for (const OpId seed : obstacle.seeds) seeds.erase(seed);
       // Segments were a guess: what stopped all of it says more than what stops parts of segments.
       const auto first = obstacle.seeds.empty() ? segmented.end() : segmented.find(obstacle.seeds[0]);
       obstacles.push_back(first != segmented.end() && first->second.seeds == obstacle.seeds ? first->second
