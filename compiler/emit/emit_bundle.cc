@@ -78,7 +78,10 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     info.shape = p.whole(graph.type(p.value)).shape;
     info.aliases.assign(p.names.begin() + 1, p.names.end());
     info.trained = trained;
-    if (p.cut) info.cut = plan::TensorCut{p.cut->cut, p.cut->axis, p.cut->segments};
+    if (p.cut) {
+      const bool equal = p.cut->extents.empty();
+      info.cut = plan::TensorCut{p.cut->cut, p.cut->axis, equal ? p.cut->segments : 1, p.cut->extents};
+    }
     m.tensors.push_back(std::move(info));
   };
   for (size_t p = 0; p < graph.parameters().size(); ++p) {

@@ -120,6 +120,10 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
       continue;
     }
     if (op.kind == OpKind::kAllReduce) layouts[out.index].strides = source.strides;  // an element there is one here
+    if (op.kind == OpKind::kAllGather) {  // each part is as it was sent
+      layouts[out.index].strides = source.strides;
+      layouts[out.index].strides.insert(layouts[out.index].strides.begin(), ir::elements(graph.type(in).shape));
+    }
     const bool exchanged = is_exchanged(graph, uses, out);
     const bool is_root = like != nullptr && out.index < like->size() && (*like)[out.index].root == out;
     if (exchanged && (is_root || !is_scattered(graph, uses, out))) continue;

@@ -89,7 +89,8 @@ struct ParameterCut {
   int32_t axis = 0;
   int32_t places = 1;
   int32_t segments = 1;
-  int64_t extent = 0;  // of the whole, where the places do not divide it
+  int64_t extent = 0;                 // of the whole, where the places do not divide it
+  std::vector<int64_t> extents = {};  // of segments of unequal size, of the whole; empty: they are equal
   friend bool operator==(const ParameterCut&, const ParameterCut&) = default;
 };
 

@@ -9,6 +9,7 @@
 #include "compiler/ir/graph_text.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/ir/text_reader.h"
+#include "schemas/plan/element_order.h"
 
 namespace piper::ir {
 namespace {
@@ -175,6 +176,14 @@ class GraphParser {
         PIPER_ASSIGN(segments, in_.integer());
       }
       if (segments < 1 || segments > kMostShards) return in_.fail(at, "a number of segments expected");
+      std::vector<int64_t> extents;
+      if (in_.is_word("extents")) {
+        PIPER_RETURN_IF_ERROR(in_.advance());
+        PIPER_ASSIGN(extents, in_.integers());
+        if (!plan::are_segments(extents, t.shape[static_cast<size_t>(axis)] * places, places))
+          return in_.fail(at, "extents of segments that make up the whole axis expected");
+        segments = static_cast<int64_t>(extents.size());
+      }
       int64_t extent = 0;
       if (in_.is_word("extent")) {
         PIPER_RETURN_IF_ERROR(in_.advance());
@@ -183,8 +192,12 @@ class GraphParser {
         if (segments > 1 || extent <= 0 || part != (extent + places - 1) / places)
           return in_.fail(at, "an extent of which the part is one expected");
       }
-      cut.cut = ParameterCut{static_cast<int32_t>(index), static_cast<int32_t>(axis), static_cast<int32_t>(places),
-                             static_cast<int32_t>(segments), extent};
+      cut.cut = ParameterCut{static_cast<int32_t>(index),
+                             static_cast<int32_t>(axis),
+                             static_cast<int32_t>(places),
+                             static_cast<int32_t>(segments),
+                             extent,
+                             std::move(extents)};
     }
     if (kind == "parameter" && in_.is_word("share")) {
       PIPER_RETURN_IF_ERROR(in_.advance());

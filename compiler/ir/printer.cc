@@ -79,7 +79,9 @@ class GraphPrinter {
     if (p.shards > 1) out_ << " shards " << p.shards << " by " << p.shard;
     if (p.cut)
       out_ << " cut " << p.cut->cut << " axis " << p.cut->axis << " places " << p.cut->places
-           << (p.cut->segments > 1 ? " segments " + std::to_string(p.cut->segments) : "")
+           << (!p.cut->extents.empty() ? " extents " + list_text(p.cut->extents)
+               : p.cut->segments > 1   ? " segments " + std::to_string(p.cut->segments)
+                                       : "")
            << (p.cut->extent > 0 ? " extent " + std::to_string(p.cut->extent) : "");
     if (p.share >= 0) out_ << " share " << p.share;
     if (p.master) out_ << " master " << dtype_name(*p.master);

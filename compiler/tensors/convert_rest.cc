@@ -70,6 +70,28 @@ ValueId scatter(ir::GraphBuilder& b, ValueId share, PartAlong along, const Chunk
   return sum;
 }
 
+std::vector<ir::ChunkId> take_own_parts(ir::Graph& graph, const std::vector<OwnRead>& own,
+                                        const std::vector<ChunkCut>& chunks, const BuilderAt& builder_at, Ways& ways) {
+  std::vector<ir::ChunkId> cut;
+  std::map<std::tuple<uint32_t, uint32_t, int32_t, int32_t>, ValueId> parts;  // (whole, chunk, along)
+  for (const OwnRead& read : own) {
+    const ir::Op op = graph.op(read.op);
+    const ValueId whole = op.operands[read.operand];
+    ValueId& part = parts[{whole.index, op.chunk.index, read.along.axis, read.along.segments}];
+    if (!part.valid()) {
+      ir::GraphBuilder b = builder_at(op);
+      const ChunkCut& places = chunks[op.chunk.index];
+      part = b.add1(OpKind::kOwnPart, {by_places(b, whole, read.along, places.places), graph.place()}, parts_of(places),
+                    graph.value(whole).name + ".part");
+      PIPER_CHECK(b.status().ok(), "a part");
+      if (read.trained) ways[part.index] = "part";
+      cut.push_back(op.chunk);
+    }
+    graph.op(read.op).operands[read.operand] = part;
+  }
+  return cut;
+}
+
 std::vector<ir::ChunkId> convert_rest(ir::ChunkedGraph& chunked, const Rest& rest, const std::vector<ChunkCut>& chunks,
                                       const BuilderAt& builder_at, Ways& ways) {
   ir::Graph& graph = chunked.graph;
@@ -94,22 +116,7 @@ std::vector<ir::ChunkId> convert_rest(ir::ChunkedGraph& chunked, const Rest& res
       const ir::Op op = graph.op(read.op);
       graph.op(read.op).operands[read.operand] = whole_of(op, op.operands[read.operand], read.along, inside);
     }
-  std::map<std::tuple<uint32_t, uint32_t, int32_t, int32_t>, ValueId> parts;  // (whole, chunk, along)
-  for (const Rest::Read& read : rest.own) {
-    const ir::Op op = graph.op(read.op);
-    const ValueId whole = op.operands[read.operand];
-    ValueId& part = parts[{whole.index, op.chunk.index, read.along.axis, read.along.segments}];
-    if (!part.valid()) {
-      ir::GraphBuilder b = builder_at(op);
-      const ChunkCut& places = cut_of(op.chunk);
-      part = b.add1(OpKind::kOwnPart, {by_places(b, whole, read.along, places.places), graph.place()}, parts_of(places),
-                    graph.value(whole).name + ".part");
-      PIPER_CHECK(b.status().ok(), "a part");
-      if (read.trained) ways[part.index] = "part";
-      cut.push_back(op.chunk);
-    }
-    graph.op(read.op).operands[read.operand] = part;
-  }
+  for (const ir::ChunkId chunk : take_own_parts(graph, rest.own, chunks, builder_at, ways)) cut.push_back(chunk);
   for (const auto& [value, along] : rest.outputs)
     for (ir::Graph::Output& output : graph.outputs)
       if (output.value == value) output.value = whole_of(graph.op(graph.value(value).producer), value, along, false);

@@ -18,6 +18,10 @@ using Ways = std::map<uint32_t, const char*>;
 // A place's part of the sum of a share, along an axis.
 ir::ValueId scatter(ir::GraphBuilder& b, ir::ValueId share, PartAlong along, const ChunkCut& cut, Ways& ways);
 
+// Operators read the place's parts of what is whole. Returns the chunks with conversions.
+std::vector<ir::ChunkId> take_own_parts(ir::Graph& graph, const std::vector<OwnRead>& own,
+                                        const std::vector<ChunkCut>& chunks, const BuilderAt& builder_at, Ways& ways);
+
 // After shares have become sums: readers get the whole, or their part, of what they are to read. Returns the chunks
 // with conversions.
 std::vector<ir::ChunkId> convert_rest(ir::ChunkedGraph& chunked, const Rest& rest, const std::vector<ChunkCut>& chunks,

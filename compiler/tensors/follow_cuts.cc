@@ -16,6 +16,8 @@ using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
 
+constexpr const char* kNeedsWhole = "needs the whole of what it reads";
+
 bool is_output(const ir::Graph& graph, ValueId v) {
   return std::any_of(graph.outputs.begin(), graph.outputs.end(),
                      [&](const ir::Graph::Output& output) { return output.value == v; });
@@ -41,12 +43,25 @@ OwnWeight own_weight(const ir::Graph& graph, const ir::Uses& uses, ValueId read)
   return {permute->operands[0], read, std::get<ir::PermuteAttrs>(permute->attrs).dims};
 }
 
+// Extents of the segments of an axis, one after the other; empty: it is one.
+using Segments = std::vector<int64_t>;
+
+PartAlong along_segments(int32_t axis, Segments segments) {
+  PartAlong along{axis, segments.empty() ? 1 : static_cast<int32_t>(segments.size()), {}};
+  const bool equal = std::all_of(segments.begin(), segments.end(), [&](int64_t n) { return n == segments[0]; });
+  if (!equal) along.extents = std::move(segments);
+  return along;
+}
+// Of an axis of this extent.
+Segments segments_of(const PartAlong& along, int64_t extent) {
+  return along.extents.empty() ? Segments(static_cast<size_t>(along.segments), extent / along.segments) : along.extents;
+}
+
 // One walk through the graph with a set of seeds.
 class Walk {
  public:
-  // `seeds`: with how many segments.
   Walk(const ir::Graph& graph, const ir::Uses& uses, const std::vector<ChunkCut>& chunks,
-       const std::vector<bool>& has_gradient, const std::map<OpId, int32_t>& seeds, const std::set<OpId>& logits)
+       const std::vector<bool>& has_gradient, const std::map<OpId, Segments>& seeds, const std::set<OpId>& logits)
       : graph_(graph),
         uses_(uses),
         chunks_(chunks),
@@ -80,12 +95,13 @@ class Walk {
   int32_t last_axis(ValueId v) const { return static_cast<int32_t>(type(v).shape.size()) - 1; }
 
   // x [.., I], w [O / T, I], bias [O / T] -> [.., O / T]
-  void begin(OpId id, int32_t segments) {
+  void begin(OpId id, const Segments& segments) {
     const ir::Op& op = graph_.op(id);
-    if (logits_.count(id) == 0) cut_weight(op.operands[1], {0, segments}, op.chunk, false);
-    if (op.operands.size() > 2 && op.operands[2].valid()) cut(op.operands[2], {0, segments}, op.chunk, false);
+    if (logits_.count(id) == 0) cut_weight(op.operands[1], along_segments(0, segments), op.chunk, false);
+    if (op.operands.size() > 2 && op.operands[2].valid())
+      cut(op.operands[2], along_segments(0, segments), op.chunk, false);
     enter(id, 0);
-    become_part(op.results[0], {last_axis(op.results[0]), segments}, {id});
+    become_part(op.results[0], along_segments(last_axis(op.results[0]), segments), {id});
   }
 
   void go_on(OpId id) {
@@ -145,7 +161,9 @@ class Walk {
     if (!is_part(x) || is_part(w) || found_.part[x.index].axis != last_axis(x) ||
         !own_weight(graph_, uses_, w).parameter.valid())
       return stop(id, "is no product by a weight of its own over these features", from);
-    cut_weight(w, {1, found_.part[x.index].segments}, op.chunk, true);
+    PartAlong along = found_.part[x.index];
+    along.axis = 1;
+    cut_weight(w, along, op.chunk, true);
     found_.share[op.results[0].index] = true;
   }
 
@@ -155,13 +173,26 @@ class Walk {
     const auto& a = std::get<ir::SliceAttrs>(op.attrs);
     const PartAlong along = found_.part[op.operands[0].index];
     if (a.dim != along.axis) return become_part(op.results[0], along, from);
-    const int64_t extent = type(op.operands[0]).shape[static_cast<size_t>(a.dim)], count = a.end - a.start;
-    const int64_t segment = extent / along.segments;
-    if (a.step == 1 && count > 0 && a.start % segment == 0 && count % segment == 0)
-      return become_part(op.results[0], {along.axis, static_cast<int32_t>(count / segment)}, from);
-    const int64_t each = std::gcd(std::gcd(a.start, count), extent);
-    const bool fits = a.step == 1 && each > 1 && each % places == 0;
-    stop(id, "takes a part of what it reads", from, false, fits ? static_cast<int32_t>(extent / each) : 1);
+    const int64_t extent = type(op.operands[0]).shape[static_cast<size_t>(a.dim)];
+    // The segments that it takes, and all of them, cut where it begins and ends.
+    Segments taken, finer;
+    int64_t begin = 0;
+    for (const int64_t each : segments_of(along, extent)) {
+      const int64_t end = begin + each;
+      if (begin >= a.start && end <= a.end) taken.push_back(each);
+      for (const int64_t at : {a.start, a.end}) {
+        if (at <= begin || at >= end) continue;
+        finer.push_back(at - begin);
+        begin = at;
+      }
+      finer.push_back(end - begin);
+      begin = end;
+    }
+    if (a.step == 1 && !taken.empty() && std::accumulate(taken.begin(), taken.end(), int64_t{0}) == a.end - a.start)
+      return become_part(op.results[0], along_segments(along.axis, std::move(taken)), from);
+    const bool fits =
+        a.step == 1 && std::all_of(finer.begin(), finer.end(), [&](int64_t n) { return n % places == 0; });
+    stop(id, "takes a part of what it reads", from, false, fits ? std::move(finer) : Segments());
   }
 
   void follow(OpId id, const std::set<OpId>& from, int64_t places) {
@@ -169,44 +200,53 @@ class Walk {
     const ir::AxisMap map(graph_, op);
     const ir::OpAxis* along = nullptr;
     int32_t segments = 1;
+    Segments extents;  // of unequal ones, each of which the places divide
     for (uint32_t i = 0; i < op.operands.size(); ++i) {
       if (!is_part(op.operands[i])) continue;
       const PartAlong part = found_.part[op.operands[i].index];
       const ir::OpAxis* axis = axis_of_operand(map, i, part);
-      if (axis == nullptr || (along != nullptr && (axis != along || part.segments != segments)))
-        return stop(id, "needs the whole of what it reads", from, false, outer_of(map, i, part));
+      // No other operand could help it.
+      if (axis == nullptr || axis->role == AxisRole::kWhole)
+        return stop(id, kNeedsWhole, from_[op.operands[i].index], false, outer_of(map, i, part));
+      if (along != nullptr && (axis != along || part.segments != segments || part.extents != extents))
+        return stop(id, kNeedsWhole, from);
       along = axis;
+      extents = part.extents;
       segments = axis->in_operand(i)->is_all() ? part.segments : 1;
     }
-    if (along->extent % (places * segments) != 0)
+    if (extents.empty() && along->extent % (places * segments) != 0)
       return stop(id, "has " + std::to_string(along->extent / segments) + " of them", from, true,
-                  op.kind == OpKind::kReshape && segments == 1 ? static_cast<int32_t>(along->extent) : 1);
+                  op.kind == OpKind::kReshape && segments == 1 ? numbered_by(*along) : Segments());
     for (uint32_t i = 0; i < op.operands.size(); ++i)
       if (!fits(id, i, *along, segments)) return stop(id, "reads something that is not cut alike", from);
     if (along->role == AxisRole::kSummed && (op.kind == OpKind::kSum || op.kind == OpKind::kMatmul)) {
       found_.share[op.results[0].index] = true;
     } else {
-      if (along->role != AxisRole::kEach) return stop(id, "needs the whole of what it reads", from);
+      if (along->role != AxisRole::kEach) return stop(id, kNeedsWhole, from);
       for (uint32_t r = 0; r < op.results.size(); ++r)
         if (along->in_result(r) == nullptr || (segments > 1 && !along->in_result(r)->is_all()))
           return stop(id, "does not make a part of what it makes", from);
       for (uint32_t r = 0; r < op.results.size(); ++r) {
         const ir::AxisPlace& place = *along->in_result(r);
         become_part(op.results[r],
-                    {static_cast<int32_t>(place.axis), segments * static_cast<int32_t>(place.factor.outer)}, from);
+                    {static_cast<int32_t>(place.axis), segments * static_cast<int32_t>(place.factor.outer), extents},
+                    from);
       }
     }
-    for (uint32_t i = 0; i < op.operands.size(); ++i) take(id, i, *along, segments);
+    for (uint32_t i = 0; i < op.operands.size(); ++i) take(id, i, *along, segments, extents);
   }
 
   // The outermost factor of an axis of which the operator has several: maybe it numbers segments.
-  static int32_t outer_of(const ir::AxisMap& map, uint32_t operand, const PartAlong& part) {
+  static Segments outer_of(const ir::AxisMap& map, uint32_t operand, const PartAlong& part) {
     for (const ir::OpAxis& one : map.axes())
       for (const ir::AxisPlace& place : one.operands)
         if (part.segments == 1 && place.index == operand && place.axis == part.axis && place.factor.outer == 1 &&
             place.factor.inner > 1)
-          return static_cast<int32_t>(one.extent);
-    return 1;
+          return Segments(static_cast<size_t>(one.extent), place.factor.inner);
+    return {};
+  }
+  static Segments numbered_by(const ir::OpAxis& along) {
+    return Segments(static_cast<size_t>(along.extent), along.operands.front().factor.inner);
   }
   // Whether an operand is a part, can be one, or lacks the axis.
   bool fits(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments) const {
@@ -214,14 +254,27 @@ class Walk {
     if (!v.valid() || is_part(v)) return true;
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return true;
-    return (segments == 1 || place->is_all()) && is_parameter_of_one(graph_, uses_, v);
+    if (segments != 1 && !place->is_all()) return false;
+    return is_parameter_of_one(graph_, uses_, v) || takes_own(id, operand, segments);
   }
-  void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments) {
+  // Whether the place's part is taken of a whole operand: of keys, values and masks of attention. The gradient is
+  // gathered.
+  bool takes_own(OpId id, uint32_t operand, int32_t segments) const {
+    const ir::Op& op = graph_.op(id);
+    return op.kind == OpKind::kSdpa && segments == 1 &&
+           graph_.value(op.operands[operand]).kind != ir::ValueKind::kParameter;
+  }
+  void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments, const Segments& extents) {
     const ValueId v = graph_.op(id).operands[operand];
     if (!v.valid() || is_part(v)) return;
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return enter(id, operand);
-    cut(v, {static_cast<int32_t>(place->axis), segments * static_cast<int32_t>(place->factor.outer)},
+    if (!is_parameter_of_one(graph_, uses_, v))
+      return found_.own.push_back({id,
+                                   operand,
+                                   {static_cast<int32_t>(place->axis), static_cast<int32_t>(place->factor.outer)},
+                                   has_gradient_[v.index]});
+    cut(v, {static_cast<int32_t>(place->axis), segments * static_cast<int32_t>(place->factor.outer), extents},
         graph_.op(id).chunk, false);
   }
 
@@ -247,35 +300,57 @@ class Walk {
     found_.part[v.index] = along;
     from_[v.index] = from;
   }
-  void stop(OpId id, std::string why, const std::set<OpId>& from, bool uneven = false, int32_t segments = 1) {
-    found_.obstacles.push_back({id, std::move(why), uneven, {from.begin(), from.end()}, segments});
+  void stop(OpId id, std::string why, const std::set<OpId>& from, bool uneven = false, Segments extents = {}) {
+    found_.obstacles.push_back({id, std::move(why), uneven, {from.begin(), from.end()}, std::move(extents)});
   }
 
   const ir::Graph& graph_;
   const ir::Uses& uses_;
   const std::vector<ChunkCut>& chunks_;
   const std::vector<bool>& has_gradient_;
-  const std::map<OpId, int32_t>& seeds_;
+  const std::map<OpId, Segments>& seeds_;
   const std::set<OpId>& logits_;
   std::vector<std::set<OpId>> from_;  // [value] of a part: the seeds that lead to it
   FollowedCuts found_;
 };
 
-// Whether as many segments of each seed's features as the obstacle asks for can be tried.
+// Cut where either is.
+Segments of_both(const Segments& a, const Segments& b) {
+  std::set<int64_t> ends;
+  for (const Segments* const segments : {&a, &b}) {
+    int64_t end = 0;
+    for (const int64_t extent : *segments) ends.insert(end += extent);
+  }
+  Segments both;
+  int64_t begin = 0;
+  for (const int64_t end : ends) {
+    both.push_back(end - begin);
+    begin = end;
+  }
+  return both;
+}
+
+// Whether such segments of each seed's features as the obstacle asks for can be tried: more than were tried before, of
+// all of the features.
 bool can_have_segments(const ir::Graph& graph, const std::vector<ChunkCut>& chunks,
-                       const std::map<OpId, int32_t>& seeds, const Obstacle& obstacle) {
-  return obstacle.segments > 1 && std::all_of(obstacle.seeds.begin(), obstacle.seeds.end(), [&](OpId seed) {
-           const ir::Op& op = graph.op(seed);
-           const int64_t each = obstacle.segments * chunks[op.chunk.index].places;
-           const auto known = seeds.find(seed);
-           return known != seeds.end() && known->second == 1 && graph.type(op.operands[1]).shape[0] % each == 0;
-         });
+                       const std::map<OpId, Segments>& seeds, const Obstacle& obstacle) {
+  const Segments& extents = obstacle.extents;
+  const auto fits = [&](OpId seed) {
+    const ir::Op& op = graph.op(seed);
+    const auto known = seeds.find(seed);
+    const int64_t places = chunks[op.chunk.index].places;
+    return known != seeds.end() && known->second.size() < extents.size() &&
+           std::accumulate(extents.begin(), extents.end(), int64_t{0}) == graph.type(op.operands[1]).shape[0] &&
+           std::all_of(extents.begin(), extents.end(), [&](int64_t n) { return n % places == 0; });
+  };
+  return extents.size() > 1 && std::all_of(obstacle.seeds.begin(), obstacle.seeds.end(), fits);
 }
 
 }  // namespace
 
 bool is_there(const ir::AxisPlace& place, const PartAlong& part) {
-  return place.axis == part.axis && !place.repeats && (place.factor.outer == part.segments || place.is_all());
+  return place.axis == part.axis && !place.repeats &&
+         ((part.extents.empty() && place.factor.outer == part.segments) || place.is_all());
 }
 
 const ir::OpAxis* axis_of_operand(const ir::AxisMap& map, uint32_t operand, const PartAlong& part) {
@@ -307,24 +382,35 @@ FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& ch
                          const std::vector<OpId>& logits) {
   const ir::Uses uses = graph.uses();
   const std::vector<bool> has_gradient = find_gradients(graph);
-  std::map<OpId, int32_t> seeds;
-  for (const OpId seed : all) seeds.emplace(seed, 1);
-  for (const OpId seed : logits) seeds.emplace(seed, 1);
+  std::map<OpId, Segments> seeds;
+  for (const OpId seed : all) seeds.emplace(seed, Segments());
+  for (const OpId seed : logits) seeds.emplace(seed, Segments());
   const std::set<OpId> of_classes(logits.begin(), logits.end());
   std::vector<Obstacle> obstacles;
+  std::map<OpId, Obstacle> segmented;  // what asked for segments of a seed
   for (;;) {
     FollowedCuts found = Walk(graph, uses, chunks, has_gradient, seeds, of_classes).run();
     if (found.obstacles.empty()) {
       found.obstacles = std::move(obstacles);
       return found;
     }
-    const std::map<OpId, int32_t> tried = seeds;
+    // Segments first: with others of a seed it may not stop elsewhere.
+    std::map<OpId, Segments> finer;
+    for (const Obstacle& obstacle : found.obstacles)
+      if (can_have_segments(graph, chunks, seeds, obstacle))
+        for (const OpId seed : obstacle.seeds) {
+          finer[seed] = finer.count(seed) > 0 ? of_both(finer[seed], obstacle.extents) : obstacle.extents;
+          segmented.emplace(seed, obstacle);
+        }
+    for (auto& [seed, segments] : finer) seeds[seed] = std::move(segments);
     for (Obstacle& obstacle : found.obstacles) {
-      const bool again = can_have_segments(graph, chunks, tried, obstacle);
-      for (const OpId seed : obstacle.seeds)
-        if (again && seeds.count(seed) > 0) seeds[seed] = obstacle.segments;
-        else seeds.erase(seed);
-      if (!again) obstacles.push_back(std::move(obstacle));
+      if (std::any_of(obstacle.seeds.begin(), obstacle.seeds.end(), [&](OpId seed) { return finer.count(seed) > 0; }))
+        continue;
+      for (const OpId seed : obstacle.seeds) seeds.erase(seed);
+      // Segments were a guess: what stopped all of it says more than what stops parts of segments.
+      const auto first = obstacle.seeds.empty() ? segmented.end() : segmented.find(obstacle.seeds[0]);
+      obstacles.push_back(first != segmented.end() && first->second.seeds == obstacle.seeds ? first->second
+                                                                                            : std::move(obstacle));
     }
   }
 }

@@ -4,9 +4,10 @@
 // The output features of a seed, a `linear` with a weight of its own, are followed through the graph by what operators
 // do along their axes (ir/axis_map.h). A part stays a part where an operator works on each element of the axis alone,
 // and becomes a share where one sums over it. All else needs the whole: then none of the seeds that lead there can be
-// cut, and the rest is followed again without them. A weight that makes several things at once (queries, keys and
-// values) has as many equal segments, and each place a part of each: slices of the result, or an axis that numbers
-// them, say so.
+// cut, and the rest is followed again without them. Keys and values of fewer heads than there are places are whole
+// where queries are parts: each place reads the heads that its queries need. A weight that makes several things at once
+// (queries, keys and values) has as many segments, equal or not, and each place a part of each: slices of the result,
+// or an axis that numbers them, say so.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +25,11 @@ struct ChunkCut {
   int64_t places = 1;  // parts
 };
 
-// The axis along which a place has a part of each of equal segments.
+// The axis along which a place has a part of each of several segments.
 struct PartAlong {
   int32_t axis = -1;  // -1: a place has the whole, or a share
   int32_t segments = 1;
+  std::vector<int64_t> extents = {};  // of the segments, where these are not equal
   friend bool operator==(const PartAlong&, const PartAlong&) = default;
 };
 
@@ -37,7 +39,15 @@ struct Obstacle {
   std::string why;      // goes on from "the operator ..."
   bool uneven = false;  // an extent that the places do not divide
   std::vector<ir::OpId> seeds;
-  int32_t segments = 1;  // with so many of each seed it might
+  std::vector<int64_t> extents = {};  // with segments of these extents of each seed it might
+};
+
+// An operator reads the place's part of an operand that is whole.
+struct OwnRead {
+  ir::OpId op;
+  uint32_t operand = 0;
+  PartAlong along;
+  bool trained = false;  // it has a gradient, of which the places have parts
 };
 
 struct FollowedCuts {
@@ -53,6 +63,8 @@ struct FollowedCuts {
   std::vector<Weight> weights;  // parameters that are cut, in the order of their operators
   // What an operator on parts reads whole, and has a gradient: (op, operand).
   std::vector<std::pair<ir::OpId, uint32_t>> entered;
+  // What all places have alike, and an operator on parts reads the place's part of.
+  std::vector<OwnRead> own;
   // Parameters that operators on parts read whole: their gradients are shares.
   std::vector<std::pair<ir::ValueId, ir::ChunkId>> shared;
   std::vector<ir::OpId> losses;     // that take parts of the classes

@@ -109,7 +109,11 @@ class RestWalk {
     const int32_t cut = here(op).cut;
     for (uint32_t i = 0; i < op.operands.size(); ++i) {
       const ValueId v = op.operands[i];
-      if (is_part(v)) (cut_[v.index] == cut ? found_.inside : found_.whole).push_back({id, i, found_.part[v.index]});
+      if (!is_part(v)) continue;
+      const bool own = std::any_of(columns_.own.begin(), columns_.own.end(),
+                                   [&](const OwnRead& read) { return read.op == id && read.operand == i; });
+      (cut_[v.index] == cut && !own ? found_.inside : found_.whole).push_back({id, i, found_.part[v.index]});
+      if (own) decide_before(v);
     }
     follow_whole(id);
     // The statistics of rows are wanted whole by the loss.

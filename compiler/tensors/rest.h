@@ -22,16 +22,15 @@ namespace piper::tensors {
 
 struct Rest {
   std::vector<PartAlong> part;  // [value]; of a share that is scattered, of its sum
-  // An operator reads part of an operand, or all of it, where there is the other.
+  // An operator reads all of an operand of which there are parts.
   struct Read {
     ir::OpId op;
     uint32_t operand = 0;
     PartAlong along;
-    bool trained = false;  // of `own`: it has a gradient
   };
   std::vector<Read> inside;            // whole, by operators of the columns
   std::vector<Read> whole;             // whole, by operators that all places run alike
-  std::vector<Read> own;               // the place's part of what is whole
+  std::vector<OwnRead> own;            // the place's part of what is whole
   std::vector<Read> entered;           // whole, by operators on parts: no parameter, with a gradient
   std::vector<ir::ValueId> scattered;  // shares, each place keeps a part of the sum
   std::vector<ir::ValueId> summed;     // sums over the sequence: shares of the whole

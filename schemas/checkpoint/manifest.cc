@@ -47,6 +47,7 @@ void fields(auto& v, Of<plan::PartsAlong> auto& cut) {
   v("axis", cut.axis, {.least = 0});
   v("parts", cut.parts, {.least = 2});
   v.optional("segments", cut.segments, 1, {.least = 2});
+  v.optional("extents", cut.extents, std::vector<int64_t>());
 }
 void fields(auto& v, Of<StoredTensor> auto& tensor) {
   v("tensor", tensor.name);
@@ -150,6 +151,9 @@ class ManifestReader : public plan::FieldReader<ManifestReader> {
     if (const auto& cut = tensor.cut) {
       const auto axis = static_cast<size_t>(cut->axis);
       const int64_t extent = axis < tensor.shape.size() ? tensor.shape[axis] : 0;
+      if (!cut->extents.empty() && (cut->segments > 1 || !plan::are_segments(cut->extents, extent, cut->parts)))
+        return bad("tensor '" + tensor.name + "' has no axis " + std::to_string(axis) + " of segments with " +
+                   std::to_string(cut->parts) + " equal parts");
       if (extent == 0 || extent % cut->parts != 0 || extent / cut->parts % cut->segments != 0)
         return bad("tensor '" + tensor.name + "' has no axis " + std::to_string(axis) + " of " +
                    std::to_string(cut->parts) + " equal parts" +

@@ -65,6 +65,11 @@ plan::TensorToWrite shard_entry(const StoredTensor& tensor, int64_t begin, int64
     if (tensor.cut)
       key += " in " + std::to_string(tensor.cut->parts) + " parts along axis " + std::to_string(tensor.cut->axis) +
              (tensor.cut->segments > 1 ? " of " + std::to_string(tensor.cut->segments) + " segments" : "");
+    if (tensor.cut && !tensor.cut->extents.empty()) {
+      key += " of segments of ";
+      for (size_t i = 0; i < tensor.cut->extents.size(); ++i)
+        key += (i > 0 ? ", " : "") + std::to_string(tensor.cut->extents[i]);
+    }
     key += "]";
   }
   return {key, tensor.dtype, whole ? tensor.shape : std::vector<int64_t>{count}, {}, count * dtype_bytes(tensor.dtype)};

@@ -13,8 +13,16 @@ constexpr int64_t kGatherBytes = int64_t{8} << 20;
 PartsAlong parts_along(const Manifest& manifest, const TensorInfo& tensor) {
   if (!tensor.cut) return {};
   const PartsAlong along{tensor.cut->axis, manifest.cuts.at(static_cast<size_t>(tensor.cut->cut)).places(),
-                         tensor.cut->segments};
+                         tensor.cut->segments, tensor.cut->extents};
   return ElementOrder(tensor.shape, along).row_major() ? PartsAlong() : along;
+}
+
+bool are_segments(const std::vector<int64_t>& extents, int64_t extent, int64_t parts) {
+  for (const int64_t each : extents) {
+    if (each < 1 || each > extent || each % parts != 0) return false;
+    extent -= each;
+  }
+  return extents.size() > 1 && extent == 0;
 }
 
 std::vector<int64_t> counted_shape(const Manifest& manifest, const TensorInfo& tensor) {
@@ -34,6 +42,10 @@ ElementOrder::ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& 
   for (size_t k = 0; k < shape.size(); ++k)
     if (k < axis) outer_ *= shape[k];
     else inner_ *= k == axis ? shape[k] / parts_ / along.segments : shape[k];
+  if (along.extents.empty() || inner_ == 0) return;
+  const int64_t inside = inner_ * parts_ / shape[axis];
+  int64_t end = 0;
+  for (const int64_t extent : along.extents) ends_.push_back(end += extent * inside);
 }
 
 PartsByName::PartsByName(const Manifest& manifest) {

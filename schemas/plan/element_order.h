@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schemas/base/status.h"
@@ -17,14 +18,19 @@
 
 namespace piper::plan {
 
-// Equal parts of a tensor along each of equal segments of an axis. One part: elements are counted in row-major order.
+// Equal parts of a tensor along each of the segments of an axis, which are equal or have `extents`. One part: elements
+// are counted in row-major order.
 struct PartsAlong {
   int32_t axis = 0;
   int64_t parts = 1, segments = 1;
+  std::vector<int64_t> extents = {};
   friend bool operator==(const PartsAlong&, const PartsAlong&) = default;
 };
 // Of a tensor of the manifest; one part where the parts follow one another in row-major order, too.
 PartsAlong parts_along(const Manifest& manifest, const TensorInfo& tensor);
+
+// Whether an axis falls into segments of these extents, of each of which there can be so many equal parts.
+bool are_segments(const std::vector<int64_t>& extents, int64_t extent, int64_t parts);
 
 // Elements [at, at + count) of the range that was asked for: they lie from `there` on in the other order.
 struct ElementRun {
@@ -53,6 +59,7 @@ class ElementRuns {
     void find() {
       const int64_t here = of_.first_ + run_.at, left = of_.count_ - run_.at;
       if (left <= 0) return;
+      if (!of_.ends_.empty()) return find_in_segments(here, left);
       if (of_.rows_ == 1 || of_.columns_ == 1) {
         run_.there = here;
         run_.count = left;
@@ -62,6 +69,24 @@ class ElementRuns {
       run_.there = (block % of_.columns_ * of_.rows_ + block / of_.columns_) * of_.inner_ + inside;
       run_.count = std::min(of_.inner_ - inside, left);
     }
+    // Each outer row has all segments one after the other: in the whole each of them, in a part its part of each.
+    void find_in_segments(int64_t here, int64_t left) {
+      const int64_t row = of_.ends_.back(), part_row = row / of_.parts_;  // elements, of the whole and of a part
+      const int64_t of_block = of_.to_row_major_ ? part_row : row, inside = here % of_block;
+      const int64_t scale = of_.to_row_major_ ? of_.parts_ : 1;
+      const auto end = std::upper_bound(of_.ends_.begin(), of_.ends_.end(), inside * scale);
+      const int64_t begin = end == of_.ends_.begin() ? 0 : *std::prev(end);
+      const int64_t each = (*end - begin) / of_.parts_, within = inside - begin / scale;  // of the segment's part
+      if (of_.to_row_major_) {
+        const int64_t outer = here / part_row, part = outer / of_.outer_;
+        run_.there = outer % of_.outer_ * row + begin + part * each + within;
+        run_.count = std::min(each - within, left);
+      } else {
+        const int64_t part = within / each, place = within % each;
+        run_.there = (part * of_.outer_ + here / row) * part_row + begin / of_.parts_ + place;
+        run_.count = std::min(each - place, left);
+      }
+    }
     const ElementRuns& of_;
     ElementRun run_;
   };
@@ -69,28 +94,46 @@ class ElementRuns {
   // Blocks of `inner` elements, [rows, columns] of them here, [columns, rows] there.
   ElementRuns(int64_t rows, int64_t columns, int64_t inner, int64_t first, int64_t count)
       : rows_(rows), columns_(columns), inner_(inner), first_(first), count_(count) {}
+  // Of `outer` rows of segments that end after so many elements, in so many parts.
+  ElementRuns(std::vector<int64_t> ends, int64_t outer, int64_t parts, bool to_row_major, int64_t first, int64_t count)
+      : first_(first),
+        count_(count),
+        ends_(std::move(ends)),
+        outer_(outer),
+        parts_(parts),
+        to_row_major_(to_row_major) {}
   Iterator begin() const { return Iterator(*this); }
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  int64_t rows_, columns_, inner_, first_, count_;
+  int64_t rows_ = 1, columns_ = 1, inner_ = 1, first_, count_;
+  std::vector<int64_t> ends_;  // of segments of unequal size
+  int64_t outer_ = 1, parts_ = 1;
+  bool to_row_major_ = false;
 };
 
 class ElementOrder {
  public:
   ElementOrder() = default;  // row-major, of any shape
-  // `along.parts * along.segments` divides the axis.
+  // `along.parts * along.segments` divides the axis, or `along.parts` each of `along.extents`, which make it up.
   ElementOrder(const std::vector<int64_t>& shape, const PartsAlong& along);
 
-  bool row_major() const { return parts_ == 1 || outer_ == 1 || inner_ == 0; }
+  bool row_major() const { return parts_ == 1 || inner_ == 0 || (outer_ == 1 && ends_.empty()); }
   // Elements [first, first + count) as plans count them: where they lie in row-major order.
-  ElementRuns row_major_runs(int64_t first, int64_t count) const { return {parts_, outer_, inner_, first, count}; }
+  ElementRuns row_major_runs(int64_t first, int64_t count) const {
+    if (!ends_.empty()) return {ends_, outer_, parts_, true, first, count};
+    return {parts_, outer_, inner_, first, count};
+  }
   // Elements [first, first + count) in row-major order: where plans count them.
-  ElementRuns counted_runs(int64_t first, int64_t count) const { return {outer_, parts_, inner_, first, count}; }
+  ElementRuns counted_runs(int64_t first, int64_t count) const {
+    if (!ends_.empty()) return {ends_, outer_, parts_, false, first, count};
+    return {outer_, parts_, inner_, first, count};
+  }
   friend bool operator==(const ElementOrder&, const ElementOrder&) = default;
 
  private:
   int64_t outer_ = 1, parts_ = 1, inner_ = 1;  // elements before the axis; of a row of a part
+  std::vector<int64_t> ends_;                  // of segments of unequal size, in elements of a row of the whole
 };
 
 // The parts of what a rank has of the model's tensors, by name: parameters, their moments and gradients.

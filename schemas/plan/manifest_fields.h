@@ -29,6 +29,7 @@ void fields(auto& v, Of<TensorCut> auto& cut) {
   v("over", cut.cut, {.least = 0, .about = "the place of a cut in the list of them"});
   v("axis", cut.axis, {.least = 0});
   v.optional("segments", cut.segments, 1, {.least = 2});
+  v.optional("extents", cut.extents, std::vector<int64_t>());
 }
 void fields(auto& v, Of<TensorInfo> auto& tensor) {
   v("tensor", tensor.name, {.unique = "tensors"});

@@ -100,6 +100,11 @@ class ManifestReader : public FieldReader<ManifestReader> {
           in_quotes(tensor.name) + " has no axis " + std::to_string(axis) + " of " + std::to_string(places) + parts);
     };
     if (axis >= tensor.shape.size()) return wrong(" equal parts");
+    if (const std::vector<int64_t>& extents = tensor.cut->extents; !extents.empty()) {
+      if (tensor.cut->segments > 1 || !are_segments(extents, tensor.shape[axis], places))
+        wrong(" equal parts in each of segments of other extents");
+      return;
+    }
     if (tensor.shape[axis] % (places * tensor.cut->segments) == 0) return;
     // Parts of unequal size are counted like the whole where nothing stands before the axis.
     if (std::any_of(tensor.shape.begin(), tensor.shape.begin() + tensor.cut->axis,

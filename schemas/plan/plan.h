@@ -434,13 +434,15 @@ struct Cut {
   std::vector<std::vector<int32_t>> groups;  // of equal sizes, at least two; no rank is in two of them
   int64_t places() const { return static_cast<int64_t>(groups.front().size()); }
 };
-// A tensor of which each place has one of `places` equal parts along an axis, or along each of several equal segments
-// of it (a weight of queries, keys and values in one). Its elements are counted part by part: all of part 0 in
-// row-major order of that part, then part 1, and so on. Files hold it in row-major order of the whole.
+// A tensor of which each place has one of `places` equal parts along an axis, or along each of several segments of it
+// (a weight of queries, keys and values in one), which are equal or have `extents`. Its elements are counted part by
+// part: all of part 0 in row-major order of that part, then part 1, and so on. Files hold it in row-major order of the
+// whole.
 struct TensorCut {
   int32_t cut = -1;  // index into Manifest::cuts
   int32_t axis = 0;
   int32_t segments = 1;
+  std::vector<int64_t> extents = {};  // of segments of unequal size; empty: `segments` equal ones
   friend bool operator==(const TensorCut&, const TensorCut&) = default;
 };
 struct TensorInfo {

@@ -57,10 +57,12 @@ def tensors_of(checkpoint):
     return result
 
 
-def row_major(whole, shape, axis, parts, segments=1):
-    """Elements that were counted part by part along an axis, or along equal segments of it."""
-    part = [*shape[:axis], segments, shape[axis] // parts // segments, *shape[axis + 1:]]
-    return numpy.concatenate(list(numpy.frombuffer(whole, numpy.uint8).reshape(parts, *part, -1)), axis=axis + 1).tobytes()
+def row_major(whole, shape, axis, parts, segments=1, extents=None):
+    """Elements that were counted part by part along an axis, or along segments of it."""
+    extents = extents or [shape[axis] // segments] * segments
+    of_parts = numpy.frombuffer(whole, numpy.uint8).reshape(parts, *shape[:axis], shape[axis] // parts, *shape[axis + 1:], -1)
+    ends = numpy.cumsum(extents)[:-1] // parts
+    return numpy.concatenate([part for segment in numpy.split(of_parts, ends, axis=axis + 1) for part in segment], axis=axis).tobytes()
 
 
 def dtype_of_bytes():

@@ -29,6 +29,49 @@ class Attention(nn.Module):
         return self.proj(y.transpose(1, 2).reshape(b, s, c))
 
 
+class GroupedAttention(nn.Module):
+    """Four heads of queries share heads of keys and values. fused: one weight makes all three, which have unequal parts of it; else
+    heads of queries and keys are normed."""
+    queries = 4
+
+    def __init__(self, heads, fused):
+        super().__init__()
+        self.heads, self.fused, width = heads, fused, WIDTH // self.queries
+        if fused:
+            self.qkv = nn.Linear(WIDTH, WIDTH + 2 * heads * width)
+        else:
+            self.q, self.k, self.v = (nn.Linear(WIDTH, n * width) for n in (self.queries, heads, heads))
+            self.q_norm, self.k_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.proj = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        b, s, c = x.shape
+        width = c // self.queries
+        if self.fused:
+            q, k, v = self.qkv(x).split([c, self.heads * width, self.heads * width], dim=-1)
+        else:
+            q, k, v = self.q(x), self.k(x), self.v(x)
+        q, k, v = (t.view(b, s, -1, width) for t in (q, k, v))
+        if not self.fused:
+            q, k = self.q_norm(q), self.k_norm(k)
+        k, v = (t.transpose(1, 2)[:, :, None].expand(b, self.heads, self.queries // self.heads, s, width).reshape(b, self.queries, s, width)
+                for t in (k, v))
+        y = F.scaled_dot_product_attention(q.transpose(1, 2), k, v, is_causal=True)
+        return self.proj(y.transpose(1, 2).reshape(b, s, c))
+
+
+class GatedFeedForward(nn.Module):
+    """One weight makes the gate and what it gates."""
+
+    def __init__(self, hidden):
+        super().__init__()
+        self.gate_up, self.down = nn.Linear(WIDTH, 2 * hidden, bias=False), nn.Linear(hidden, WIDTH, bias=False)
+
+    def forward(self, x):
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return self.down(F.silu(gate) * up)
+
+
 class FeedForward(nn.Module):
     def __init__(self, hidden):
         super().__init__()
@@ -113,9 +156,9 @@ class Mixture(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, mlp):
+    def __init__(self, mlp, attention=None):
         super().__init__()
-        self.ln1, self.ln2, self.attn, self.mlp = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), Attention(), mlp
+        self.ln1, self.ln2, self.attn, self.mlp = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), attention or Attention(), mlp
 
     def forward(self, x):
         x = x + self.attn(self.ln1(x))
@@ -136,13 +179,17 @@ class Net(nn.Module):
 
     hidden: widths of the feed-forward layers, 0 = a mixture of experts. tied: the head is the embedding. skip: the
     embedding is added again after the blocks. second_loss: a head of its own after the second block. form: of the mixtures.
-    shared: all blocks add what one layer makes of the positions, which depends on no input.
+    shared: all blocks add what one layer makes of the positions, which depends on no input. grouped: queries share heads.
     """
 
-    def __init__(self, hidden=(64, 64, 64, 64), tied=False, skip=False, second_loss=False, form="dense", balance=False, shared=False):
+    def __init__(self, hidden=(64, 64, 64, 64), tied=False, skip=False, second_loss=False, form="dense", balance=False, shared=False,
+                 grouped=False):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(SEQUENCE, WIDTH)
-        self.h = nn.ModuleList(Block(FeedForward(n) if n else Mixture(form, balance)) for n in hidden)
+        if grouped:
+            self.h = nn.ModuleList(Block(GatedFeedForward(n), GroupedAttention(1 + i // 2, i % 2 == 1)) for i, n in enumerate(hidden))
+        else:
+            self.h = nn.ModuleList(Block(FeedForward(n) if n else Mixture(form, balance)) for n in hidden)
         self.quiet = Quiet()
         self.ln_f, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
         self.early = nn.Linear(WIDTH, VOCABULARY) if second_loss else None
@@ -190,6 +237,7 @@ MODELS = {
     "experts": Model(lambda: Net(hidden=(64, 0, 64, 0), tied=True, skip=True), seed=22),
     "slots": Model(lambda: Net(hidden=(0, 64, 0, 64), form="slots"), seed=19),
     "gathered": Model(lambda: Net(hidden=(64, 0, 64, 0), tied=True, form="gathered"), seed=14),
+    "grouped": Model(lambda: Net(grouped=True)),
     "shared": Model(lambda: Net(shared=True, tied=True)),
     "balance": Model(lambda: Net(hidden=(64, 0, 64, 0), balance=True), seed=21, pieces=True),
 }

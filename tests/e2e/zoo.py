@@ -285,6 +285,7 @@ gpt2 = _transformer(CausalLoss, "GPT2", "GPT2LMHeadModel", vocab_size=VOCABULARY
                     n_layer=BLOCKS, n_head=4, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0, bos_token_id=0, eos_token_id=0)
 llama = _transformer(CausalLoss, "Llama", "LlamaForCausalLM", **_DECODER)
 qwen3 = _transformer(CausalLoss, "Qwen3", "Qwen3ForCausalLM", head_dim=16, **_DECODER)
+phi3 = _transformer(CausalLoss, "Phi3", "Phi3ForCausalLM", pad_token_id=0, **_DECODER)
 bert = _transformer(MaskedLoss, "Bert", "BertForMaskedLM", vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=BLOCKS,
                     num_attention_heads=4, intermediate_size=160, max_position_embeddings=2 * SEQUENCE,
                     hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -341,6 +342,7 @@ MODELS = {
     "gpt2": Model(gpt2, draw_causal, _quarters("net.transformer.h.{}")),
     "llama": Model(llama, draw_causal, _quarters("net.model.layers.{}")),
     "qwen3": Model(qwen3, draw_causal, _quarters("net.model.layers.{}")),
+    "phi3": Model(phi3, draw_causal, _quarters("net.model.layers.{}")),
     "bert": Model(bert, draw_masked, _quarters("net.bert.encoder.layer.{}"), exact_pieces=False),
     "in_place": Model(InPlace, draw_vectors, ("up", "norm", "down", "down"), exact_pieces=False),
     "normed": Model(Normed, draw_vectors, ("up", "up", "down", "down"), per_microbatch=("norm",)),

@@ -40,7 +40,7 @@ FOLDERS = {
     "compiler/analysis": [BASE, PLAN, IR, "compiler/autodiff"],
     "compiler/regions": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/analysis"],
     "compiler/experts": [BASE, PLAN, DIAG, IR, "compiler/analysis", "compiler/regions"],
-    "compiler/tensors": [BASE, PLAN, IR],
+    "compiler/tensors": [BASE, PLAN, DIAG, IR],
     "compiler/losses": [BASE, PLAN, DIAG, IR, "compiler/analysis"],
     "compiler/evaluation": [BASE, PLAN, DIAG, IR],
     "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff", "compiler/analysis", "compiler/regions",

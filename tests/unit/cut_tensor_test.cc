@@ -427,18 +427,25 @@ TEST_CASE("a checkpoint whose parts do not fit its tensor is damaged") {
   CHECK(parsed({1, 4}).ok());
   CHECK(parsed({1, 8}).ok());
   CHECK(parsed({1, 2, 4}).ok());
+  CHECK(parsed({1, 2, 1, {4, 2, 2}}).ok());
   const int64_t huge = int64_t{1} << 32;
-  for (const plan::PartsAlong wrong : {plan::PartsAlong{1, 3},
-                                       {2, 4},
-                                       {0, 2},
-                                       {1, 1},
-                                       {-1, 4},
-                                       {1, 0},
-                                       {1, 4, 4},
-                                       {1, 2, 3},
-                                       {1, 4, -1},
-                                       {1, 4, 0},
-                                       {1, huge, huge}}) {
+  for (const plan::PartsAlong& wrong : {plan::PartsAlong{1, 3},
+                                        {2, 4},
+                                        {0, 2},
+                                        {1, 1},
+                                        {-1, 4},
+                                        {1, 0},
+                                        {1, 4, 4},
+                                        {1, 2, 3},
+                                        {1, 4, -1},
+                                        {1, 4, 0},
+                                        {1, 2, 1, {4, 2}},
+                                        {1, 2, 1, {8}},
+                                        {1, 2, 1, {5, 3}},
+                                        {1, 2, 2, {4, 4}},
+                                        {1, 2, 1, {8, 0}},
+                                        {1, 2, 1, {10, -2}},
+                                        {1, huge, huge}}) {
     const auto found = parsed(wrong);
     INFO(wrong.axis << " " << wrong.parts);
     REQUIRE_FALSE(found.ok());

@@ -18,8 +18,13 @@ struct Counted {
 // Where each element lies in row-major order, as they are counted: by the parts' definition.
 std::vector<int64_t> naive(const Counted& tensor) {
   std::vector<int64_t> places;
-  const int64_t segment = tensor.shape[static_cast<size_t>(tensor.along.axis)] / tensor.along.segments;
-  const int64_t each = segment / tensor.along.parts;
+  std::vector<int64_t> extents = tensor.along.extents;
+  if (extents.empty())
+    extents.assign(static_cast<size_t>(tensor.along.segments),
+                   tensor.shape[static_cast<size_t>(tensor.along.axis)] / tensor.along.segments);
+  std::vector<int64_t> part_of;  // [index along the axis]
+  for (const int64_t extent : extents)
+    for (int64_t k = 0; k < extent; ++k) part_of.push_back(k / (extent / tensor.along.parts));
   for (int64_t part = 0; part < tensor.along.parts; ++part)
     for (int64_t place = 0; place < tensor.elements(); ++place) {
       int64_t rest = place, index = 0;
@@ -27,7 +32,7 @@ std::vector<int64_t> naive(const Counted& tensor) {
         index = rest % tensor.shape[k];
         rest /= tensor.shape[k];
       }
-      if (index % segment / each == part) places.push_back(place);
+      if (part_of[static_cast<size_t>(index)] == part) places.push_back(place);
     }
   return places;
 }
@@ -58,6 +63,14 @@ Counted random_tensor(std::mt19937& random) {
   for (size_t k = 0; k < axes; ++k) {
     tensor.shape.push_back(1 + static_cast<int64_t>(random() % 4));
     if (static_cast<int32_t>(k) == tensor.along.axis) tensor.shape.back() *= tensor.along.parts * tensor.along.segments;
+  }
+  if (random() % 3 == 0) {  // segments of unequal size
+    int64_t& extent = tensor.shape[static_cast<size_t>(tensor.along.axis)] = 0;
+    tensor.along.segments = 1;
+    for (int64_t k = 2 + static_cast<int64_t>(random() % 3); k > 0; --k) {
+      tensor.along.extents.push_back(tensor.along.parts * (1 + static_cast<int64_t>(random() % 3)));
+      extent += tensor.along.extents.back();
+    }
   }
   return tensor;
 }
@@ -90,6 +103,11 @@ TEST_CASE("a run is a row of a part, and a range in row-major order is one run")
   CHECK(rows.row_major());
   // Queries, keys and values of two heads each.
   CHECK(listed(ElementOrder({6, 2}, {0, 2, 3}).row_major_runs(0, 8)) == std::vector<int64_t>{0, 1, 4, 5, 8, 9, 2, 3});
+  // Two heads of queries, one of keys, one of values for each of two places.
+  const ElementOrder grouped({8, 1}, {0, 2, 1, {4, 2, 2}});
+  CHECK(listed(grouped.row_major_runs(0, 8)) == std::vector<int64_t>{0, 1, 4, 6, 2, 3, 5, 7});
+  CHECK(listed(grouped.counted_runs(3, 4)) == std::vector<int64_t>{5, 2, 6, 3});
+  CHECK(number_of(grouped.row_major_runs(1, 5)) == 4);
   CHECK(number_of(rows.row_major_runs(5, 40)) == 1);
   CHECK(number_of(columns.row_major_runs(0, 48)) == 24);
   CHECK(number_of(columns.row_major_runs(1, 4)) == 3);
@@ -117,6 +135,9 @@ TEST_CASE("a manifest's tensor has the parts of its cut, where they are no range
     return parts_along(manifest, info);
   };
   CHECK(fused(2) == PartsAlong{0, 3, 2});
+  TensorInfo unequal = tensor("unequal", {9, 6}, 0);
+  unequal.cut->extents = {6, 3};
+  CHECK(parts_along(manifest, unequal) == PartsAlong{0, 3, 1, {6, 3}});
   manifest.tensors = {tensor("whole", {6, 6}, -1), tensor("rows", {6, 6}, 0), tensor("columns", {6, 6}, 1),
                       tensor("one row", {1, 6}, 1)};
   CHECK(parts_along(manifest, manifest.tensors[0]) == PartsAlong());

@@ -195,8 +195,10 @@ class Whole {
     for (size_t i = 0; i < where_.size(); ++i) {
       const int64_t here = part_of(i);
       if (here == 0) continue;
-      if (any && where_[i].segments != result_.segments) return "parts of different segments of an axis";
+      if (any && (where_[i].segments != result_.segments || where_[i].extents != result_.extents))
+        return "parts of different segments of an axis";
       result_.segments = where_[i].segments;
+      result_.extents = where_[i].extents;
       one_place = one_place && (!any || here == from_end);
       from_end = here;
       any = true;
@@ -324,6 +326,10 @@ class Whole {
     if (!one_place || dims.empty() || axis < 0) return "operands that number " + parts() + " by different axes";
     if (dims == std::vector<int64_t>{axis} && are_segments(from_end)) {
       result_.segments = static_cast<int64_t>(where_.size());
+      for (const Operand& in : result_.call.inputs)
+        result_.extents.push_back(in.shape[static_cast<size_t>(axis)] * result_.spread.devices);
+      if (std::count(result_.extents.begin(), result_.extents.end(), result_.extents[0]) == result_.segments)
+        result_.extents.clear();
       result_.part = static_cast<int32_t>(axis);
       return "";
     }
@@ -334,12 +340,11 @@ class Whole {
     return "";
   }
 
-  // Parts of equal extents, one after the other: a part of each segment of all of them.
+  // Parts one after the other: a part of each segment of all of them.
   bool are_segments(int64_t from_end) const {
     if (result_.call.kernel != Kernel::kCat || !of_cut() || result_.segments != 1) return false;
     for (size_t i = 0; i < where_.size(); ++i) {
-      const std::vector<int64_t>&here = result_.call.inputs[i].shape, &first = result_.call.inputs[0].shape;
-      if (!present(i) || part_of(i) != from_end || here != first) return false;
+      if (!present(i) || part_of(i) != from_end || where_[i].surplus > 0) return false;
     }
     return true;
   }
@@ -509,13 +514,15 @@ std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_
   int64_t inside = 1, block = 0, size = 1;  // block: elements of a sample in a row
   const bool of_rows = whole.segments_of_rows > 0 && i > 0;
   const int32_t part = of_rows ? 0 : whole.part;
-  const int64_t segments = of_rows ? whole.segments_of_rows : whole.segments;
+  const int64_t segments = of_rows ? whole.segments_of_rows : whole.extents.empty() ? whole.segments : 1;
   for (size_t k = order.size(); k-- > 0;) {
     const size_t axis = order[k];
     inside *= each(axis);
     if (static_cast<int32_t>(axis) == part) {
       if (held.period > 0) return "a repeated value of experts";
       const int64_t surplus = inside / all.shape[axis] * whole.surplus;
+      for (const int64_t extent : whole.extents)
+        held.spread.pieces.push_back(inside / all.shape[axis] * extent / whole.spread.devices);
       held.spread.part = (inside + surplus) / (whole.spread.devices * segments);
       held.spread.surplus = surplus;
       inside = (inside + surplus) / whole.spread.devices;

@@ -29,11 +29,12 @@ namespace piper::verify {
 struct WholeCall {
   plan::KernelCall call;
   std::vector<View> operands;
-  int64_t samples = 1;   // that operands have
-  Spread spread;         // of all results; without part
-  int32_t part = -1;     // axis of the results
-  int64_t segments = 1;  // of that axis
-  int64_t surplus = 0;   // of that axis: places of all ranks' parts that the whole results do not have
+  int64_t samples = 1;                // that operands have
+  Spread spread;                      // of all results; without part
+  int32_t part = -1;                  // axis of the results
+  int64_t segments = 1;               // of that axis
+  std::vector<int64_t> extents = {};  // of segments of unequal size
+  int64_t surplus = 0;                // of that axis: places of all ranks' parts that the whole results do not have
   // Of the results after the first, where they have another axis: the statistics of a norm's rows, in one.
   int64_t segments_of_rows = 0;  // of each sample; 0: they have the same
   int32_t sources = -1;          // axis of the results that the whole call lacks

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace piper::verify {
 
@@ -31,6 +32,9 @@ struct Spread {
   // Elements of a sample that a rank has in a row, those of its own experts; in the value those of all D ranks stand
   // there, rank by rank. 0: what the rank has does not depend on which experts it has.
   int64_t part = 0;
+  // Of a tensor that is cut in segments of unequal size: how many elements of a row are of each, in the rank's part;
+  // together they are `part`. Empty: as many of each, so that a rank's elements repeat with `part`.
+  std::vector<int64_t> pieces = {};
   bool sources = false;  // of the samples of all D ranks, rank by rank, and not only of its own
   bool apart = false;    // ... the ranks' samples are the outermost axis, other axes stand between them and the samples
   bool share = false;    // what its own experts, or its part of a tensor, add to a sum over all of them

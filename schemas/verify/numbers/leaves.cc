@@ -95,6 +95,7 @@ Spread Leaves::part_of_cut(const Slot& slot) const {
   const int64_t parts = spread.devices * info->cut->segments, extent = info->shape[axis];
   const int64_t each = (extent + parts - 1) / parts;
   spread.part = each * inside;
+  for (const int64_t segment : info->cut->extents) spread.pieces.push_back(segment / spread.devices * inside);
   spread.surplus = (each * parts - extent) * inside;
   spread.zeros = spread.surplus > 0;
   return spread;

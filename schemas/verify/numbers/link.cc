@@ -145,7 +145,8 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
     const Number& number = table_[value.number];
     // What a place has, too: its part of each sample.
     const Spread& has = value.spread;
-    const Spread of_place{.devices = has.devices, .part = has.part, .share = has.share, .cut = has.cut};
+    const Spread of_place{
+        .devices = has.devices, .part = has.part, .pieces = has.pieces, .share = has.share, .cut = has.cut};
     const bool spread = value.spread.is_spread() && (value.spread.cut < 0 || value.spread != of_place);
     if (begin != 0 || value.first != 0 || value.block > 0 || spread || number.over == Over::kSum ||
         number.over == Over::kPiece)

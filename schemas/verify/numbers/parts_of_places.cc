@@ -27,6 +27,18 @@ int32_t copied(View view, NumberTable& table) {
   return table.result(std::move(made));
 }
 
+// Where parts are that are all alike, a repetition of one: beside other repetitions, or at the last axis of one place.
+// Wherever they are put, each is that part of the value. `axes.size()`: there is no such axis.
+size_t axis_of_repeats(const std::vector<ViewAxis>& axes) {
+  size_t at = axes.size();
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].samples) continue;
+    if (axes[i].extent > 1 && axes[i].stride == 0) return i;
+    if (axes[i].extent == 1) at = i;
+  }
+  return at;
+}
+
 struct PartOfView {
   int32_t number = -1;  // all places' parts together
   int64_t part = 0;     // Spread::part
@@ -38,13 +50,14 @@ std::optional<PartOfView> part_of_outermost(View view, int64_t places, int64_t s
   // Of one sample any axis could number the samples (views.h).
   if (samples == 1)
     for (ViewAxis& axis : axes) axis.samples = false;
-  if (axes.empty() || axes[0].extent != places || axes[0].samples || axes[0].stride == 0) return std::nullopt;
+  if (axes.empty() || axes[0].extent != places || axes[0].samples) return std::nullopt;
   for (const ViewAxis& axis : axes)
     if (axis.extent == 0) return std::nullopt;
   const int64_t stride = axes[0].stride;
   axes.erase(axes.begin());
-  size_t at = 0;
-  while (at < axes.size() && (axes[at].samples || axes[at].extent == 1 || axes[at].stride * axes[at].extent != stride))
+  size_t at = stride == 0 ? axis_of_repeats(axes) : 0;
+  while (stride > 0 && at < axes.size() &&
+         (axes[at].samples || axes[at].extent == 1 || axes[at].stride * axes[at].extent != stride))
     ++at;
   if (at < axes.size()) {
     axes[at].extent *= places;

@@ -344,7 +344,11 @@ class SharedCall {
       int64_t &extent = all.shape[i], &stride = all.strides[i];
       if (static_cast<int32_t>(i) == whole.part) {
         if (extent == 1) stride = of.part;
-        if (extent * stride != of.part * whole.segments || whole.surplus * stride != of.surplus) return std::nullopt;
+        std::vector<int64_t> pieces;
+        for (const int64_t segment : whole.extents) pieces.push_back(segment / of.devices * stride);
+        const int64_t all_segments = pieces.empty() ? of.part * whole.segments : of.part;
+        if (extent * stride != all_segments || pieces != of.pieces || whole.surplus * stride != of.surplus)
+          return std::nullopt;
         extent = extent * of.devices - whole.surplus;
       } else if (extent > 1 && stride % of.part == 0) {
         stride = stride / of.part * of.of_all();

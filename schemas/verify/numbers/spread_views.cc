@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -97,7 +98,63 @@ std::string of_all_parts(const StridedElements& elements, const Spread& spread, 
   return last < rows ? "" : "an operand that names experts of several ranks in parts";
 }
 
+// Rows of so many elements as rows of another number of them.
+void change_rows(View& view, int64_t from, int64_t to) {
+  for (ViewAxis& axis : view.axes)
+    if (axis.extent > 1 && axis.stride % from == 0) axis.stride = axis.stride / from * to;
+  view.offset = view.offset / from * to + view.offset % from;
+}
+
+// The same where a rank has a part of each of several segments of unequal size: of all of them, or of one, which the
+// view names alone.
+std::string of_unequal_parts(const StridedElements& elements, const Spread& spread, View& view, size_t choice,
+                             SpreadView& where) {
+  const int64_t row = spread.part;  // a rank's, of all segments
+  for (size_t i = 0; i < view.axes.size() && view.offset % row == 0; ++i) {
+    ViewAxis& axis = view.axes[i];
+    if (axis.stride < 1 || axis.extent * axis.stride != row) continue;
+    if (choice > 0) return "another axis than that of the segments";
+    for (const int64_t piece : spread.pieces) {
+      if (piece % axis.stride != 0) return "an operand that takes segments of unequal size apart";
+      where.extents.push_back(piece / axis.stride * spread.devices);
+    }
+    where.segments = static_cast<int64_t>(spread.pieces.size());
+    where.part = static_cast<int32_t>(i);
+    axis.extent *= spread.devices;
+    for (ViewAxis& other : view.axes)
+      if (&other != &axis && other.stride % row == 0) other.stride *= spread.devices;
+    view.offset *= spread.devices;
+    return "";
+  }
+  const int32_t segment = take_segment(view, spread.pieces, 1);
+  if (segment < 0) return "an operand that names parts of several segments";
+  Spread one = spread;
+  one.part = spread.pieces[static_cast<size_t>(segment)];
+  one.pieces.clear();
+  std::string why = of_all_parts(elements, one, view, choice, where);
+  // Among the others again, where all ranks' parts of it are.
+  const int64_t begin = std::accumulate(spread.pieces.begin(), spread.pieces.begin() + segment, int64_t{0});
+  change_rows(view, one.of_all(), row * spread.devices);
+  view.offset += begin * spread.devices;
+  where.spread = one;
+  return why;
+}
+
 }  // namespace
+
+int32_t take_segment(View& view, const std::vector<int64_t>& pieces, int64_t scale) {
+  const int64_t row = std::accumulate(pieces.begin(), pieces.end(), int64_t{0}) * scale;
+  int64_t begin = 0, last = view.offset % row;
+  size_t segment = 0;
+  while (last >= begin + pieces[segment] * scale) begin += pieces[segment++] * scale;
+  for (const ViewAxis& axis : view.axes)
+    if (axis.stride % row != 0) last += (axis.extent - 1) * axis.stride;
+  const int64_t piece = pieces[segment] * scale;
+  if (last >= begin + piece) return -1;
+  view.offset -= begin;
+  change_rows(view, row, piece);
+  return static_cast<int32_t>(segment);
+}
 
 std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
                            View& view, SpreadView& where, size_t choice) {
@@ -116,7 +173,9 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
   else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
   else why = view_of(elements, over, size, samples, view);
-  if (why.empty() && value.spread.part > 0) why = of_all_parts(as_read, value.spread, view, choice, where);
+  if (why.empty() && value.spread.part > 0)
+    why = value.spread.pieces.empty() ? of_all_parts(as_read, value.spread, view, choice, where)
+                                      : of_unequal_parts(as_read, value.spread, view, choice, where);
   return why;
 }
 

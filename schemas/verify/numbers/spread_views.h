@@ -19,8 +19,13 @@ struct SpreadView {
   int32_t rows = -1;  // rows in the order of their experts (ordered_rows.h)
   // Along `part`: equal segments of the axis, of each of which a rank has its part.
   int64_t segments = 1;
-  int64_t surplus = 0;  // places along `part` that no element of the value has, of the parts of all ranks
+  std::vector<int64_t> extents = {};  // of segments of unequal size, all of each
+  int64_t surplus = 0;                // places along `part` that no element of the value has, of the parts of all ranks
 };
+
+// A view of rows that have several segments, `scale` times these pieces, as the view of rows that have nothing but the
+// one that it names; -1: it names parts of several.
+int32_t take_segment(View& view, const std::vector<int64_t>& pieces, int64_t scale);
 
 // The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is
 // not over samples; `samples`: of each rank. `choice`: which of the axes that may be the experts' is taken for it, the

@@ -23,7 +23,7 @@ std::optional<HeldValue> as_part_of(const HeldValue& value, int32_t copy, const 
   const int64_t here = of.bytes / dtype_bytes(source.dtype) / devices;  // elements of a sample that the rank has
   const bool in_rows = value.block == 0 || value.block == here;         // samples are outermost
   if (moved.over != of.over || moved.bytes != of.bytes || source.offset != 0 || value.period > 0 ||
-      value.spread.apart || value.spread.shares || value.spread.surplus > 0 || !in_rows)
+      value.spread.apart || value.spread.shares || value.spread.surplus > 0 || !value.spread.pieces.empty() || !in_rows)
     return std::nullopt;
   HeldValue result = value;
   result.number = copy;
@@ -53,24 +53,32 @@ std::optional<HeldValue> as_part_of(const HeldValue& value, int32_t copy, const 
 std::optional<WayToRead> as_repeated_part(const StridedElements& elements, const HeldValue& value, DType dtype,
                                           int64_t samples, int32_t copy, const NumberTable& table) {
   const Number &of = table[value.number], &made = table[copy];
-  const int64_t devices = value.spread.devices, part = value.spread.part;
+  const int64_t devices = value.spread.devices;
   const int64_t here = of.bytes / dtype_bytes(dtype) / devices;  // elements of a sample that the rank has
   if (made.by != Kernel::kCopy || made.over != of.over || value.block > 0 || value.period > 0 || value.spread.sources ||
-      value.spread.shares || value.spread.surplus > 0 || made.operands[0].offset != 0 ||
-      made.operands[0].dtype != dtype)
+      value.spread.shares || value.spread.surplus > 0 || made.operands[0].dtype != dtype)
     return std::nullopt;
   WayToRead way;
   way.view = {copy, dtype, 0, {}};
   way.where.spread = value.spread;
   View local = {value.number, dtype, 0, {}};
-  if (!view_of(elements, of.over, here, samples, local).empty() || local.offset != 0) return std::nullopt;
+  if (!view_of(elements, of.over, here, samples, local).empty()) return std::nullopt;
+  View source = made.operands[0];
+  int64_t part = value.spread.part;
+  if (const std::vector<int64_t>& pieces = value.spread.pieces; !pieces.empty()) {
+    const int32_t segment = take_segment(local, pieces, 1);
+    if (segment < 0 || take_segment(source, pieces, devices) != segment) return std::nullopt;
+    part = pieces[static_cast<size_t>(segment)];
+    way.where.spread.pieces.clear();
+  }
+  if (local.offset != 0 || source.offset != 0) return std::nullopt;
   const auto has_rows = [](const ViewAxis& axis) { return axis.samples && axis.extent != 1; };
-  for (const std::vector<ViewAxis>* axes : {&made.operands[0].axes, &std::as_const(local.axes)})
+  for (const std::vector<ViewAxis>* axes : {&std::as_const(source.axes), &std::as_const(local.axes)})
     if (std::any_of(axes->begin(), axes->end(), has_rows)) return std::nullopt;
   // What the copy names, without axes of one place; the rank's own, with the axis of places taken out.
   std::vector<ViewAxis> wanted;
   int64_t times = 0;
-  for (const ViewAxis& axis : made.operands[0].axes) {
+  for (const ViewAxis& axis : source.axes) {
     if (axis.samples || axis.extent == 1) continue;
     const bool outside = axis.stride > 0 && axis.stride % (part * devices) == 0;
     if (wanted.empty() && times == 0 && axis.extent == devices && axis.stride == part) times = 1;

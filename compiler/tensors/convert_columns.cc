@@ -1,0 +1,135 @@
+#include "compiler/tensors/convert_columns.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "compiler/tensors/cut_tables.h"
+#include "schemas/base/check.h"
+
+namespace piper::tensors {
+
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+
+template <class AxisOf>
+void ConvertColumns::cut_types(const AxisOf& axis_of) {
+  for (size_t i = 0; i < graph_.num_ops(); ++i) {
+    ir::Op& op = graph_.op(OpId(i));
+    for (const ValueId result : op.results) {
+      const int32_t axis = axis_of(result);
+      if (axis < 0) continue;
+      ir::TensorType& type = graph_.value(result).type;
+      const int64_t places = chunks_[op.chunk.index].places;
+      type.shape[static_cast<size_t>(axis)] = part_extent(type.shape[static_cast<size_t>(axis)], places);
+      if (auto* reshape = std::get_if<ir::ReshapeAttrs>(&op.attrs)) reshape->shape = type.shape;
+      if (auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs)) expand->shape = type.shape;
+      // Whole segments are taken, each of which is a part here.
+      if (auto* slice = std::get_if<ir::SliceAttrs>(&op.attrs); slice != nullptr && slice->dim == axis) {
+        slice->start /= places;
+        slice->end /= places;
+      }
+    }
+  }
+}
+
+void ConvertColumns::cut_values(const FollowedCuts& found, const std::vector<Table>& tables) {
+  for (const FollowedCuts::Weight& weight : found.weights) {
+    const ChunkCut& cut = chunks_[weight.chunk.index];
+    int64_t& extent = graph_.value(weight.parameter).type.shape[static_cast<size_t>(weight.along.axis)];
+    graph_.parameters()[graph_.value(weight.parameter).payload].cut =
+        ir::ParameterCut{cut.cut,
+                         weight.along.axis,
+                         static_cast<int32_t>(cut.places),
+                         weight.along.segments,
+                         extent % cut.places != 0 ? extent : 0,
+                         weight.along.extents};
+    extent = part_extent(extent, cut.places);
+    cut_[weight.chunk.index] = true;
+  }
+  for (const auto& [v, chunk] : found.shared)
+    graph_.parameters()[graph_.value(v).payload].share = chunks_[chunk.index].cut;
+  for (const Table& table : tables)
+    for (const std::vector<OpId>* const readers : {&table.look_ups, &table.products})
+      for (const OpId reader : *readers) cut_[graph_.op(reader).chunk.index] = true;
+  for (const OpId loss : found.losses) cut_[graph_.op(loss).chunk.index] = true;
+  cut_types([&](ValueId v) { return found.part[v.index].axis; });
+}
+void ConvertColumns::cut_values(const Rest& rest, const FollowedCuts& found) {
+  for (const auto& [v, chunk] : rest.shared)
+    graph_.parameters()[graph_.value(v).payload].share = chunks_[chunk.index].cut;
+  cut_types([&](ValueId v) { return found.share[v.index] ? -1 : rest.part[v.index].axis; });
+}
+
+// A value enters once for all readers of a chunk. A part of a sequence is gathered instead.
+void ConvertColumns::enter(const FollowedCuts& found, const Rest& rest) {
+  std::vector<std::pair<OpId, uint32_t>> reads = found.entered;
+  std::erase_if(reads, [&](const auto& read) {
+    return std::any_of(rest.inside.begin(), rest.inside.end(), [&](const Rest::Read& inside) {
+      return inside.op == read.first && inside.operand == read.second;
+    });
+  });
+  for (const Rest::Read& read : rest.entered) reads.emplace_back(read.op, read.operand);
+  std::map<std::pair<uint32_t, uint32_t>, ValueId> entered;  // (value, chunk)
+  for (const auto& [id, operand] : reads) {
+    const ValueId whole = graph_.op(id).operands[operand];
+    ValueId& inside = entered[{whole.index, graph_.op(id).chunk.index}];
+    if (!inside.valid()) {
+      ir::GraphBuilder b = builder_(graph_.op(id));
+      // A parameter's gradient is added up where something makes what enters: a conversion has no program.
+      const bool made = graph_.value(whole).kind == ir::ValueKind::kOpResult;
+      const ValueId enters =
+          made ? whole : b.add1(OpKind::kReshape, {whole}, ir::ReshapeAttrs{graph_.type(whole).shape});
+      inside = b.add1(OpKind::kEnter, {enters}, ir::NoAttrs{}, graph_.value(whole).name + ".entered");
+      PIPER_CHECK(b.status().ok(), "an operand that enters");
+      ways_[inside.index] = "enter";
+    }
+    graph_.op(id).operands[operand] = inside;
+  }
+}
+
+// Shares are added up where they are made; a bias, of which each place would add its own, after that.
+void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
+  const size_t before = graph_.num_ops();
+  std::vector<bool> shares = found.share, scattered(graph_.num_values(), false);
+  shares.resize(graph_.num_values(), false);
+  for (const ValueId share : rest.summed) shares[share.index] = true;
+  for (const ValueId share : rest.scattered) scattered[share.index] = true;
+  std::map<uint32_t, ValueId> whole;  // share -> the sum
+  for (size_t i = 0; i < before; ++i) {
+    const ValueId share = graph_.op(OpId(i)).results.empty() ? ValueId() : graph_.op(OpId(i)).results[0];
+    if (!share.valid() || !shares[share.index]) continue;
+    ir::GraphBuilder b = builder_(graph_.op(OpId(i)));
+    const std::string name = graph_.value(share).name;
+    const ChunkCut& cut = chunks_[graph_.op(OpId(i)).chunk.index];
+    ValueId sum;
+    if (scattered[share.index]) {
+      sum = scatter(b, share, rest.part[share.index], cut, ways_);
+    } else {
+      sum = b.add1(OpKind::kAllReduce, {share}, ir::NoAttrs{}, name + ".sum");
+      ways_[sum.index] = "sum";
+    }
+    cut_[graph_.op(OpId(i)).chunk.index] = true;
+    std::vector<ValueId>& operands = graph_.op(OpId(i)).operands;
+    if (graph_.op(OpId(i)).kind == OpKind::kLinear && operands.size() > 2 && operands[2].valid()) {
+      const ValueId bias = operands[2];
+      operands[2] = ValueId();
+      sum = b.add1(OpKind::kAdd, {sum, bias}, ir::NoAttrs{}, name + ".biased");
+    }
+    PIPER_CHECK(b.status().ok(), "a sum over places");
+    whole[share.index] = sum;
+  }
+  for (size_t i = 0; i < before; ++i)
+    if (graph_.op(OpId(i)).kind != OpKind::kAllReduce)
+      for (ValueId& operand : graph_.op(OpId(i)).operands)
+        if (const auto found_sum = operand.valid() ? whole.find(operand.index) : whole.end(); found_sum != whole.end())
+          operand = found_sum->second;
+  for (ir::Graph::Output& output : graph_.outputs)
+    if (const auto found_sum = whole.find(output.value.index); found_sum != whole.end())
+      output.value = found_sum->second;
+  if (const auto found_sum = whole.find(graph_.loss.index); found_sum != whole.end()) graph_.loss = found_sum->second;
+}
+
+}  // namespace piper::tensors
