@@ -7,10 +7,12 @@
 #include "compiler/diag/unmatched_globs.h"
 #include "compiler/regions/cut_at_exchanges.h"
 #include "compiler/regions/refine_variants.h"
+#include "compiler/tensors/carry_shares.h"
 #include "compiler/tensors/convert_rest.h"
 #include "compiler/tensors/cut_tables.h"
 #include "compiler/tensors/find_tables.h"
 #include "compiler/tensors/follow_cuts.h"
+#include "compiler/tensors/products.h"
 #include "compiler/tensors/rest.h"
 #include "schemas/base/check.h"
 #include "schemas/base/glob.h"
@@ -36,6 +38,7 @@ class TensorPartitioner {
     FollowedCuts found = follow(seeds);
     PIPER_RETURN_IF_ERROR(check_named(found));
     PIPER_RETURN_IF_ERROR(check_named_tables());
+    tensors::carry_shares(graph_, chunks_, found);
     for (const ir::Cut& cut : distribution_.cuts)
       provs_.push_back(graph_.provenance().directive({"shard", diags_.place(cut.span)}));
     tensors::cut_tables(graph_, tables_, chunks_, [this](const ir::Op& op) { return builder(op); }, found);
@@ -130,7 +133,7 @@ class TensorPartitioner {
         if (seed.dim == CutDim::kColumn && (seed.weights.empty() || matches(seed, id))) by = &seed;
       if (by == nullptr) continue;
       if (!by->weights.empty()) named_.emplace(id, by);
-      const int64_t features = graph_.type(graph_.op(id).operands[1]).shape[0];
+      const int64_t features = tensors::features_of(graph_, graph_.op(id));
       if (features % chunks_[graph_.op(id).chunk.index].places == 0) seeds.push_back(id);
       else if (!by->weights.empty()) uneven_.emplace(id, features);
     }
@@ -408,8 +411,7 @@ class TensorPartitioner {
       }
       cut_chunk(graph_.op(OpId(i)).chunk);
       std::vector<ValueId>& operands = graph_.op(OpId(i)).operands;
-      if (graph_.op(OpId(i)).kind == OpKind::kLinear && operands.size() > 2 && operands[2].valid()) {
-        const ValueId bias = operands[2];
+      if (const ValueId bias = tensors::bias_of(graph_.op(OpId(i))); bias.valid()) {
         operands[2] = ValueId();
         sum = b.add1(OpKind::kAdd, {sum, bias}, ir::NoAttrs{}, name + ".biased");
       }

@@ -7,6 +7,7 @@
 
 #include "compiler/ir/axis_map.h"
 #include "compiler/ir/op_traits.h"
+#include "compiler/tensors/products.h"
 
 namespace piper::tensors {
 namespace {
@@ -27,7 +28,7 @@ bool is_parameter_of_one(const ir::Graph& graph, const ir::Uses& uses, ValueId v
   return p.shards == 1 && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone && !is_output(graph, v);
 }
 
-// A parameter that one operator reads, as it is or permuted.
+// A parameter that one operator reads, as it is, permuted, or the row of each one's expert.
 struct OwnWeight {
   ValueId parameter, read;    // `read`: what the operator reads
   std::vector<int64_t> dims;  // read.shape[i] = parameter.shape[dims[i]]; empty: it is the parameter
@@ -35,10 +36,14 @@ struct OwnWeight {
 OwnWeight own_weight(const ir::Graph& graph, const ir::Uses& uses, ValueId read) {
   if (is_parameter_of_one(graph, uses, read)) return {read, read, {}};
   const ir::Op* permute = graph.made_by(read, OpKind::kPermute);
-  if (permute == nullptr || uses[read.index].size() != 1 || is_output(graph, read) ||
-      !is_parameter_of_one(graph, uses, permute->operands[0]))
+  const ir::Op* view = permute != nullptr ? permute : graph.made_by(read, OpKind::kGroupedExpand);
+  if (view == nullptr || uses[read.index].size() != 1 || is_output(graph, read) ||
+      !is_parameter_of_one(graph, uses, view->operands[0]))
     return {};
-  return {permute->operands[0], read, std::get<ir::PermuteAttrs>(permute->attrs).dims};
+  if (permute != nullptr) return {view->operands[0], read, std::get<ir::PermuteAttrs>(permute->attrs).dims};
+  std::vector<int64_t> dims(graph.type(read).shape.size());
+  std::iota(dims.begin(), dims.end(), 0);
+  return {view->operands[0], read, std::move(dims)};
 }
 
 // One walk through the graph with a set of seeds.
@@ -56,6 +61,7 @@ class Walk {
         from_(graph.num_values()) {
     found_.part.resize(graph.num_values());
     found_.share.assign(graph.num_values(), false);
+    found_.carried.assign(graph.num_values(), false);
   }
 
   FollowedCuts run() {
@@ -79,11 +85,12 @@ class Walk {
   const ir::TensorType& type(ValueId v) const { return graph_.type(v); }
   int32_t last_axis(ValueId v) const { return static_cast<int32_t>(type(v).shape.size()) - 1; }
 
-  // x [.., I], w [O / T, I], bias [O / T] -> [.., O / T]
+  // x [.., I], w [O / T, I] or as the product has its weight, bias [O / T] -> [.., O / T]
   void begin(OpId id, int32_t segments) {
     const ir::Op& op = graph_.op(id);
-    if (logits_.count(id) == 0) cut_weight(op.operands[1], {0, segments}, op.chunk, false);
-    if (op.operands.size() > 2 && op.operands[2].valid()) cut(op.operands[2], {0, segments}, op.chunk, false);
+    const int32_t out = weight_axes(graph_, op)->out;
+    if (logits_.count(id) == 0) cut_weight(op.operands[1], {out, segments}, op.chunk, false);
+    if (bias_of(op).valid()) cut(bias_of(op), {0, segments}, op.chunk, false);
     enter(id, 0);
     become_part(op.results[0], {last_axis(op.results[0]), segments}, {id});
   }
@@ -99,7 +106,7 @@ class Walk {
       return stop(id, "is of a region that this 'shard' does not cut", from);
     if (std::any_of(from.begin(), from.end(), [&](OpId seed) { return logits_.count(seed) > 0; }))
       return follow_classes(id, from);
-    if (op.kind == OpKind::kLinear) return sum_rows(id, from);
+    if (op.kind == OpKind::kLinear || op.kind == OpKind::kGroupedMatmul) return sum_rows(id, from);
     if (op.kind == OpKind::kSlice) return slice(id, from, here.places);
     if (op.kind == OpKind::kDropout) return stop(id, "draws one mask for the whole", from);
     follow(id, from, here.places);
@@ -145,7 +152,7 @@ class Walk {
     if (!is_part(x) || is_part(w) || found_.part[x.index].axis != last_axis(x) ||
         !own_weight(graph_, uses_, w).parameter.valid())
       return stop(id, "is no product by a weight of its own over these features", from);
-    cut_weight(w, {1, found_.part[x.index].segments}, op.chunk, true);
+    cut_weight(w, {weight_axes(graph_, op)->in, found_.part[x.index].segments}, op.chunk, true);
     found_.share[op.results[0].index] = true;
   }
 
@@ -214,21 +221,21 @@ class Walk {
     if (!v.valid() || is_part(v)) return true;
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return true;
-    return (segments == 1 || place->is_all()) && is_parameter_of_one(graph_, uses_, v);
+    return (segments == 1 || place->is_all()) && own_weight(graph_, uses_, v).parameter.valid();
   }
   void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments) {
     const ValueId v = graph_.op(id).operands[operand];
     if (!v.valid() || is_part(v)) return;
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return enter(id, operand);
-    cut(v, {static_cast<int32_t>(place->axis), segments * static_cast<int32_t>(place->factor.outer)},
-        graph_.op(id).chunk, false);
+    cut_weight(v, {static_cast<int32_t>(place->axis), segments * static_cast<int32_t>(place->factor.outer)},
+               graph_.op(id).chunk, false);
   }
 
   void cut(ValueId parameter, PartAlong along, ir::ChunkId chunk, bool sums) {
     found_.weights.push_back({parameter, along, chunk, sums, false});
   }
-  // `along`: an axis of what the product reads.
+  // `along`: an axis of what is read.
   void cut_weight(ValueId read, PartAlong along, ir::ChunkId chunk, bool sums) {
     const OwnWeight weight = own_weight(graph_, uses_, read);
     if (!weight.dims.empty()) {
@@ -268,7 +275,7 @@ bool can_have_segments(const ir::Graph& graph, const std::vector<ChunkCut>& chun
            const ir::Op& op = graph.op(seed);
            const int64_t each = obstacle.segments * chunks[op.chunk.index].places;
            const auto known = seeds.find(seed);
-           return known != seeds.end() && known->second == 1 && graph.type(op.operands[1]).shape[0] % each == 0;
+           return known != seeds.end() && known->second == 1 && features_of(graph, op) % each == 0;
          });
 }
 
@@ -298,8 +305,8 @@ std::vector<bool> find_gradients(const ir::Graph& graph) {
 }
 
 ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op) {
-  if (op.kind != OpKind::kLinear) return {};
-  if (op.operands.size() > 2 && op.operands[2].valid() && !is_parameter_of_one(graph, uses, op.operands[2])) return {};
+  if (!weight_axes(graph, op)) return {};
+  if (const ValueId bias = bias_of(op); bias.valid() && !is_parameter_of_one(graph, uses, bias)) return {};
   return own_weight(graph, uses, op.operands[1]).parameter;
 }
 
