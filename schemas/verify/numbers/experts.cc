@@ -6,6 +6,7 @@
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
+#include "schemas/verify/numbers/grouped_parts.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/linear_shares.h"
 #include "schemas/verify/numbers/part_axes.h"
@@ -51,7 +52,12 @@ class Whole {
     }
     if (std::any_of(call_.where.begin(), call_.where.end(), [](const SpreadView& w) { return w.shares >= 0; }))
       return add_shares();
-    if (call_.row == nullptr) return "kernel " + call_.whole.call.kernel.text() + " has no row";
+    if (call_.row == nullptr) {
+      const std::optional<std::string> why = part_of_rows(call_);
+      if (!why) return "kernel " + call_.whole.call.kernel.text() + " has no row";
+      if (why->empty()) widen();
+      return *why;
+    }
     if (std::string why = one_order_of_samples(); !why.empty()) return why;
     if (std::string why = leave_out_ranks(); !why.empty()) return why;
     if (const auto why = without_place(call_.whole, call_.where, call_.table)) {
@@ -178,6 +184,7 @@ class Whole {
   }
   // Axes at one place correspond, apart from products' last two.
   bool is_repeated(size_t i, int64_t axis) const {
+    if (call_.row == nullptr) return false;
     const bool batch =
         call_.row->form != RowForm::kMatmul || static_cast<int64_t>(call_.whole.operands[i].axes.size()) - axis > 2;
     const ViewAxis& there = call_.whole.operands[i].axes[static_cast<size_t>(axis)];

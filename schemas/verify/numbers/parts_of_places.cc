@@ -158,7 +158,6 @@ HeldValues of_places(const HeldValues& sent, const Exchange& exchange, int64_t p
     result.number = table.unknown("parts of what no program makes as one value");
   else if (const HeldValue& value = sent.all().begin()->second; table[value.number].over == Over::kUnknown)
     result.number = value.number;
-  else if (table[value.number].over == Over::kPiece) result.number = table.unknown("parts of what pieces have");
   else result = Converted(value, exchange, places, bytes, samples, reader, table).make();
   held.put(0, result);
   return held;
@@ -187,7 +186,7 @@ std::optional<HeldValue> own_part(const plan::KernelCall& call, const std::vecto
   if (dim == nullptr || *dim != 0 || cut < 0 || static_cast<size_t>(cut) >= run.places.size() ||
       run.places[static_cast<size_t>(cut)] != places || out.strides != plan::contiguous_strides(out.shape))
     return unknown("a row by the rank's place that is no part of a cut");
-  if (over != Over::kEach && over != Over::kNothing) return unknown("a part of what pieces have");
+  if (over == Over::kSum) return unknown("a part of a sum over samples");
   // Samples are the outermost axis of the part.
   const auto samples = std::find_if(whole.axes.begin(), whole.axes.end(), [](const ViewAxis& a) { return a.samples; });
   if (samples != whole.axes.end() && run.samples > 1 && samples > whole.axes.begin())

@@ -18,7 +18,7 @@ struct SpreadCall {
   std::vector<SpreadView> where;
   const NumberTable& table;
   const int64_t own_samples;
-  const Row* const row;
+  const Row* const row;  // null: the kernel has none
 
   bool of_cut() const { return whole.spread.cut >= 0; }
   std::string parts() const { return of_cut() ? "parts of a cut" : "experts"; }
