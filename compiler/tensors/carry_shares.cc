@@ -16,7 +16,8 @@ class Carrier {
 
   void run() {
     for (size_t i = 0; i < graph_.num_ops(); ++i)
-      if (const auto& results = graph_.op(OpId(i)).results; results.size() == 1 && found_.share[results[0].index])
+      if (const ir::Op& op = graph_.op(OpId(i));
+          op.results.size() == 1 && found_.share[op.results[0].index] && weight_of(graph_, uses_, op).valid())
         add_up_later(OpId(i));
     for (auto& read : found_.entered) enter_earlier(read);
   }
