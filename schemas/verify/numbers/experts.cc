@@ -188,7 +188,9 @@ class Whole {
     const bool batch =
         call_.row->form != RowForm::kMatmul || static_cast<int64_t>(call_.whole.operands[i].axes.size()) - axis > 2;
     const ViewAxis& there = call_.whole.operands[i].axes[static_cast<size_t>(axis)];
-    return batch && (call_.by_places() || call_.row->form == RowForm::kMatmul) && there.extent > 1 && there.stride == 0;
+    const bool along = call_.row->form == RowForm::kAlongAxes && call_.whole.operands[i].axes.size() == call_.rank();
+    return batch && (call_.by_places() || along || call_.row->form == RowForm::kMatmul) && there.extent > 1 &&
+           there.stride == 0;
   }
   // Strides of the whole in the order of the part's memory.
   int32_t place_of(const Operand& out) const {

@@ -1,6 +1,6 @@
-// Facts about kernels on rows in the order of their experts whose operands have parts of a cut's places (experts.h). Each
-// row is computed by itself, with the matrix or the row of its expert, so along features, those of a row or of a matrix,
-// they do what products and element-wise kernels do:
+// Facts about kernels on rows in the order of their experts whose operands have parts of a cut's places (experts.h).
+// Each row is computed by itself, with the matrix or the row of its expert, so along features, those of a row or of a
+// matrix, they do what products and element-wise kernels do:
 // - rows that are taken, tables that are spread over rows and sums over the rows of an expert keep each feature alone,
 //   and are linear in rows and tables;
 // - a product by groups makes each output feature alone, and sums over the features that it reads; its matrices'

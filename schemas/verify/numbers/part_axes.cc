@@ -23,8 +23,8 @@ class PartAxes {
     for (size_t i = 0; i < call_.where.size(); ++i) {
       const int64_t here = call_.part_of(i);
       if (here == 0) continue;
-      if (any && call_.where[i].segments != call_.whole.segments) return "parts of different segments of an axis";
-      call_.whole.segments = call_.where[i].segments;
+      if (any && call_.segments_of(i) != call_.whole.segments) return "parts of different segments of an axis";
+      call_.whole.segments = call_.segments_of(i);
       one_place = one_place && (!any || here == from_end);
       from_end = here;
       any = true;
@@ -137,7 +137,8 @@ class PartAxes {
       }
     }
     if (kernel == Kernel::kLayerNormBackwardWeight || kernel == Kernel::kRmsNormBackwardWeight) return in_share();
-    call_.whole.segments_of_rows = rows / call_.own_samples / together;
+    const bool each = call_.table[call_.whole.operands[0].number].over == Over::kEach;
+    call_.whole.segments_of_rows = rows / (each ? call_.own_samples : 1) / together;
     return at_end(from_end);
   }
   std::string in_share() {

@@ -174,12 +174,16 @@ std::optional<HeldValue> own_part(const plan::KernelCall& call, const std::vecto
     held.number = table.unknown(why);
     return held;
   };
-  const View& whole = operands[0];
+  View whole = operands[0];
   const Over over = table[whole.number].over;
   if (over == Over::kUnknown) {
     held.number = whole.number;
     return held;
   }
+  // Parts were copied to the front, as for a sum; of samples a view says so itself.
+  if (const Number& copy = table[whole.number]; over != Over::kEach && copy.by == Kernel::kCopy &&
+                                                is_whole(whole, table) && copy.operands[0].dtype == whole.dtype)
+    whole = View(copy.operands[0]);
   const auto* const dim = plan::find_attr<int64_t>(call, "dim");
   const int32_t cut = cut_of(run);
   const int64_t places = call.inputs[0].shape.empty() ? 0 : call.inputs[0].shape[0];
@@ -192,6 +196,12 @@ std::optional<HeldValue> own_part(const plan::KernelCall& call, const std::vecto
   if (samples != whole.axes.end() && run.samples > 1 && samples > whole.axes.begin())
     for (auto axis = whole.axes.begin() + 1; axis < samples; ++axis)
       if (axis->extent > 1) return unknown("a part of samples that are not the outermost axis");
+  if (!whole.axes.empty() && whole.axes[0].extent == places && whole.axes[0].stride == 0 && !whole.axes[0].samples) {
+    View once = whole;  // every place reads the same
+    once.axes.erase(once.axes.begin());
+    held.number = copied(std::move(once), table);
+    return held;
+  }
   const auto part = part_of_outermost(whole, places, over == Over::kEach ? run.samples : 1, table);
   if (!part) return unknown("a part along an axis that is not known");
   held.number = part->number;

@@ -40,6 +40,14 @@ struct SpreadCall {
     return i >= where.size() || where[i].part < 0 ? 0
                                                   : static_cast<int64_t>(whole.operands[i].axes.size()) - where[i].part;
   }
+  // Of the axis that has parts. Beside values of pieces those of all samples, where the axis has their rows.
+  int64_t segments_of(size_t i) const {
+    const bool of_piece = std::any_of(whole.operands.begin(), whole.operands.end(), [&](const View& view) {
+      return view.number >= 0 && table[view.number].over == Over::kPiece;
+    });
+    const bool of_samples = where[i].part >= 0 && whole.operands[i].axes[static_cast<size_t>(where[i].part)].samples;
+    return where[i].segments * (of_piece && of_samples ? own_samples : 1);
+  }
 };
 
 }  // namespace piper::verify
