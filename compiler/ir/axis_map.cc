@@ -45,12 +45,12 @@ class AxisMap::Maker {
       case AxisRule::kAttention: return attention();
       case AxisRule::kRowLoss: return row_loss();
       case AxisRule::kElementLoss: return element_loss();
+      case AxisRule::kTakeRows:
+      case AxisRule::kGroupedExpand: return features();
+      case AxisRule::kGroupedMatmul: return grouped_matmul();
       // Statistics are of all samples; which rows are whose is known at run time.
       case AxisRule::kBatchStatistics:
       case AxisRule::kExpertOrder:
-      case AxisRule::kTakeRows:
-      case AxisRule::kGroupedMatmul:
-      case AxisRule::kGroupedExpand:
       case AxisRule::kMixes:
       case AxisRule::kBackward: return;
     }
@@ -209,6 +209,16 @@ class AxisMap::Maker {
     out.results.push_back({0, last, {}});
     // Each part would add the bias.
     add_of(has_operand(2) ? AxisRole::kWhole : AxisRole::kSummed, 0, last).operands.push_back({1, 1, {}});
+  }
+
+  // Of rows of which it is known at run time whose they are, what each has of its own.
+  void features() {
+    for (int64_t d = 1; d < rank(0); ++d) add_of(AxisRole::kEach, 0, d).results.push_back({0, d, {}});
+  }
+  void grouped_matmul() {
+    const bool transposed = std::get<GroupedMatmulAttrs>(op_.attrs).transposed;
+    add_of(AxisRole::kEach, 1, transposed ? 1 : 2).results.push_back({0, 1, {}});
+    add_of(AxisRole::kSummed, 0, 1).operands.push_back({1, transposed ? 2 : 1, {}});
   }
 
   void per_sample() {

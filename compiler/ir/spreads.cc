@@ -1,5 +1,9 @@
 #include "compiler/ir/spreads.h"
 
+#include <algorithm>
+
+#include "compiler/ir/axis_map.h"
+
 namespace piper::ir {
 namespace {
 
@@ -16,6 +20,27 @@ bool keeps_shares(OpKind kind) {
     case OpKind::kAllToAll: return true;
     default: return false;
   }
+}
+
+// Whether a product sums over the axis along which its weight, as it is or through casts and permutes, is cut.
+bool sums_over_cut(const Graph& graph, const Op& op) {
+  if (op.kind != OpKind::kLinear && op.kind != OpKind::kMatmul && op.kind != OpKind::kGroupedMatmul) return false;
+  ValueId weight = op.operands[1];
+  std::vector<const Op*> views;
+  while (graph.value(weight).kind == ValueKind::kOpResult) {
+    views.push_back(&graph.op(graph.value(weight).producer));
+    if (views.back()->kind != OpKind::kCast && views.back()->kind != OpKind::kPermute) return false;
+    weight = views.back()->operands[0];
+  }
+  if (graph.value(weight).kind != ValueKind::kParameter) return false;
+  const auto& cut = graph.parameters()[graph.value(weight).payload].cut;
+  if (!cut) return false;
+  int64_t axis = cut->axis;
+  for (auto view = views.rbegin(); view != views.rend(); ++view)
+    if (const auto* permute = std::get_if<PermuteAttrs>(&(*view)->attrs))
+      axis = std::find(permute->dims.begin(), permute->dims.end(), axis) - permute->dims.begin();
+  const OpAxis* const along = AxisMap(graph, op).of_operand(1, axis);
+  return along != nullptr && along->results.empty();
 }
 
 }  // namespace
@@ -35,6 +60,17 @@ std::vector<ValueSpread> find_spreads(const Graph& graph) {
     if (!sums && !(keeps_shares(op.kind) && share[op.results[0].index])) continue;
     const size_t addends = op.kind == OpKind::kAllToAll ? 1 : op.operands.size();  // the others are counts
     for (size_t a = 0; a < addends; ++a) share[op.operands[a].index] = true;
+  }
+  // What reads a share, before it is added up, is linear in it.
+  std::vector<bool> of_columns(graph.num_values(), false);
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const Op& op = graph.op(OpId(i));
+    const bool adds_up =
+        op.kind == OpKind::kAllReduce || op.kind == OpKind::kReduceScatter || op.kind == OpKind::kCrossEntropySum;
+    const bool reads = std::any_of(op.operands.begin(), op.operands.end(),
+                                   [&](ValueId v) { return v.valid() && of_columns[v.index]; });
+    if (adds_up || (!reads && !sums_over_cut(graph, op))) continue;
+    for (const ValueId result : op.results) share[result.index] = of_columns[result.index] = true;
   }
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const Op& op = graph.op(OpId(i));

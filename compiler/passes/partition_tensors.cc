@@ -4,6 +4,7 @@
 #include "compiler/regions/refine_variants.h"
 #include "compiler/tensors/asked_cuts.h"
 #include "compiler/tensors/asked_sequences.h"
+#include "compiler/tensors/carry_shares.h"
 #include "compiler/tensors/convert_columns.h"
 #include "compiler/tensors/convert_rest.h"
 #include "compiler/tensors/cut_tables.h"
@@ -20,6 +21,7 @@ Result<std::vector<ir::ChunkId>> partition(ir::ChunkedGraph& chunked, const ir::
   const std::vector<tensors::ChunkCut> of_sequences = tensors::chunks_of_sequences(distribution, chunks);
   tensors::AskedCuts asked(chunked, distribution, chunks, diags);
   PIPER_ASSIGN(FollowedCuts found, asked.follow());
+  tensors::carry_shares(graph, chunks, found);
   std::vector<ir::ProvId> provs;  // [cut]
   for (const ir::Cut& cut : distribution.cuts)
     provs.push_back(graph.provenance().directive({"shard", diags.place(cut.span)}));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/diag/unmatched_globs.h"
+#include "compiler/tensors/products.h"
 #include "schemas/base/glob.h"
 
 namespace piper::tensors {
@@ -95,7 +96,7 @@ Result<std::vector<OpId>> AskedCuts::find_seeds() {
       if (seed.dim == CutDim::kColumn && (seed.weights.empty() || matches(seed, id))) by = &seed;
     if (by == nullptr) continue;
     if (!by->weights.empty()) named_.emplace(id, by);
-    const int64_t features = graph_.type(graph_.op(id).operands[1]).shape[0];
+    const int64_t features = features_of(graph_, graph_.op(id));
     if (features % chunks_[graph_.op(id).chunk.index].places == 0) seeds.push_back(id);
     else if (!by->weights.empty()) uneven_.emplace(id, features);
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/tensors/cut_tables.h"
+#include "compiler/tensors/products.h"
 #include "schemas/base/check.h"
 
 namespace piper::tensors {
@@ -113,8 +114,7 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
     }
     cut_[graph_.op(OpId(i)).chunk.index] = true;
     std::vector<ValueId>& operands = graph_.op(OpId(i)).operands;
-    if (graph_.op(OpId(i)).kind == OpKind::kLinear && operands.size() > 2 && operands[2].valid()) {
-      const ValueId bias = operands[2];
+    if (const ValueId bias = bias_of(graph_.op(OpId(i))); bias.valid()) {
       operands[2] = ValueId();
       sum = b.add1(OpKind::kAdd, {sum, bias}, ir::NoAttrs{}, name + ".biased");
     }

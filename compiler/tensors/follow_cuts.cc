@@ -7,6 +7,7 @@
 
 #include "compiler/ir/axis_map.h"
 #include "compiler/ir/op_traits.h"
+#include "compiler/tensors/products.h"
 
 namespace piper::tensors {
 namespace {
@@ -29,7 +30,7 @@ bool is_parameter_of_one(const ir::Graph& graph, const ir::Uses& uses, ValueId v
   return p.shards == 1 && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone && !is_output(graph, v);
 }
 
-// A parameter that one operator reads, as it is or permuted.
+// A parameter that one operator reads, as it is, permuted, or the row of each one's expert.
 struct OwnWeight {
   ValueId parameter, read;    // `read`: what the operator reads
   std::vector<int64_t> dims;  // read.shape[i] = parameter.shape[dims[i]]; empty: it is the parameter
@@ -37,10 +38,14 @@ struct OwnWeight {
 OwnWeight own_weight(const ir::Graph& graph, const ir::Uses& uses, ValueId read) {
   if (is_parameter_of_one(graph, uses, read)) return {read, read, {}};
   const ir::Op* permute = graph.made_by(read, OpKind::kPermute);
-  if (permute == nullptr || uses[read.index].size() != 1 || is_output(graph, read) ||
-      !is_parameter_of_one(graph, uses, permute->operands[0]))
+  const ir::Op* view = permute != nullptr ? permute : graph.made_by(read, OpKind::kGroupedExpand);
+  if (view == nullptr || uses[read.index].size() != 1 || is_output(graph, read) ||
+      !is_parameter_of_one(graph, uses, view->operands[0]))
     return {};
-  return {permute->operands[0], read, std::get<ir::PermuteAttrs>(permute->attrs).dims};
+  if (permute != nullptr) return {view->operands[0], read, std::get<ir::PermuteAttrs>(permute->attrs).dims};
+  std::vector<int64_t> dims(graph.type(read).shape.size());
+  std::iota(dims.begin(), dims.end(), 0);
+  return {view->operands[0], read, std::move(dims)};
 }
 
 // Extents of the segments of an axis, one after the other; empty: it is one.
@@ -71,6 +76,7 @@ class Walk {
         from_(graph.num_values()) {
     found_.part.resize(graph.num_values());
     found_.share.assign(graph.num_values(), false);
+    found_.carried.assign(graph.num_values(), false);
   }
 
   FollowedCuts run() {
@@ -94,12 +100,12 @@ class Walk {
   const ir::TensorType& type(ValueId v) const { return graph_.type(v); }
   int32_t last_axis(ValueId v) const { return static_cast<int32_t>(type(v).shape.size()) - 1; }
 
-  // x [.., I], w [O / T, I], bias [O / T] -> [.., O / T]
+  // x [.., I], w [O / T, I] or as the product has its weight, bias [O / T] -> [.., O / T]
   void begin(OpId id, const Segments& segments) {
     const ir::Op& op = graph_.op(id);
-    if (logits_.count(id) == 0) cut_weight(op.operands[1], along_segments(0, segments), op.chunk, false);
-    if (op.operands.size() > 2 && op.operands[2].valid())
-      cut(op.operands[2], along_segments(0, segments), op.chunk, false);
+    const int32_t out = weight_axes(graph_, op)->out;
+    if (logits_.count(id) == 0) cut_weight(op.operands[1], along_segments(out, segments), op.chunk, false);
+    if (bias_of(op).valid()) cut(bias_of(op), along_segments(0, segments), op.chunk, false);
     enter(id, 0);
     become_part(op.results[0], along_segments(last_axis(op.results[0]), segments), {id});
   }
@@ -115,7 +121,7 @@ class Walk {
       return stop(id, "is of a region that this 'shard' does not cut", from);
     if (std::any_of(from.begin(), from.end(), [&](OpId seed) { return logits_.count(seed) > 0; }))
       return follow_classes(id, from);
-    if (op.kind == OpKind::kLinear) return sum_rows(id, from);
+    if (op.kind == OpKind::kLinear || op.kind == OpKind::kGroupedMatmul) return sum_rows(id, from);
     if (op.kind == OpKind::kSlice) return slice(id, from, here.places);
     if (op.kind == OpKind::kDropout) return stop(id, "draws one mask for the whole", from);
     follow(id, from, here.places);
@@ -162,7 +168,7 @@ class Walk {
         !own_weight(graph_, uses_, w).parameter.valid())
       return stop(id, "is no product by a weight of its own over these features", from);
     PartAlong along = found_.part[x.index];
-    along.axis = 1;
+    along.axis = weight_axes(graph_, op)->in;
     cut_weight(w, along, op.chunk, true);
     found_.share[op.results[0].index] = true;
   }
@@ -255,7 +261,7 @@ class Walk {
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return true;
     if (segments != 1 && !place->is_all()) return false;
-    return is_parameter_of_one(graph_, uses_, v) || takes_own(id, operand, segments);
+    return own_weight(graph_, uses_, v).parameter.valid() || takes_own(id, operand, segments);
   }
   // Whether the place's part is taken of a whole operand: of keys, values and masks of attention. The gradient is
   // gathered.
@@ -269,19 +275,19 @@ class Walk {
     if (!v.valid() || is_part(v)) return;
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return enter(id, operand);
-    if (!is_parameter_of_one(graph_, uses_, v))
+    if (!own_weight(graph_, uses_, v).parameter.valid())
       return found_.own.push_back({id,
                                    operand,
                                    {static_cast<int32_t>(place->axis), static_cast<int32_t>(place->factor.outer)},
                                    has_gradient_[v.index]});
-    cut(v, {static_cast<int32_t>(place->axis), segments * static_cast<int32_t>(place->factor.outer), extents},
-        graph_.op(id).chunk, false);
+    cut_weight(v, {static_cast<int32_t>(place->axis), segments * static_cast<int32_t>(place->factor.outer), extents},
+               graph_.op(id).chunk, false);
   }
 
   void cut(ValueId parameter, PartAlong along, ir::ChunkId chunk, bool sums) {
     found_.weights.push_back({parameter, along, chunk, sums, false});
   }
-  // `along`: an axis of what the product reads.
+  // `along`: an axis of what is read.
   void cut_weight(ValueId read, PartAlong along, ir::ChunkId chunk, bool sums) {
     const OwnWeight weight = own_weight(graph_, uses_, read);
     if (!weight.dims.empty()) {
@@ -340,7 +346,7 @@ bool can_have_segments(const ir::Graph& graph, const std::vector<ChunkCut>& chun
     const auto known = seeds.find(seed);
     const int64_t places = chunks[op.chunk.index].places;
     return known != seeds.end() && known->second.size() < extents.size() &&
-           std::accumulate(extents.begin(), extents.end(), int64_t{0}) == graph.type(op.operands[1]).shape[0] &&
+           std::accumulate(extents.begin(), extents.end(), int64_t{0}) == features_of(graph, op) &&
            std::all_of(extents.begin(), extents.end(), [&](int64_t n) { return n % places == 0; });
   };
   return extents.size() > 1 && std::all_of(obstacle.seeds.begin(), obstacle.seeds.end(), fits);
@@ -373,8 +379,8 @@ std::vector<bool> find_gradients(const ir::Graph& graph) {
 }
 
 ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op) {
-  if (op.kind != OpKind::kLinear) return {};
-  if (op.operands.size() > 2 && op.operands[2].valid() && !is_parameter_of_one(graph, uses, op.operands[2])) return {};
+  if (!weight_axes(graph, op)) return {};
+  if (const ValueId bias = bias_of(op); bias.valid() && !is_parameter_of_one(graph, uses, bias)) return {};
   return own_weight(graph, uses, op.operands[1]).parameter;
 }
 

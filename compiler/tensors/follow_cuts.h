@@ -52,7 +52,8 @@ struct OwnRead {
 
 struct FollowedCuts {
   std::vector<PartAlong> part;  // [value]
-  std::vector<bool> share;      // [value]
+  std::vector<bool> share;      // [value] of a sum, which is added up there
+  std::vector<bool> carried;    // [value] of a share, or read by columns: what is made before a sum, or after an entry
   struct Weight {
     ir::ValueId parameter;
     PartAlong along;
@@ -85,7 +86,7 @@ std::vector<bool> find_gradients(const ir::Graph& graph);
 bool is_there(const ir::AxisPlace& place, const PartAlong& part);
 const ir::OpAxis* axis_of_operand(const ir::AxisMap& map, uint32_t operand, const PartAlong& part);  // null: none
 
-// The parameter [out, in], or [in, out] and permuted, of a product: nothing else reads it, so that a place can have a
+// The parameter of a product (products.h), which may be permuted: nothing else reads it, so that a place can have a
 // part of it. Invalid where there is none.
 ir::ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op);
 

@@ -29,9 +29,10 @@ PartAlong at_place(const ir::AxisPlace& place, int32_t segments) {
 
 // What has to be decided before a walk, and is found by the one before.
 struct Decided {
-  std::set<OpId> whole;               // operators that are not at rest
-  std::map<OpId, PartAlong> at_rest;  // ... that are, by their results
-  std::set<ValueId> not_scattered;    // shares
+  std::set<OpId> whole;                 // operators that are not at rest
+  std::map<OpId, PartAlong> at_rest;    // ... that are, by their results
+  std::set<ValueId> not_scattered;      // shares
+  std::map<ValueId, PartAlong> wanted;  // shares of which a later reader wants a part
   bool operator==(const Decided&) const = default;
 };
 
@@ -85,8 +86,9 @@ class RestWalk {
 
   void visit(OpId id) {
     const ir::Op& op = graph_.op(id);
-    if (std::any_of(op.results.begin(), op.results.end(),
-                    [&](ValueId v) { return columns_.part[v.index].axis >= 0 || columns_.share[v.index]; }))
+    if (std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) {
+          return columns_.part[v.index].axis >= 0 || columns_.share[v.index] || columns_.carried[v.index];
+        }))
       return read_by_columns(id);
     const bool may_rest = here(op).cut >= 0 && op.phase == ir::Phase::kForward && decided_.whole.count(id) == 0;
     if (may_rest && rests(id)) return;
@@ -119,7 +121,9 @@ class RestWalk {
     // The statistics of rows are wanted whole by the loss.
     if (cut < 0 || !columns_.share[op.results[0].index] || op.kind == OpKind::kRowLse) return;
     const ValueId share = op.results[0];
-    const PartAlong along = along_[share.index];
+    PartAlong along = along_[share.index];
+    if (const auto wanted = decided_.wanted.find(share); along.axis < 0 && wanted != decided_.wanted.end())
+      along = wanted->second;
     if (along.axis < 0 || decided_.not_scattered.count(share) > 0) return;
     const int64_t extent = shape(share)[static_cast<size_t>(along.axis)];
     if (extent % (here(op).places * along.segments) != 0) return found_.uneven.emplace_back(id, extent), void();
@@ -211,7 +215,8 @@ class RestWalk {
       const PartAlong part = at_place(*place, along.segments);
       found_.own.push_back({id, operand, part, has_gradient_[v.index]});
       use_parameter(v, -1, id);
-      if (is_better_in_parts(v, here(op)) && part.segments == 1)
+      if (columns_.share[v.index] && uses_[v.index].size() == 1) decided_.wanted.emplace(v, part);
+      else if (is_better_in_parts(v, here(op)) && part.segments == 1)
         decided_.at_rest.emplace(graph_.value(v).producer, part);
       return;
     }
@@ -226,7 +231,17 @@ class RestWalk {
     const OpId id = graph_.value(v).producer;
     const ir::Op& made = graph_.op(id);
     const bool looks_up = made.kind == OpKind::kEmbedding && has_gradient_[v.index];
-    return (looks_up || made.kind == OpKind::kExpand) && here(made).cut == cut.cut && decided_.whole.count(id) == 0;
+    const bool views = is_view(made.kind) && is_view_of_share(made.operands[0]);
+    return (looks_up || views || made.kind == OpKind::kExpand) && here(made).cut == cut.cut &&
+           decided_.whole.count(id) == 0;
+  }
+
+  // Nothing else reads it, nor what lies between.
+  bool is_view_of_share(ValueId v) const {
+    while (uses_[v.index].size() == 1 && !columns_.share[v.index] && graph_.value(v).kind == ir::ValueKind::kOpResult &&
+           is_view(graph_.op(graph_.value(v).producer).kind))
+      v = graph_.op(graph_.value(v).producer).operands[0];
+    return uses_[v.index].size() == 1 && columns_.share[v.index];
   }
 
   void become_part(ValueId v, PartAlong part, int32_t cut) {

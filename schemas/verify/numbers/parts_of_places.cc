@@ -171,7 +171,6 @@ HeldValues of_places(const HeldValues& sent, const Exchange& exchange, int64_t p
     result.number = table.unknown("parts of what no program makes as one value");
   else if (const HeldValue& value = sent.all().begin()->second; table[value.number].over == Over::kUnknown)
     result.number = value.number;
-  else if (table[value.number].over == Over::kPiece) result.number = table.unknown("parts of what pieces have");
   else result = Converted(value, exchange, places, bytes, samples, reader, table).make();
   held.put(0, result);
   return held;
@@ -188,24 +187,34 @@ std::optional<HeldValue> own_part(const plan::KernelCall& call, const std::vecto
     held.number = table.unknown(why);
     return held;
   };
-  const View& whole = operands[0];
+  View whole = operands[0];
   const Over over = table[whole.number].over;
   if (over == Over::kUnknown) {
     held.number = whole.number;
     return held;
   }
+  // Parts were copied to the front, as for a sum; of samples a view says so itself.
+  if (const Number& copy = table[whole.number]; over != Over::kEach && copy.by == Kernel::kCopy &&
+                                                is_whole(whole, table) && copy.operands[0].dtype == whole.dtype)
+    whole = View(copy.operands[0]);
   const auto* const dim = plan::find_attr<int64_t>(call, "dim");
   const int32_t cut = cut_of(run);
   const int64_t places = call.inputs[0].shape.empty() ? 0 : call.inputs[0].shape[0];
   if (dim == nullptr || *dim != 0 || cut < 0 || static_cast<size_t>(cut) >= run.places.size() ||
       run.places[static_cast<size_t>(cut)] != places || out.strides != plan::contiguous_strides(out.shape))
     return unknown("a row by the rank's place that is no part of a cut");
-  if (over != Over::kEach && over != Over::kNothing) return unknown("a part of what pieces have");
+  if (over == Over::kSum) return unknown("a part of a sum over samples");
   // Samples are the outermost axis of the part.
   const auto samples = std::find_if(whole.axes.begin(), whole.axes.end(), [](const ViewAxis& a) { return a.samples; });
   if (samples != whole.axes.end() && run.samples > 1 && samples > whole.axes.begin())
     for (auto axis = whole.axes.begin() + 1; axis < samples; ++axis)
       if (axis->extent > 1) return unknown("a part of samples that are not the outermost axis");
+  if (!whole.axes.empty() && whole.axes[0].extent == places && whole.axes[0].stride == 0 && !whole.axes[0].samples) {
+    View once = whole;  // every place reads the same
+    once.axes.erase(once.axes.begin());
+    held.number = copied(std::move(once), table);
+    return held;
+  }
   const auto part = part_of_outermost(whole, places, over == Over::kEach ? run.samples : 1, table);
   if (!part) return unknown("a part along an axis that is not known");
   held.number = part->number;

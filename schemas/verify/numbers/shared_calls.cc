@@ -213,7 +213,10 @@ class SharedCall {
     if (none >= 0 || adds_operand(call_)) return results;
     if (add_bias(results)) return results;
     const std::vector<RowResult> rows = evaluation_.apply(whole.call, whole.operands, whole.samples, none);
-    if (none < 0 && rows[0].over == Over::kPiece && !whole.spread.summed && whole.spread.cut < 0)
+    const bool of_experts = std::any_of(where_.begin(), where_.end(), [](const SpreadView& where) {
+      return where.spread.is_spread() && where.spread.cut < 0;
+    });
+    if (none < 0 && of_experts && rows[0].over == Over::kPiece && !whole.spread.summed)
       none = table_.unknown("experts of samples that are read together");
     results.held.resize(call_.outputs.size());
     for (size_t i = 0; i < call_.outputs.size() && none < 0; ++i) {

@@ -58,7 +58,8 @@ std::vector<int32_t> axes_of_experts(const StridedElements& elements, const View
     const ViewAxis& axis = view.axes[i];
     const bool one = elements.shape[i] == 1 && !axis.samples;
     const bool whole = axis.extent > 1 && axis.stride > 0 && axis.extent * axis.stride == part;
-    const bool inside = axis.stride < part || (axis.samples && axis.stride == part && axis.extent > 1);
+    const bool rows = axis.samples || view.axes.size() == 1;
+    const bool inside = axis.stride < part || (rows && axis.stride == part && axis.extent > 1);
     const bool several = spread.cut >= 0 && axis.stride > 0 && inside && part % axis.stride == 0 &&
                          axis.extent * axis.stride % part == 0;
     if (whole || (one && elements.strides[i] >= part)) axes.push_back(static_cast<int32_t>(i));

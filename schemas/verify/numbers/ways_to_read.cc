@@ -78,11 +78,12 @@ std::optional<WayToRead> as_repeated_part(const StridedElements& elements, const
   // What the copy names, without axes of one place; the rank's own, with the axis of places taken out.
   std::vector<ViewAxis> wanted;
   int64_t times = 0;
+  size_t outer = 0;  // axes before that of places
   for (const ViewAxis& axis : source.axes) {
     if (axis.samples || axis.extent == 1) continue;
     const bool outside = axis.stride > 0 && axis.stride % (part * devices) == 0;
-    if (wanted.empty() && times == 0 && axis.extent == devices && axis.stride == part) times = 1;
-    else if (times == 1 && wanted.empty() && axis.stride == 0) times = axis.extent;
+    if (times == 0 && axis.extent == devices && axis.stride == part) times = 1, outer = wanted.size();
+    else if (times == 1 && wanted.size() == outer && axis.stride == 0) times = axis.extent;
     else if (outside) wanted.push_back({axis.extent, axis.stride / devices, false});
     else if (axis.extent * axis.stride <= part) wanted.push_back(axis);
     else return std::nullopt;
@@ -92,7 +93,7 @@ std::optional<WayToRead> as_repeated_part(const StridedElements& elements, const
   for (size_t i = 0; i < local.axes.size(); ++i) {
     const ViewAxis& axis = local.axes[i];
     const bool repeats = !axis.samples && axis.extent == times && axis.stride == 0 && way.where.part < 0;
-    if (repeats && found.empty()) way.where.part = static_cast<int32_t>(i);
+    if (repeats && found.size() == outer) way.where.part = static_cast<int32_t>(i);
     else if (!axis.samples && axis.extent != 1) found.push_back(axis);
   }
   if (way.where.part < 0 || found != wanted) return std::nullopt;
