@@ -41,6 +41,10 @@ class Subject:
     steps: int = 3
     lr: float = 0.05
     written: Callable[[], nn.Module] | None = None   # what is exported in its place
+    checked: bool = True                   # by the exporter, against the module's own step
+    edit: Callable[[pathlib.Path], None] | None = None   # of the file
+    load: dict[str, torch.Tensor] | None = None          # what training begins with
+    buffers: bool = False                  # those of the state dict are compared, too
 
 
 @dataclasses.dataclass
@@ -49,6 +53,7 @@ class Trained:
     gradients: dict
     weights: dict
     start: dict = dataclasses.field(default_factory=dict)
+    buffers: set = dataclasses.field(default_factory=set)   # names of weights that are none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +83,10 @@ def trained_by_torch(subject, dtype, moved=None):
         for parameter in module.parameters() if moved is not None else ():
             parameter.data *= 1 + 1e-7 * torch.randn(parameter.shape, generator=draws, dtype=dtype)
         named = dict(module.named_parameters())
-        result = Trained([], {}, {}, {name: p.detach().double().clone() for name, p in named.items()})
+        if subject.load:
+            module.load_state_dict(subject.load, strict=False)
+        kept = named | {n: v for n, v in module.state_dict(keep_vars=True).items() if subject.buffers and n not in named and v.is_floating_point()}
+        result = Trained([], {}, {}, {name: p.detach().double().clone() for name, p in kept.items()})
         optimizer = torch.optim.SGD([p for p in named.values() if p.requires_grad] or [torch.zeros(1, requires_grad=True)], lr=subject.lr)
         for step in range(subject.steps):
             optimizer.zero_grad()
@@ -89,7 +97,8 @@ def trained_by_torch(subject, dtype, moved=None):
             if step == 0:
                 result.gradients = {n: p.grad.to_dense().double().clone() for n, p in named.items() if p.grad is not None}
             optimizer.step()
-        result.weights = {name: p.detach().double() for name, p in named.items()}
+        result.weights = {name: p.detach().double() for name, p in kept.items()}
+        result.buffers = kept.keys() - named.keys()
         return result
     finally:
         torch.set_default_dtype(torch.float32)
@@ -145,7 +154,7 @@ class Reference:
             return
         self.losses = [max(abs(o.losses[i] - exact.losses[i]) for o in others) for i in range(subject.steps)]
         self.gradients = {n: max(norm(o.gradients[n] - g) for o in others) for n, g in exact.gradients.items()}
-        self.weights = {n: max(apart(o.weights[n], w) for o in others) for n, w in exact.weights.items() if n in exact.gradients}
+        self.weights = {n: max(apart(o.weights[n], w) for o in others) for n, w in exact.weights.items() if n in exact.gradients or n in exact.buffers}
         self.largest = max(map(norm, exact.gradients.values()), default=0.0)
         sizes = [*exact.losses, *self.losses, self.largest, *self.gradients.values(), *self.weights.values()]
         if not all(map(math.isfinite, sizes)) or max(map(abs, sizes)) > 1e4:
@@ -182,6 +191,7 @@ class Programs:
     def __init__(self, programs, work):
         self.bin, self.work = programs.resolve(), work.resolve()
         self.work.mkdir(parents=True, exist_ok=True)
+        self.said = ""    # by piperc, at last
 
     def called(self, *command):
         """Exit status and what is printed."""
@@ -203,7 +213,9 @@ class Programs:
         said = io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
             try:
-                piper_export.export(module, example, path)
+                piper_export.export(module, example, path, check=subject.checked)
+                if subject.edit:
+                    subject.edit(path)
             except piper_export.ExportError as error:
                 return End("refused", f"ExportError, {str(error).splitlines()[0][:100]}")
             except Exception as error:  # what a tracer refuses
@@ -213,19 +225,31 @@ class Programs:
 
     def save_data(self, subject):
         save_file({k: v.contiguous() for k, v in subject.data.items()}, self.work / "data.safetensors")
+        if subject.load:
+            save_file({k: v.contiguous() for k, v in subject.load.items()}, self.work / "load.safetensors")
 
     def run(self, container, strategy, reference):
         """One compilation and training of the exported model, on the saved data. Nothing is compared with an unfit reference."""
+        got = self.trained(container, strategy, reference)
+        if isinstance(got, End):
+            return got
+        faults = reference.faults(got)
+        return End("wrong", "; ".join(faults[:4])) if faults else End("right")
+
+    def trained(self, container, strategy, reference):
+        """What training gave, or its End."""
         (self.work / "s.yaml").write_text(strategy)
+        load = ["--load", self.work / "load.safetensors"] if reference.subject.load else []
         try:
             code, text = self.called(self.bin / "piperc", self.work / f"model.{container}", "--strategy", self.work / "s.yaml", "-o", self.work / "plans")
             if code == 1 and (found := re.search(r"error\[(P\d{4})\]", text)):
                 return End("refused", text[found.start() + 6:found.start() + 300])
             if code:
                 return End(f"piperc exits with {code}", text[-1500:])
+            self.said = text
             code, text = self.called(self.bin / "piper-run", self.work / "plans", "--data", self.work / "data.safetensors", "--steps", reference.subject.steps,
                                      "--threads", 1, "--log", self.work / "log.jsonl", "--save", self.work / "weights.safetensors",
-                                     "--save-gradients", self.work / "gradients.safetensors")
+                                     "--save-gradients", self.work / "gradients.safetensors", *load)
         except subprocess.TimeoutExpired:
             return End("no end within two minutes")
         if reference.unfit and (code == 0 or "error[R0801]" in text):    # a number that is none, as in PyTorch
@@ -233,6 +257,5 @@ class Programs:
         if code:
             return End(f"piper-run exits with {code}", text[-1500:])
         rows = [json.loads(line) for line in (self.work / "log.jsonl").read_text().splitlines()]
-        faults = reference.faults(Trained([row["loss"] for row in rows if "loss" in row], load_file(self.work / "gradients.safetensors"),
-                                          load_file(self.work / "weights.safetensors")))
-        return End("wrong", "; ".join(faults[:4])) if faults else End("right")
+        return Trained([row["loss"] for row in rows if "loss" in row], load_file(self.work / "gradients.safetensors"),
+                       load_file(self.work / "weights.safetensors"))

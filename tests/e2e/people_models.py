@@ -176,9 +176,11 @@ class StatisticsAlone(RowStatistics):
 
 
 class Bags(nn.Module):
+    more: dict = {}
+
     def __init__(self, case):
         super().__init__()
-        self.a, self.b = nn.EmbeddingBag(7, 4, mode=self.mode), nn.Linear(4, 3)
+        self.a, self.b = nn.EmbeddingBag(7, 4, mode=self.mode, **self.more), nn.Linear(4, 3)
 
     def forward(self, ids, y):
         return F.mse_loss(self.b(self.a(ids)), y)
@@ -190,6 +192,10 @@ class MeanBags(Bags):
 
 class SumBags(Bags):
     mode = "sum"
+
+
+class BagsByFrequency(Bags):
+    mode, more = "sum", {"scale_grad_by_freq": True}
 
 
 class PositionsInBothStages(nn.Module):

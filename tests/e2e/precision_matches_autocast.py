@@ -42,10 +42,16 @@ class Composition:
     experts: bool = False
     directives: str = ""
     extra: str = ""
+    places: int = 1               # devices of a replica, which cut its weights
+    dims: tuple[str, ...] = ("column",)
 
     @property
     def pieces(self):
         return self.replicas * self.microbatches
+
+    @property
+    def ranks(self):
+        return self.stages * self.replicas * self.places
 
 
 COMPOSITIONS = {
@@ -61,6 +67,11 @@ COMPOSITIONS = {
     "ep2": Composition(replicas=2, experts=True),
     "ep2_zero3": Composition(replicas=2, experts=True, replicate=REPLICATE["zero3"]),
     "clip": Composition(replicas=2, extra="clip_grad_norm: 0.5\n"),
+    "tp2": Composition(places=2),
+    "tp4": Composition(places=4),
+    "tp2_seq": Composition(places=2, dims=("column", "sequence")),
+    "tp2_all": Composition(places=2, dims=("column", "sequence", "vocabulary")),
+    "pp2_dp2_tp2_all": Composition(2, 2, 2, places=2, dims=("column", "sequence", "vocabulary")),
 }
 
 
@@ -76,15 +87,19 @@ def strategy_text(model: str, c: Composition, precision: dict | None, optimizer:
         lines.append("annotate:\n" + "\n".join(annotations))
     directives = ""
     for stage in range(c.stages):
-        devices = list(range(stage * c.replicas, (stage + 1) * c.replicas))
+        size = c.replicas * c.places
+        devices = list(range(stage * size, (stage + 1) * size))
         tag = f"PP: {stage}" if c.stages > 1 else ""
-        if c.stages > 1 or c.replicas > 1:
+        if c.stages > 1 or size > 1:
             directives += f"  - {{op: place, filter: {{{tag}}}, devices: {devices}}}\n"
-        if c.replicas > 1:
+        if size > 1:
             directives += f"  - {{op: replicate, filter: {{{tag}}}, devices: {devices}, bucket_size: 0.05{c.replicate}}}\n"
         if c.experts:
             both = ", ".join(filter(None, (tag, 'EP: "*"')))
             directives += f"  - {{op: shard, filter: {{{both}}}, devices: {devices}}}\n"
+    over = [list(range(first, first + c.places)) for first in range(0, c.ranks, c.places)]
+    for dim in c.dims if c.places > 1 else ():
+        directives += f"  - {{op: shard, filter: {{}}, dim: {dim}, over: {over}}}\n"
     if c.microbatches > 1 and c.stages == 1:
         directives += f"  - {{op: split, num_microbatches: {c.microbatches}}}\n"
     directives += c.directives
@@ -177,7 +192,7 @@ def main():
                         precision["loss_scale"] = "dynamic"
                     tag = f"{model.replace('@', '-')}-{name}-{optimizer}" + ("-master" if args.master else "")
                     plans = bench.compile(model, strategy_text(model, c, precision, optimizer), tag)
-                    losses = bench.run(plans, model, c.stages * c.replicas).losses
+                    losses = bench.run(plans, model, c.ranks).losses
                     ours = [abs(a - b) for a, b in zip(losses, f32)]
                     theirs = [abs(a - b) for a, b in zip(autocast, f32)]
                     if base in KEEP or narrow:

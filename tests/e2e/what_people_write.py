@@ -395,6 +395,9 @@ for name, model in (("group_statistics", people_models.GroupStatistics), ("row_s
     CASES[name] = Case(None, model=model, data=rows, forms=(1, 2), kinds=("pt2",))
 for name, model in (("mean_bags", people_models.MeanBags), ("sum_bags", people_models.SumBags)):
     CASES[name] = Case(None, model=model, data=bags, forms=(1,))
+for name, loss in {"scalar": lambda e: e.mean((0, 1), keepdim=True).squeeze(), "row": lambda e: e.mean(0, keepdim=True).mean(), "sum": lambda e: e.mean(0, True).sum()}.items():
+    CASES[f"kept_axes_of_mean_{name}"] = Case(lambda m, p, y, mask, loss=loss: loss((p - y).pow(2)), forms=(1, 2))
+CASES["bags_by_frequency"] = Case(None, model=people_models.BagsByFrequency, data=bags, forms=(1,), refused={1: "P0306"})
 CASES["scale_grad_by_freq"] = Case(None, model=people_models.ByFrequency, refused=MIXES, data=lambda n: {"ids": torch.randint(0, 5, (n,)), "y": torch.randn(n, 3)})
 for name, mask in people_models.MASKS.items():
     CASES[f"mask_{name}"] = Case(None, model=functools.partial(people_models.Masked, mask=mask), kinds=("pt2", "onnx"), forms=(1, 2, 8),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random models train as in PyTorch on one process, however they are cut, or are refused with a code.
 
-  run_random_models.py --bin BIN --work DIR [--first SEED] [--count N] [--results FILE]
+  run_random_models.py --bin BIN --work DIR [--first SEED] [--count N] [--results FILE] [--statement NAME]
 
 Every seed gives a model (random_models.py). It is exported into both containers, compiled under each strategy of `strategies_of`, and
 trained for three steps of SGD: losses, gradients of the first step and weights after the last must be those of PyTorch in f64, as
@@ -13,12 +13,14 @@ are not run again.
 """
 import argparse
 import collections
+import dataclasses
 import json
 import pathlib
 import re
 import sys
 import time
 
+import onnx
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
@@ -28,9 +30,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import compared_training  # noqa: E402
 import random_models  # noqa: E402
 from compared_training import End, Programs, Reference, Subject  # noqa: E402
+from file_edits import EDITS  # noqa: E402
 from random_models import BATCH, MIXING  # noqa: E402
 
 STEPS, LR = 3, 0.05
+TRAIN = ", train: ['c*']"                # all single numbers of rare_statements.py
+OPSET = 25                               # of files with operators by their own names
 CONTAINERS = ("pt2", "onnx")
 
 
@@ -45,22 +50,47 @@ def data_of(model, samples):
     return {name: data[name] for name in model.inputs()}
 
 
-def made(model):
-    scope = {"torch": torch, "nn": nn, "F": F}
-    exec(model.source(), scope)  # noqa: S102 its text is the generator's
+def onnx_op(name, operands, **attributes):
+    """An operator that the ONNX file has by this name; in PyTorch its result is zeros."""
+    return torch.onnx.ops.symbolic(name, operands, attributes, dtype=operands[0].dtype, shape=operands[0].shape, version=20)
+
+
+def made(model, container="pt2", drop=random_models.DROPPED):
+    scope = {"torch": torch, "nn": nn, "F": F, "onnx_op": onnx_op}
+    exec(model.source(container, drop), scope)  # noqa: S102 its text is the generator's
     torch.manual_seed(1)
     return scope["Model"]()
 
 
-def subject_of(model):
-    return Subject(lambda: made(model), data_of(model, STEPS * BATCH), data_of(model, 6), BATCH, STEPS, LR)
+def edited(path, edit, opset):
+    model = onnx.load(path)
+    if opset:
+        model.opset_import[0].version = opset
+    if edit:
+        EDITS[edit](model)
+    onnx.save(model, path)
 
 
-def strategies_of(model):
+def subject_of(model, container="pt2", drop=random_models.DROPPED):
+    """What is exported into the container, and what it is compared with."""
+    rare, more = model.rare, {}
+    if rare and rare.loads:
+        more["load"] = {n: 0.5 * v + 0.25 if n not in dict(made(model).named_parameters()) and v.is_floating_point() else v
+                        for n, v in made(model).state_dict().items()}
+    if rare and container == "onnx" and rare.onnx:
+        more |= {"written": lambda: made(model, container), "checked": False}
+    if rare and container == "onnx" and (rare.onnx or rare.edit):
+        more["edit"] = lambda path: edited(path, rare.edit, OPSET if rare.onnx else 0)
+    return Subject(lambda: made(model, drop=drop), data_of(model, STEPS * BATCH), data_of(model, 6), BATCH, STEPS, LR, buffers=True, **more)
+
+
+def strategies_of(model, container="pt2"):
     """{name: text}, the simplest first."""
+    train = TRAIN if container == "onnx" and model.rare and model.rare.edit == "foreign" else ""
+
     def text(*directives, annotate="", schedule=""):
         listed = "directives:\n" + "".join(f"  - {{{d}}}\n" for d in directives) if directives else ""
-        return f"piper: 1\nmodel: {{batch: {BATCH}}}\n{annotate}{listed}{schedule}optimizer: {{sgd: {{lr: {LR}}}}}\n"
+        return f"piper: 1\nmodel: {{batch: {BATCH}{train}}}\n{annotate}{listed}{schedule}optimizer: {{sgd: {{lr: {LR}}}}}\n"
 
     def split(count):
         return f"op: split, num_microbatches: {count}"
@@ -70,9 +100,19 @@ def strategies_of(model):
              "replicas": text(split(2), both), shard: text(*([split(2)] if model.seed % 2 else []), f"{both}, {shard}: true")}
     if stages := model.stages():
         family, microbatches = ("gpipe", "1f1b")[model.seed % 2], (2, 4, 8)[model.seed // 2 % 3]
-        found[f"two stages, {family}"] = text(annotate=f"annotate:\n  - {{tag: PP, starts: {json.dumps(stages)}}}\n",
-                                              schedule=f"schedule: {{family: {family}, microbatches: {microbatches}}}\n")
+        if model.seed % 5 == 2:
+            family, microbatches = ("dualpipe", "zero_bubble")[model.seed % 2], (4, 8)[model.seed // 2 % 2]
+        if model.seed % 5 == 4 and len(modules := model.modules()) > 3:
+            at = sorted({1, 2, 3, modules.index(stages[1])})[-3:]
+            stages, microbatches = (modules[0], *(modules[i] for i in at)), (4, 8)[model.seed // 2 % 2]
+            family = ("interleaved_1f1b", "zb_v", "dualpipev")[model.seed // 5 % 3]
+        found[f"{len(stages)} stages, {family}"] = text(annotate=f"annotate:\n  - {{tag: PP, starts: {json.dumps(stages)}}}\n",
+                                                        schedule=f"schedule: {{family: {family}, microbatches: {microbatches}}}\n")
     return found
+
+
+def made_of(seed, asked):
+    return random_models.make(seed, list(random_models.RARE)[seed % len(random_models.RARE)] if asked == "all" else asked)
 
 
 class Runner:
@@ -81,29 +121,51 @@ class Runner:
         self.refusals, self.runs, self.failures, self.unfit = collections.Counter(), collections.Counter(), [], collections.Counter()
 
     def run(self, model, container, strategy, reference):
+        if TRAIN in strategy and (said := self.of_constants(container, strategy, reference)):
+            return said
         end = self.programs.run(container, strategy, reference)
         if end.kind == "refused" and end.text[:5] in MIXING - model.may_meet():
             return End(f"refused with {end.text[:5]} though no statement mixes samples", end.text)
+        if end.kind != "refused" and container == "onnx" and model.rare and model.rare.refused:
+            return End("trains what it cannot know", end.text)
         return end
+
+    def of_constants(self, container, strategy, reference):
+        """A file that does not say what is trained: without our word single numbers are constants, and piperc names them. An End otherwise."""
+        end = self.programs.trained(container, strategy.replace(TRAIN, ""), reference)
+        if isinstance(end, End):
+            return end if end.fails else None
+        return None if re.search(r"\bc\d", self.programs.said) else End("a constant in silence", self.programs.said)
 
     def ends(self, model, containers=CONTAINERS, strategies=None):
         """{(container, strategy): End}, or why PyTorch is none to compare with."""
-        subject, found = subject_of(model), {}
-        reference = Reference(subject)
+        found, reference = {}, Reference(subject_of(model, drop=0.0))
         if reference.unfit:
             return reference.unfit
-        self.programs.save_data(subject)
+        self.programs.save_data(reference.subject)
         for container in containers:
-            refused = self.programs.exported(subject, container)
-            for name, strategy in strategies_of(model).items():
+            refused = self.programs.exported(subject_of(model, container), container)
+            for name, strategy in strategies_of(model, container).items():
+                if name == "whole" and model.drops and not refused:
+                    refused = self.measure(container, strategy, reference)
                 if strategies is None or name in strategies:
                     found[container, name] = end = refused or self.run(model, container, strategy, reference)
                     if name == "whole" and end.kind == "refused":
                         refused = end    # what one device refuses, all do
         return found
 
+    def measure(self, container, strategy, reference):
+        """Dropout draws our own numbers: all strategies are compared with one device. An End where that does not train."""
+        got, exact = self.programs.trained(container, strategy, reference), reference.exact
+        if isinstance(got, End):
+            return got
+        reference.exact = dataclasses.replace(got, gradients={n: got.gradients[n].double() for n in exact.gradients},
+                                              weights={n: got.weights[n].double() for n in exact.weights if n in got.weights},
+                                              start=exact.start, buffers=exact.buffers)
+        return None
+
     def check(self, seed):
-        model = random_models.make(seed)
+        model = made_of(seed, self.args.statement)
         ends = self.ends(model)
         if isinstance(ends, str):
             self.unfit[re.sub(r"[\d.]+", "N", ends)[:90]] += 1
@@ -150,6 +212,7 @@ def main():
     parser.add_argument("--work", required=True, type=pathlib.Path)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--statement", default="", choices=[*random_models.RARE, "all"], metavar="NAME", help="one of rare_statements.py that every model has; all: each in turn")
     parser.add_argument("--results", type=pathlib.Path, help="lines of JSON, a seed each; seeds in it are left out")
     parser.add_argument("--most-refused", type=float, default=100, help="percent of the runs that may be refused, 100 by default")
     parser.add_argument("--shrink-seconds", type=float, default=60)
@@ -158,7 +221,7 @@ def main():
     compared_training.quiet()
     seeds = range(args.first, args.first + args.count)
     if args.print:
-        print("\n".join(f"# seed {seed}\n{random_models.make(seed).source()}" for seed in seeds))
+        print("\n".join(f"# seed {seed}\n{made_of(seed, args.statement).source()}" for seed in seeds))
         return
     known = {json.loads(line)["seed"] for line in args.results.read_text().splitlines()} if args.results and args.results.exists() else set()
     runner = Runner(args)

@@ -133,9 +133,9 @@ Item embedding_bag(Call& c) {
   for (int64_t i = 0; i < bags; ++i)
     if (size * bags != c.extent(indices, 0) || begins[static_cast<size_t>(i)] != i * size)
       return c.fail("embedding_bag is supported for bags of one size");
-  ir::EmbeddingAttrs attrs;
-  attrs.scale_grad_by_freq = c.flag("scale_grad_by_freq");
-  const ValueId rows = c.op(OpKind::kEmbedding, {weight, c.reshape(indices, {bags, size})}, attrs);
+  // PyTorch's own kernel on CPUs divides by how often another row is read than it says.
+  if (c.flag("scale_grad_by_freq")) return c.fail("embedding_bag with scale_grad_by_freq is not supported");
+  const ValueId rows = c.op(OpKind::kEmbedding, {weight, c.reshape(indices, {bags, size})}, ir::EmbeddingAttrs());
   const ValueId y = c.integer("mode") == 0 ? c.sum(rows, {1}, false) : c.mean(rows, {1}, false);
   return Item::of_list({made(y), Item::none(), Item::none(), Item::none()});
 }

@@ -168,6 +168,7 @@ class ProgramCalls {
     const Operand& out = call.outputs[0];
     KernelCall sum = call, product;
     sum.kernel = Kernel::kSum;
+    if (auto without = without_kept_axes(sum)) sum = std::move(*without);
     product.kernel = Kernel::kMul;
     product.outputs = call.outputs;
     product.accumulate = sum.accumulate;
