@@ -267,7 +267,7 @@ class Walk {
   // gathered.
   bool takes_own(OpId id, uint32_t operand, int32_t segments) const {
     const ir::Op& op = graph_.op(id);
-    return op.kind == OpKind::kSdpa && segments == 1 &&
+    return op.kind == OpKind::kSdpa && operand > 0 && segments == 1 &&
            graph_.value(op.operands[operand]).kind != ir::ValueKind::kParameter;
   }
   void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments, const Segments& extents) {

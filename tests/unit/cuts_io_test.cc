@@ -49,7 +49,8 @@ TEST_CASE("cuts are over equal groups of the plan's ranks, and cut tensors into 
   CHECK_THAT(cut_damage(pair, {0, 0}, {}), Contains("no axis 0"));
   CHECK(cut_damage(pair, {0, 1, 1, {4, 2}}, {4, 6}) == "ok");
   for (const std::vector<int64_t>& extents : {std::vector<int64_t>{4}, {3, 3}, {2, 2}, {6}, {8, -2}, {6, 0}})
-    CHECK_THAT(cut_damage(pair, {0, 1, 1, extents}, {4, 6}), Contains("no axis 1 of 2 equal parts in each of segments"));
+    CHECK_THAT(cut_damage(pair, {0, 1, 1, extents}, {4, 6}),
+               Contains("no axis 1 of 2 equal parts in each of segments"));
   CHECK_THAT(cut_damage(pair, {0, 1, 2, {4, 2}}, {4, 6}), Contains("in each of segments of other extents"));
 }
 
