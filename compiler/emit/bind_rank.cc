@@ -62,11 +62,13 @@ class RankBinder {
     return place_;
   }
 
-  // Which of a parameter's parts the rank has: by its position in its expert group, or its place; 0 of a whole one.
+  // Which of a parameter's parts the rank has: by its place, and in that by its position in its expert group; 0 of a
+  // whole one.
   int64_t slice(const ir::Parameter& parameter) const {
-    if (parameter.cut) return place();
-    if (parameter.shard < 0) return 0;
-    return position_in(module_.distribution.expert_group_of(parameter.shard, binding_.rank));
+    const int64_t of_place = parameter.cut ? place() : 0;
+    if (parameter.shard < 0) return of_place;
+    const auto& group = module_.distribution.expert_group_of(parameter.shard, binding_.rank);
+    return of_place * parameter.shards + position_in(group);
   }
 
   bool saves_trained(ir::AccumulatorId use, bool owner) const {
@@ -77,8 +79,15 @@ class RankBinder {
   }
 
   // A frozen part of the experts is saved by the first group's members, each its own; one of a cut by those that share
-  // samples with its owner.
+  // samples with its owner, or with these.
   bool saves_frozen(uint32_t p, const ir::Parameter& parameter) const {
+    if (parameter.cut && parameter.shard >= 0) {
+      const std::vector<int32_t>& first = module_.distribution.expert_groups[parameter.shard].groups[0];
+      return std::any_of(first.begin(), first.end(), [&](int32_t member) {
+        const std::vector<int32_t>& places = module_.distribution.sharing_with(member);
+        return std::find(places.begin(), places.end(), binding_.rank) != places.end();
+      });
+    }
     if (parameter.cut) {
       const std::vector<int32_t>& places = module_.distribution.sharing_with(module_.state.parameter_owner[p]);
       return std::find(places.begin(), places.end(), binding_.rank) != places.end();

@@ -67,7 +67,7 @@ class GraphVerifier {
           const Parameter& p = graph_.parameters()[v.payload];
           if (p.shards < 1 || (p.shards > 1 && (v.type.shape.empty() || p.shard < 0)))
             return broken(kRuleData, "'" + v.name + "' is a part of nothing");
-          if (p.cut && (p.cut->cut < 0 || p.cut->places < 2 || p.shards > 1 || p.cut->axis < 0 ||
+          if (p.cut && (p.cut->cut < 0 || p.cut->places < 2 || p.cut->axis < (p.shards > 1 ? 1 : 0) ||
                         p.cut->axis >= static_cast<int64_t>(v.type.shape.size())))
             return broken(kRuleData, "'" + v.name + "' is a part along no axis");
           if (p.share >= 0 && (p.cut || p.shards > 1 || p.matrix))

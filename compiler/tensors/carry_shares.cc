@@ -41,6 +41,7 @@ class Carrier {
       case OpKind::kReshape:
       case OpKind::kPermute:
       case OpKind::kSum:
+      case OpKind::kAllToAll:
       case OpKind::kTakeRows: return operand == 0;
       case OpKind::kMul:
       case OpKind::kMatmul: return true;

@@ -27,7 +27,8 @@ bool is_output(const ir::Graph& graph, ValueId v) {
 bool is_parameter_of_one(const ir::Graph& graph, const ir::Uses& uses, ValueId v) {
   if (graph.value(v).kind != ir::ValueKind::kParameter || uses[v.index].size() != 1) return false;
   const ir::Parameter& p = graph.parameters()[graph.value(v).payload];
-  return p.shards == 1 && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone && !is_output(graph, v);
+  const bool by_expert = p.shards > 1 && graph.type(v).shape.size() == 1;  // no axis but that of the experts
+  return !by_expert && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone && !is_output(graph, v);
 }
 
 // A parameter that one operator reads, as it is, permuted, or the row of each one's expert.
@@ -299,7 +300,9 @@ class Walk {
   void enter(OpId id, uint32_t operand) {
     const ValueId v = graph_.op(id).operands[operand];
     if (!has_gradient_[v.index]) return;
-    if (is_parameter_of_one(graph_, uses_, v)) found_.shared.emplace_back(v, graph_.op(id).chunk);
+    const bool sharded =
+        graph_.value(v).kind == ir::ValueKind::kParameter && graph_.parameters()[graph_.value(v).payload].shards > 1;
+    if (!sharded && is_parameter_of_one(graph_, uses_, v)) found_.shared.emplace_back(v, graph_.op(id).chunk);
     else found_.entered.emplace_back(id, operand);
   }
   void become_part(ValueId v, PartAlong along, const std::set<OpId>& from) {
@@ -381,7 +384,10 @@ std::vector<bool> find_gradients(const ir::Graph& graph) {
 ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op) {
   if (!weight_axes(graph, op)) return {};
   if (const ValueId bias = bias_of(op); bias.valid() && !is_parameter_of_one(graph, uses, bias)) return {};
-  return own_weight(graph, uses, op.operands[1]).parameter;
+  const ValueId weight = own_weight(graph, uses, op.operands[1]).parameter;
+  // The experts are along the first axis, which is that of a matrix's rows.
+  const bool by_expert = weight.valid() && graph.parameters()[graph.value(weight).payload].shards > 1;
+  return by_expert && graph.type(weight).shape.size() < 3 ? ValueId() : weight;
 }
 
 FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& chunks, const std::vector<OpId>& all,

@@ -128,8 +128,8 @@ class Flow {
   // tensor that is cut the part of the rank's place.
   Status check_part(const Rank& rank, int64_t first, int64_t count, int32_t tensor, const std::string& slot,
                     const Seen& seen) const;
-  Status check_part_of_cut(const Rank& rank, int64_t first, int64_t count, int32_t tensor,
-                           const std::string& slot) const;
+  Status check_part_of_cut(const Rank& rank, int64_t first, int64_t count, int32_t tensor, const std::string& slot,
+                           const Seen& seen) const;
   Status read_scalar(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t label, const std::string& slot,
                      Seen& seen);
   Status read_constant(Rank& rank, const plan::BufferRange& where, ProgramEffects::Bound& bound,

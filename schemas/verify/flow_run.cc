@@ -153,7 +153,7 @@ Status Flow::check_part(const Rank& rank, int64_t first, int64_t count, int32_t 
                         const Seen& seen) const {
   const int64_t whole = num_elements_[static_cast<size_t>(tensor)];
   if (bundle_.manifest.tensors[static_cast<size_t>(tensor)].cut)
-    return check_part_of_cut(rank, first, count, tensor, slot);
+    return check_part_of_cut(rank, first, count, tensor, slot, seen);
   if (count >= whole) return {};
   if (seen.at < 0)
     return refuted(Rule::kMeaning, rank,
@@ -165,8 +165,8 @@ Status Flow::check_part(const Rank& rank, int64_t first, int64_t count, int32_t 
                      std::to_string(seen.parts));
 }
 
-Status Flow::check_part_of_cut(const Rank& rank, int64_t first, int64_t count, int32_t tensor,
-                               const std::string& slot) const {
+Status Flow::check_part_of_cut(const Rank& rank, int64_t first, int64_t count, int32_t tensor, const std::string& slot,
+                               const Seen& seen) const {
   const auto t = static_cast<size_t>(tensor);
   const int32_t over = bundle_.manifest.tensors[t].cut->cut, place = places_.place(over, rank.plan->rank);
   const Cut& cut = bundle_.manifest.cuts[static_cast<size_t>(over)];
@@ -176,6 +176,9 @@ Status Flow::check_part_of_cut(const Rank& rank, int64_t first, int64_t count, i
         "reads " + in_quotes(slot) + ", but is in no group of cut " + in_quotes(cut.name) + " that it is cut over");
   const int64_t part = num_elements_[t] / cut.places();
   if (first == part * place && count == part) return {};
+  // Of experts, which are along the first axis: of what the place has the part to which others sent the rows.
+  const int64_t of_experts = seen.at < 0 ? 0 : part / seen.parts;
+  if (of_experts > 0 && first == part * place + of_experts * seen.at && count == of_experts) return {};
   return refuted(Rule::kMeaning, rank,
                  "reads " + std::to_string(count) + " elements of " + in_quotes(slot) + " from " +
                      std::to_string(first) + " on, where those of its place " + std::to_string(place) + " of cut " +
@@ -203,8 +206,10 @@ Status Flow::read_parameter(Rank& rank, const BufferRange& where, int64_t bytes,
   const auto* const first = scratch_.empty() ? nullptr : scratch_[0].content.as<Parameter>();
   const int64_t element = first == nullptr ? 1 : std::max(first->element, 1);
   if (slice < 0) slice = expected / element;
-  if (slice * element != expected && bundle_.manifest.tensors[static_cast<size_t>(tensor)].cut)
-    return check_part_of_cut(rank, expected / element, bytes / element, tensor, slot);
+  if (slice * element != expected && bundle_.manifest.tensors[static_cast<size_t>(tensor)].cut) {
+    PIPER_RETURN_IF_ERROR(check_part_of_cut(rank, expected / element, bytes / element, tensor, slot, seen));
+    slice = expected / element;  // that of its experts
+  }
   if (slice * element != expected)
     return refuted(Rule::kMeaning, rank,
                    "reads " + in_quotes(slot) + " from another element on than other runs of this rank");

@@ -18,6 +18,7 @@ from checks import check, faults
 MODEL = "llama"
 UNEQUAL = "phi3"    # more queries than keys and values of one weight
 FUSED = "gpt"    # queries, keys and values of one weight; a table of 97 rows that is embedding and head
+MIXTURE = "moe_gathered"
 
 
 def strategies(model):
@@ -99,16 +100,33 @@ def tables(runs):
                                     ("pp2_vocab2", "pp2_vocab2", "")):
         text = harness.strategy_text(runs.model, composition, "adamw").replace("bucket_size: 0.05", "bucket_size: 0.05" + more)
         runs.compile(name, text, harness.world_size(composition))
+    as_one_device(runs, "tables")
+    pairs(runs)
+
+
+def mixtures(runs):
+    """Columns of all experts, and of those that a rank has, which are a part of the part of its place."""
+    for name, composition, more in (("one", "one", ""), ("tp2", "tp2", ""), ("tp4_seq", "tp4_seq", ""), ("tp2_zero3", "tp2_dp2", ", shard_params: true"),
+                                    ("ep2_tp2", "tp2_dp2", ", shard_optimizer: true")):
+        text = harness.strategy_text(runs.model, composition, "adamw").replace("bucket_size: 0.05", "bucket_size: 0.05" + more)
+        if name == "ep2_tp2":
+            text = text.replace("directives:\n", 'annotate:\n  - {tag: EP, modules: ["*.moe"]}\ndirectives:\n'
+                                '  - {op: shard, filter: {EP: "*"}, devices: [[0, 2], [1, 3]]}\n')
+        runs.compile(name, text, harness.world_size(composition))
+    as_one_device(runs, "mixtures")
+    pairs(runs)
+
+
+def as_one_device(runs, what):
     one = whole_run(runs, "one")
     of_one = json.loads((step(one[0], STEPS) / "MANIFEST.json").read_text())["tensors"]
     for name in runs.plans:
         folder, _, weights = whole = whole_run(runs, name)
         check_memory(runs, name, whole)
-        check(f"tables, {name}: saved weights are those of one device", not (wrong := unlike(weights, one[2], 1e-3)), wrong)
+        check(f"{what}, {name}: saved weights are those of one device", not (wrong := unlike(weights, one[2], 1e-3)), wrong)
         tensors = json.loads((step(folder, STEPS) / "MANIFEST.json").read_text())["tensors"]
-        check(f"tables, {name}: a checkpoint has the tensors of one device",
+        check(f"{what}, {name}: a checkpoint has the tensors of one device",
               [(t["tensor"], t["kind"], t["shape"]) for t in tensors] == [(t["tensor"], t["kind"], t["shape"]) for t in of_one])
-    pairs(runs)
 
 
 def main():
@@ -124,6 +142,7 @@ def main():
     fused(Runs(bench, FUSED), {"segments": 3})
     fused(Runs(bench, UNEQUAL), {"extents": [64, 32, 32]})
     tables(Runs(bench, FUSED))
+    mixtures(Runs(bench, MIXTURE))
     print(f"{len(faults)} faults")
     sys.exit(1 if faults else 0)
 

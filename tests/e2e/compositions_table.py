@@ -392,6 +392,11 @@ def _places() -> list[Row]:
             replicate=LEVELS["params"]),
         Row("places_moe_all", "gathered", groups=pair, places=2, dims=every, keys=rate),
         Row("places_moe_all_zb_v", "slots", FOUR, ranks=pipeline, places=2, dims=every, family="zb_v", microbatches=4),
+        Row("places_moe_ep", "gathered", groups=fours, places=2, experts=(({"EP": "*"}, [[0, 2], [1, 3]]),), fast=True),
+        Row("places_moe_ep_seq", "gathered", groups=fours, places=2, dims=rests, experts=(({"EP": "*"}, [[0, 2], [1, 3]]),), microbatches=2,
+            replicate=LEVELS["optimizer"], keys=rate),
+        Row("places_moe_ep_pipeline", "gathered", TWO, eight, places=2, dims=every, family="1f1b", microbatches=2, replicate=LEVELS["params"],
+            experts=(({"EP": 0}, [[0, 2], [1, 3]]), ({"EP": 1}, [[4, 6], [5, 7]]))),
         Row("places_over_pairs", "dense", groups=((0, 1, 2, 3, 4, 5, 6, 7),), places=2, microbatches=1, keys=rate,
             replicate=LEVELS["params"] | {"parts_over": [[0, 1, 2, 3], [4, 5, 6, 7]]}),
     ]
