@@ -87,7 +87,9 @@ class Whole {
     if (is_norm() || (row_->form == RowForm::kBySample && axis_of_heads(result_.call.kernel.id(), 3) > 0))
       return "parts of unequal size in what " + result_.call.kernel.text() + " makes";
     if (result_.spread.share && !zeros) return "a sum of more than a place has of what is summed";
-    const bool keeps_zeros = row_->form != RowForm::kElementwise && row_->form != RowForm::kAlongAxes;
+    const bool each_alone = row_->form == RowForm::kElementwise || row_->form == RowForm::kAlongAxes;
+    const bool keeps_zeros =
+        !each_alone || result_.call.kernel == Kernel::kSliceBackward || result_.call.kernel == Kernel::kTanh;
     if (result_.part >= 0) result_.surplus = surplus;
     result_.spread.zeros = result_.part >= 0 && zeros && keeps_zeros;
     return "";
