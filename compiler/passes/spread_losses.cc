@@ -20,7 +20,8 @@ struct Term {
 
 class Spread {
  public:
-  explicit Spread(ir::Graph& graph) : graph_(graph), uses_(graph.uses()), drop_(graph.num_ops(), false) {}
+  explicit Spread(ir::ChunkedGraph& chunked)
+      : chunked_(chunked), graph_(chunked.graph), uses_(graph_.uses()), drop_(graph_.num_ops(), false) {}
 
   void run() {
     collect(graph_.loss, {}, true);
@@ -95,8 +96,12 @@ class Spread {
     return static_cast<size_t>(std::find_if(terms_.begin(), terms_.end(), same) - terms_.begin());
   }
 
-  ir::ChunkId chunk_of(ValueId v, ir::ChunkId otherwise) const {
-    return graph_.value(v).kind == ValueKind::kOpResult ? graph_.op(graph_.value(v).producer).chunk : otherwise;
+  // An exchange has conversions alone: what is around its result stays where it was.
+  ir::ChunkId chunk_of(const Term& term, ir::ChunkId otherwise) const {
+    if (graph_.value(term.value).kind != ValueKind::kOpResult) return otherwise;
+    const ir::ChunkId chunk = graph_.op(graph_.value(term.value).producer).chunk;
+    if (!chunk.valid() || !chunked_.chunks[chunk.index].exchange) return chunk;
+    return term.around.empty() ? otherwise : graph_.op(term.around.back()).chunk;
   }
 
   // The terms of one number, added up: what is added to the step's loss is added once.
@@ -106,7 +111,7 @@ class Spread {
       if (first_of(t) != first) continue;
       const ValueId other = place(terms_[t], otherwise);
       const OpId made = graph_.append(OpKind::kAdd, {}, {sum, other}, {graph_.type(sum)}, ir::ScopeId(), ir::ProvId());
-      graph_.op(made).chunk = chunk_of(terms_[t].value, otherwise);
+      graph_.op(made).chunk = chunk_of(terms_[t], otherwise);
       sum = graph_.op(made).results[0];
     }
     return sum;
@@ -114,7 +119,7 @@ class Spread {
 
   ValueId place(const Term& term, ir::ChunkId otherwise) {
     ValueId v = term.value;
-    const ir::ChunkId chunk = chunk_of(v, otherwise);
+    const ir::ChunkId chunk = chunk_of(term, otherwise);
     for (size_t i = term.around.size(); i-- > 0;) {
       const ir::Op op = graph_.op(term.around[i]);
       std::vector<ValueId> operands = op.operands;
@@ -133,6 +138,7 @@ class Spread {
     return v;
   }
 
+  const ir::ChunkedGraph& chunked_;
   ir::Graph& graph_;
   ir::Uses uses_;
   std::vector<Term> terms_;
@@ -144,7 +150,7 @@ class Spread {
 void spread_losses(ir::Module& module) {
   for (ir::ModelVariant& variant : module.variants) {
     ir::Graph& graph = variant.chunked.graph;
-    if (graph.loss.valid() && graph.value(graph.loss).kind == ValueKind::kOpResult) Spread(graph).run();
+    if (graph.loss.valid() && graph.value(graph.loss).kind == ValueKind::kOpResult) Spread(variant.chunked).run();
   }
 }
 

@@ -45,6 +45,7 @@ class Subject:
     edit: Callable[[pathlib.Path], None] | None = None   # of the file
     load: dict[str, torch.Tensor] | None = None          # what training begins with
     buffers: bool = False                  # those of the state dict are compared, too
+    clip: float | None = None              # the largest norm of all gradients
 
 
 @dataclasses.dataclass
@@ -52,6 +53,7 @@ class Trained:
     losses: list
     gradients: dict
     weights: dict
+    norms: list = dataclasses.field(default_factory=list)   # of all gradients, each step, where they are clipped
     start: dict = dataclasses.field(default_factory=dict)
     buffers: set = dataclasses.field(default_factory=set)   # names of weights that are none
 
@@ -86,7 +88,7 @@ def trained_by_torch(subject, dtype, moved=None):
         if subject.load:
             module.load_state_dict(subject.load, strict=False)
         kept = named | {n: v for n, v in module.state_dict(keep_vars=True).items() if subject.buffers and n not in named and v.is_floating_point()}
-        result = Trained([], {}, {}, {name: p.detach().double().clone() for name, p in kept.items()})
+        result = Trained([], {}, {}, start={name: p.detach().double().clone() for name, p in kept.items()})
         optimizer = torch.optim.SGD([p for p in named.values() if p.requires_grad] or [torch.zeros(1, requires_grad=True)], lr=subject.lr)
         for step in range(subject.steps):
             optimizer.zero_grad()
@@ -96,6 +98,8 @@ def trained_by_torch(subject, dtype, moved=None):
             result.losses.append(loss.item())    # before the step, which changes a loss that is a parameter
             if step == 0:
                 result.gradients = {n: p.grad.to_dense().double().clone() for n, p in named.items() if p.grad is not None}
+            if subject.clip:
+                result.norms.append(nn.utils.clip_grad_norm_(named.values(), subject.clip).item())
             optimizer.step()
         result.weights = {name: p.detach().double() for name, p in kept.items()}
         result.buffers = kept.keys() - named.keys()
@@ -137,7 +141,7 @@ def apart(mine, wanted):
 class Reference:
     """A model's training in f64, and how far from it roundings lead. `unfit`: why it is none to compare with, or nothing."""
 
-    def __init__(self, subject):
+    def __init__(self, subject, drops=False):
         self.subject, self.unfit = subject, ""
         try:
             self.exact = trained_by_torch(subject, torch.float64)
@@ -149,7 +153,7 @@ class Reference:
         if any(other.gradients.keys() != exact.gradients.keys() for other in others):
             self.unfit = "a parameter has a gradient in one run and none in another"
             return
-        if draws_random_numbers(subject):
+        if not drops and draws_random_numbers(subject):
             self.unfit = "it draws random numbers"
             return
         self.losses = [max(abs(o.losses[i] - exact.losses[i]) for o in others) for i in range(subject.steps)]
@@ -163,6 +167,16 @@ class Reference:
                 error > 1e-3 * self.largest for error in self.gradients.values()):
             self.unfit = "roundings change it"
 
+    def take(self, got):
+        """Dropout draws our own numbers: all strategies are compared with what one device gave. An End where it gave nothing."""
+        if isinstance(got, End):
+            return got
+        exact = self.exact
+        self.exact = dataclasses.replace(got, gradients={n: got.gradients[n].double() for n in exact.gradients},
+                                         weights={n: got.weights[n].double() for n in exact.weights if n in got.weights},
+                                         start=exact.start, buffers=exact.buffers)
+        return None
+
     def faults(self, got):
         exact, faults, steps, lr = self.exact, [], self.subject.steps, self.subject.lr
         if len(got.losses) != steps:
@@ -170,6 +184,9 @@ class Reference:
         for i, (mine, wanted, error) in enumerate(zip(got.losses, exact.losses, self.losses)):
             if not abs(mine - wanted) <= OF_VALUE * (abs(wanted) + 1) + OF_ERROR * error:
                 faults.append(f"loss {i + 1} is {mine:.7g}, of PyTorch {wanted:.7g}")
+        for i, (mine, wanted) in enumerate(zip(got.norms, exact.norms, strict=True)):
+            if not abs(mine - wanted) <= OF_CHANGE * wanted:
+                faults.append(f"norm {i + 1} of gradients is {mine:.7g}, of PyTorch {wanted:.7g}")
         for name, wanted in exact.gradients.items():
             mine = got.gradients.get(name)
             error = norm(wanted if mine is None else mine.double() - wanted)
@@ -257,5 +274,6 @@ class Programs:
         if code:
             return End(f"piper-run exits with {code}", text[-1500:])
         rows = [json.loads(line) for line in (self.work / "log.jsonl").read_text().splitlines()]
-        return Trained([row["loss"] for row in rows if "loss" in row], load_file(self.work / "gradients.safetensors"),
-                       load_file(self.work / "weights.safetensors"))
+        steps = [row for row in rows if "loss" in row]
+        return Trained([row["loss"] for row in steps], load_file(self.work / "gradients.safetensors"), load_file(self.work / "weights.safetensors"),
+                       [row["grad_norm"] for row in steps] if reference.subject.clip else [])

@@ -13,7 +13,6 @@ are not run again.
 """
 import argparse
 import collections
-import dataclasses
 import json
 import pathlib
 import re
@@ -147,22 +146,12 @@ class Runner:
             refused = self.programs.exported(subject_of(model, container), container)
             for name, strategy in strategies_of(model, container).items():
                 if name == "whole" and model.drops and not refused:
-                    refused = self.measure(container, strategy, reference)
+                    refused = reference.take(self.programs.trained(container, strategy, reference))
                 if strategies is None or name in strategies:
                     found[container, name] = end = refused or self.run(model, container, strategy, reference)
                     if name == "whole" and end.kind == "refused":
                         refused = end    # what one device refuses, all do
         return found
-
-    def measure(self, container, strategy, reference):
-        """Dropout draws our own numbers: all strategies are compared with one device. An End where that does not train."""
-        got, exact = self.programs.trained(container, strategy, reference), reference.exact
-        if isinstance(got, End):
-            return got
-        reference.exact = dataclasses.replace(got, gradients={n: got.gradients[n].double() for n in exact.gradients},
-                                              weights={n: got.weights[n].double() for n in exact.weights if n in got.weights},
-                                              start=exact.start, buffers=exact.buffers)
-        return None
 
     def check(self, seed):
         model = made_of(seed, self.args.statement)

@@ -225,7 +225,9 @@ class PartAxes {
     if (is_norm() || (call_.row->form == RowForm::kBySample && axis_of_heads(call_.whole.call.kernel.id(), 3) > 0))
       return "parts of unequal size in what " + call_.whole.call.kernel.text() + " makes";
     if (call_.whole.spread.share && !zeros) return "a sum of more than a place has of what is summed";
-    const bool keeps_zeros = call_.row->form != RowForm::kElementwise && call_.row->form != RowForm::kAlongAxes;
+    const bool each_alone = call_.row->form == RowForm::kElementwise || call_.row->form == RowForm::kAlongAxes;
+    const Kernel kernel = call_.whole.call.kernel.id();
+    const bool keeps_zeros = !each_alone || kernel == Kernel::kSliceBackward || kernel == Kernel::kTanh;
     if (call_.whole.part >= 0) call_.whole.surplus = surplus;
     call_.whole.spread.zeros = call_.whole.part >= 0 && zeros && keeps_zeros;
     return "";
