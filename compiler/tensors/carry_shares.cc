@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/tensors/products.h"
+
 namespace piper::tensors {
 namespace {
 
@@ -16,8 +18,8 @@ class Carrier {
 
   void run() {
     for (size_t i = 0; i < graph_.num_ops(); ++i)
-      if (const ir::Op& op = graph_.op(OpId(i));
-          op.results.size() == 1 && found_.share[op.results[0].index] && weight_of(graph_, uses_, op).valid())
+      if (const ir::Op& op = graph_.op(OpId(i)); op.results.size() == 1 && found_.share[op.results[0].index] &&
+                                                 !bias_of(op).valid() && weight_of(graph_, uses_, op).valid())
         add_up_later(OpId(i));
     for (auto& read : found_.entered) enter_earlier(read);
   }
@@ -57,7 +59,7 @@ class Carrier {
       const OpId reader = uses_[v.index][0];
       const auto& operands = graph_.op(reader).operands;
       const auto at = static_cast<uint32_t>(std::find(operands.begin(), operands.end(), v) - operands.begin());
-      if (cut_of(reader) != cut_of(from) || !is_linear(reader, at)) break;
+      if (cut_of(reader) != cut_of(from) || !is_linear(reader, at) || is_output(graph_.op(reader).results[0])) break;
       passed.emplace_back(reader, at);
       v = graph_.op(reader).results[0];
       if (bytes(v) >= bytes(best)) continue;

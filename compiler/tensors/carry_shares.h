@@ -7,8 +7,9 @@
 
 namespace piper::tensors {
 
-// A share is added up at the smallest value that is linear in it alone, the first of equals, and what such operators
-// read beside it enters; a value enters at the smallest that it is linear in. What lies between is `carried`.
+// A share, of a product without a bias, is added up at the smallest value that is linear in it alone, the first of
+// equals and no output or loss, and what such operators read beside it enters; a value enters at the smallest that it
+// is linear in. What lies between is `carried`.
 void carry_shares(const ir::Graph& graph, const std::vector<ChunkCut>& chunks, FollowedCuts& found);
 
 }  // namespace piper::tensors
