@@ -120,6 +120,7 @@ class Walk {
     const auto other_cut = [&](OpId seed) { return chunks_[graph_.op(seed).chunk.index].cut != here.cut; };
     if (std::any_of(from.begin(), from.end(), other_cut))
       return stop(id, "is of a region that this 'shard' does not cut", from);
+    if (logits_.count(id) > 0) return stop(id, "makes logits, of which each place has some classes", from);
     if (std::any_of(from.begin(), from.end(), [&](OpId seed) { return logits_.count(seed) > 0; }))
       return follow_classes(id, from);
     if (op.kind == OpKind::kLinear || op.kind == OpKind::kGroupedMatmul) return sum_rows(id, from);

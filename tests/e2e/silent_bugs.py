@@ -96,7 +96,7 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(nn.ModuleDict({"norm": nn.RMSNorm(WIDTH, eps=1e-5), "attention": attention(), "norm_mlp": nn.LayerNorm(WIDTH), "mlp": mlp()})
                                     for _ in range(blocks))
         self.norm, self.head = nn.RMSNorm(WIDTH, eps=1e-5), nn.Linear(WIDTH, VOCABULARY, bias=False)
-        self.further = nn.Linear(WIDTH, WIDTH) if "next" in losses else None
+        self.further = nn.Linear(WIDTH, WIDTH) if {"next", "projected"} & set(losses) else None
         self.gate = nn.Parameter(torch.tensor(0.7)) if scaled else None
         self.losses = losses
         nn.init.normal_(self.embed.weight, std=0.2)
@@ -108,7 +108,7 @@ class Decoder(nn.Module):
         for layer in self.layers:
             x = x + layer["attention"](layer["norm"](x)) * (1 if self.gate is None else self.gate)
             x = x + layer["mlp"](layer["norm_mlp"](x))
-        logits = self.head(self.norm(x))
+        logits = self.head(torch.tanh(self.further(x)) if "projected" in self.losses else self.norm(x))
         if "capped" in self.losses:
             logits = 3 * torch.tanh(logits / 3)
         if "shifted" in self.losses:
@@ -203,6 +203,7 @@ CASES = {
     "logits_read_beside_the_loss": Case("Megatron-LM #7452: cross entropy of gathered logits", of(Decoder, losses=("z",)), (TP2_ALL, TP4_ALL, PP2_ALL)),
     "shifted_and_capped_logits": Case("transformers: labels are shifted by the model, Gemma 2 bounds its logits; over tables that places cannot share equally",
                                       of(Decoder, losses=("shifted", "capped")), (TP2_ALL, PP2_ALL, TP4_ALL)),
+    "tables_after_a_column_cut": Case("a product that both its features and its classes ask to cut", of(Decoder, losses=("projected",)), (TP2_ALL, TP4_ALL, PP2_ALL)),
     "dropout_is_that_of_one_device": Case("Megatron-LM #7452: masks equal where values are parts, or unlike where they are copies",
                                           of(Decoder, attention=of(Attention, dropout=0.3), mlp=of(Gated, dropout=0.2)), (TP2_SEQ, TP2_DP2, TP2, PP2_ALL), drops=True),
     "tied_tables_over_stages": Case("Megatron-LM #673", of(Decoder, tied=True), (PP2_ALL, TP2_ALL, PP2_DP2_ALL)),

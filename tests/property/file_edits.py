@@ -12,6 +12,7 @@ def foreign(model):
 
 def name_loss(model):
     """A value in the middle has the name "loss", and the loss another."""
+    foreign(model)
     inner = [node.output[0] for node in model.graph.node if node.op_type == "Tanh"][-1]
     loss = model.graph.output[0].name
     names = {inner: "loss", loss: "loss_0" if loss == "loss" else loss}

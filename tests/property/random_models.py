@@ -16,6 +16,7 @@ BATCH = 8
 MIXING = {"P0331", "P0336"}
 INPUTS = ("x", "y", "z", "mask", "ids", "labels")
 PLACE = re.compile(r"<([A-Z]|first)(?::(\d))?>")
+DRAWN = sorted(name for name, rare in RARE.items() if not rare.foreign)    # others say too little for the rest of a model
 RARELY = 0.25                            # share of the models that have a rare statement
 USED = {"G": "F.mse_loss(<G>, y)", "P": "F.mse_loss(<P>, z)", "F": "<F>.pow(2).mean()", "T": "((<G> - <T>) ** 2).mean()", "V": "(<G> * <V>).pow(2).mean()"}
 DROPPED = 0.2
@@ -180,7 +181,7 @@ class Maker:
         self.random, self.seldom = random.Random(seed), random.Random(f"rare {seed}")
         self.seed, self.values, self.statements = seed, {}, []
         self.alone = bool(asked)
-        self.rare = asked or (self.seldom.choice(sorted(RARE)) if self.seldom.random() < RARELY else "")
+        self.rare = asked or (self.seldom.choice(DRAWN) if self.seldom.random() < RARELY else "")
 
     def add(self, made: Statement):
         self.statements.append(made)

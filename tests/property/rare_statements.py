@@ -25,10 +25,16 @@ class Rare:
     edit: str = ""               # of the ONNX file (file_edits.py)
     refused: bool = False        # the ONNX file, always
     alone: bool = False          # the loss is this value and nothing else
+    trains: bool = False         # a refusal is none, but for what mixes samples where the batch is cut
+
+    @property
+    def foreign(self):
+        """Its ONNX file is as another exporter would write it."""
+        return bool(self.onnx or self.edit)
 
 
 LINEAR = "self.m# = nn.Linear(D, D)"
-NORM_TWICE = "self.m# = nn.{BatchNorm1d(D)|BatchNorm1d(D, momentum=None)|BatchNorm1d(D, affine=False)}"
+NORM_TWICE = "self.m# = nn.{BatchNorm1d(D)|BatchNorm1d(D, momentum=0.3)|BatchNorm1d(D, affine=False)}"
 THREE = "\n".join(f"self.{name}# = nn.Linear(D, D)" for name in "abm")
 THREE_MORE = "a = torch.tanh(self.a#(<first>))\na = torch.relu(self.b#(a))\n$ = torch.tanh(self.m#(a))"
 HEADS = "a = <H:1>\n$ = F.scaled_dot_product_attention(*[a.view(B, S, 2, -1).transpose(1, 2)] * 3, attn_mask={0}).transpose(1, 2).reshape(B, S, D)"
@@ -39,13 +45,13 @@ def attention(mask, attributes):
     return {"code": HEADS.replace("{0}", mask), "onnx": ATTENTION.replace("{0}", attributes)}
 
 
-def group(kind, **rows):
+def group(kind, trains=False, /, **rows):
     """{name: (type, code, init, fields)}"""
     made = {}
     for name, (type_, code, *rest) in rows.items():
         init = rest[0] if rest and isinstance(rest[0], str) else ""
         fields = rest[-1] if rest and isinstance(rest[-1], dict) else {}
-        made[name] = Rare(kind, type_, **{"code": code, "init": init} | fields)
+        made[name] = Rare(kind, type_, **{"code": code, "init": init, "trains": trains} | fields)
     return made
 
 
@@ -60,7 +66,7 @@ COUNTING = group(
     weighted_likelihood=("L", "F.nll_loss(<G>.log_softmax(-1).transpose(1, 2), labels, weight=torch.linspace(0.5, 2, D))"),
 )
 DROPOUT = group(
-    "dropout on what no sample is in",
+    "dropout on what no sample is in", True,
     dropout_of_positions=("T", "F.dropout(self.m#(torch.arange(S)), DROP)", "self.m# = nn.Embedding(9, D)"),
     dropout_of_table=("T", "self.d#(<T>)", "self.d# = nn.Dropout(DROP)"),
     dropout_of_buffer=("T", "F.dropout(self.c#, DROP, self.training)", "self.register_buffer('c#', torch.randn(S, D))"),
@@ -70,7 +76,7 @@ DROPOUT = group(
     dropout_of_hidden=("G", "self.d#(<H>)", "self.d# = nn.Dropout(DROP)"),
 )
 STAGES = group(
-    "a first stage without trained parameters",
+    "a first stage without trained parameters", True,
     frozen_first_stage=("G", THREE_MORE, THREE, {"frozen": True, "cut": 0.0}),
     frozen_first_embedding=("G", THREE_MORE, THREE, {"frozen": True, "cut": 0.0,
                             "first": ("torch.tanh(self.first(ids)) + 0.1 * x", "self.first = nn.Embedding(7, D)")}),
@@ -81,7 +87,7 @@ STAGES = group(
         "torch.tanh(self.first(self.before(x)))", "self.before = nn.LayerNorm(D, elementwise_affine=False)\nself.first = nn.Linear(D, D)")}),
 )
 BUFFERS = group(
-    "persistent buffers that no step changes",
+    "persistent buffers that no step changes", True,
     loaded_scale=("G", "<H> * self.c#", "self.register_buffer('c#', torch.linspace(0.5, 1, D))", {"loads": True}),
     loaded_router_bias=("G", "g = self.m#(<H:1>)\ni = (g.sigmoid() + self.c#).topk(2, -1).indices\n$ = <H:1> * g.gather(-1, i).sum(-1, keepdim=True) + self.e#(i).sum(2)",
                         "self.m# = nn.Linear(D, 4)\nself.e# = nn.Embedding(4, D)\nself.register_buffer('c#', torch.tensor([0.3, 0.0, -0.2, 0.1]))", {"loads": True}),
@@ -100,11 +106,12 @@ INTEGERS = group(
     integer_division=("G", "<H> * (<I> // 2 + (<I> - 3) % 4 + torch.div(<I> - 3, 2, rounding_mode='{floor|trunc}'))[..., None] / 7"),
     shifted_integers=("G", "<H> * ((<I> << 1) + (<I> >> 1) - (<I> & 3))[..., None] / 9"),
     bag_of_pieces=("P", "self.m#(<I>.flatten(), torch.arange(B) * S)", "self.m# = nn.EmbeddingBag(7, D, mode='{mean|sum}')", {"limit": "P0331"}),
+    bag_in_a_row=("P", "self.m#(<I>)", "self.m# = nn.EmbeddingBag(7, D, mode='{mean|sum}')", {"trains": True}),
     weighted_bag=("P", "self.m#(<I>, per_sample_weights=<M>)", "self.m# = nn.EmbeddingBag(7, D, mode='sum')"),
     padded_bag=("P", "self.m#(<I>)", "self.m# = nn.EmbeddingBag(7, D, mode='{sum|max|mean}'{|, padding_idx=0})"),
 )
 NORMS = group(
-    "a normalisation over the batch called twice",
+    "a normalisation over the batch called twice", True,
     norm_twice=("G", "self.m#(<H>.transpose(1, 2)).transpose(1, 2) + self.m#(<H>.transpose(1, 2)).transpose(1, 2)", NORM_TWICE, MIXES),
     norm_of_its_result=("P", "self.m#(torch.tanh(self.m#(<P>)))", NORM_TWICE, MIXES),
     norm_in_a_loop=("G", "a = <H>\nfor t in range(2):\n    a = a + torch.tanh(self.m#(a.transpose(1, 2)).transpose(1, 2))\n$ = a", NORM_TWICE, MIXES),
@@ -168,6 +175,6 @@ FILES = group(
     "what a file of another exporter has",
     single_number=("G", "<H> * self.c#", "self.c# = nn.Parameter(torch.tensor(0.7))", {"edit": "foreign"}),
     single_bias=("F", "<F> + self.c#", "self.c# = nn.Parameter(torch.tensor(0.1))", {"edit": "foreign"}),
-    value_named_loss=("G", "torch.tanh(self.m#(<H>))", LINEAR, {"edit": "name_loss"}),
+    value_named_loss=("G", "torch.tanh(self.m#(<H>))", LINEAR, {"edit": "name_loss", "trains": True}),
 )
 RARE = COUNTING | DROPOUT | STAGES | BUFFERS | INTEGERS | NORMS | HOOKS | RESULTS | FUNCTIONS | ATTRIBUTES | FILES

@@ -65,8 +65,7 @@ def edited(path, edit, opset):
     model = onnx.load(path)
     if opset:
         model.opset_import[0].version = opset
-    if edit:
-        EDITS[edit](model)
+    EDITS[edit](model)
     onnx.save(model, path)
 
 
@@ -78,8 +77,8 @@ def subject_of(model, container="pt2", drop=random_models.DROPPED):
                         for n, v in made(model).state_dict().items()}
     if rare and container == "onnx" and rare.onnx:
         more |= {"written": lambda: made(model, container), "checked": False}
-    if rare and container == "onnx" and (rare.onnx or rare.edit):
-        more["edit"] = lambda path: edited(path, rare.edit, OPSET if rare.onnx else 0)
+    if rare and container == "onnx" and rare.foreign:
+        more["edit"] = lambda path: edited(path, rare.edit or "foreign", OPSET if rare.onnx else 0)
     return Subject(lambda: made(model, drop=drop), data_of(model, STEPS * BATCH), data_of(model, 6), BATCH, STEPS, LR, buffers=True, **more)
 
 
@@ -119,15 +118,23 @@ class Runner:
         self.args, self.programs = args, Programs(args.bin, args.work)
         self.refusals, self.runs, self.failures, self.unfit = collections.Counter(), collections.Counter(), [], collections.Counter()
 
-    def run(self, model, container, strategy, reference):
-        if TRAIN in strategy and (said := self.of_constants(container, strategy, reference)):
+    def run(self, model, container, strategy, reference, refused):
+        if not refused and TRAIN in strategy and (said := self.of_constants(container, strategy, reference)):
             return said
-        end = self.programs.run(container, strategy, reference)
+        end = refused or self.programs.run(container, strategy, reference)
         if end.kind == "refused" and end.text[:5] in MIXING - model.may_meet():
             return End(f"refused with {end.text[:5]} though no statement mixes samples", end.text)
+        if end.kind == "refused" and self.must_train(model, strategy):
+            return End("refused what must train", end.text)
         if end.kind != "refused" and container == "onnx" and model.rare and model.rare.refused:
             return End("trains what it cannot know", end.text)
         return end
+
+    def must_train(self, model, strategy):
+        """Modules are found by what exporters say of them, which other files do not."""
+        asked = self.args.statement and model.rare and model.rare.trains
+        whole = not any(word in strategy for word in ("split", "replicate", "schedule"))
+        return bool(asked and (whole or not model.rare.mixes) and not (model.rare.foreign and "schedule" in strategy))
 
     def of_constants(self, container, strategy, reference):
         """A file that does not say what is trained: without our word single numbers are constants, and piperc names them. An End otherwise."""
@@ -148,7 +155,7 @@ class Runner:
                 if name == "whole" and model.drops and not refused:
                     refused = reference.take(self.programs.trained(container, strategy, reference))
                 if strategies is None or name in strategies:
-                    found[container, name] = end = refused or self.run(model, container, strategy, reference)
+                    found[container, name] = end = self.run(model, container, strategy, reference, refused)
                     if name == "whole" and end.kind == "refused":
                         refused = end    # what one device refuses, all do
         return found
