@@ -378,6 +378,8 @@ def _places() -> list[Row]:
         Row("places_heads_zb_v", "grouped", FOUR, ranks=pipeline, places=2, dims=rests, family="zb_v", microbatches=4, keys=rate),
         Row("places_heads_dualpipev", "grouped", FOUR, ranks=eight, places=4, family="dualpipev", microbatches=4),
         Row("places_heads_recompute", "grouped", TWO, ranks=pipeline, places=2, family="1f1b", microbatches=2, more=(_TAIL,)),
+        Row("places_bare", "bare", groups=pair, places=2, dims=both, microbatches=2, fast=True),
+        Row("places_bare_all", "bare", TWO, ranks=pipeline, places=2, dims=every, family="1f1b", microbatches=4, keys=rate),
         Row("places_over_pairs", "dense", groups=((0, 1, 2, 3, 4, 5, 6, 7),), places=2, microbatches=1, keys=rate,
             replicate=LEVELS["params"] | {"parts_over": [[0, 1, 2, 3], [4, 5, 6, 7]]}),
     ]
