@@ -1,6 +1,7 @@
 #include "compiler/tensors/asked_cuts.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/diag/unmatched_globs.h"
 #include "compiler/tensors/products.h"
@@ -149,9 +150,10 @@ Status AskedCuts::check_globs(const std::vector<OpId>& products) {
 void AskedCuts::tell_whole(const FollowedCuts& found) const {
   std::map<std::string, std::vector<std::string>> whole;
   std::vector<std::pair<std::string, diag::Span>> order;
+  std::set<OpId> told;
   for (const Obstacle& obstacle : found.obstacles)
     for (const OpId seed : obstacle.seeds) {
-      if (weights_.count(seed) == 0) continue;
+      if (weights_.count(seed) == 0 || !told.insert(seed).second) continue;
       const std::string why =
           "'" + std::string(ir::op_name(graph_.op(obstacle.op).kind)) + "' " + obstacle.why +
           (obstacle.uneven ? ", which " + std::to_string(chunks_[graph_.op(seed).chunk.index].places) +

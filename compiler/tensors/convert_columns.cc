@@ -92,6 +92,23 @@ void ConvertColumns::enter(const FollowedCuts& found, const Rest& rest) {
 }
 
 // Shares are added up where they are made; a bias, of which each place would add its own, after that.
+// Whether a value enters, or is gathered, for some of its readers among the first `ops` operators, and others read it
+// as it is.
+bool ConvertColumns::is_converted_for_some(ValueId v, const Rest& rest, size_t ops) const {
+  bool some = false, all = true;
+  for (size_t i = 0; i < ops; ++i)
+    for (uint32_t operand = 0; operand < graph_.op(OpId(i)).operands.size(); ++operand) {
+      if (graph_.op(OpId(i)).operands[operand] != v) continue;
+      const auto is_this = [&](const Rest::Read& read) { return read.op == OpId(i) && read.operand == operand; };
+      const bool converts = graph_.op(OpId(i)).kind == OpKind::kEnter ||
+                            std::any_of(rest.inside.begin(), rest.inside.end(), is_this) ||
+                            std::any_of(rest.whole.begin(), rest.whole.end(), is_this);
+      some = some || converts;
+      all = all && converts;
+    }
+  return some && !all;
+}
+
 void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
   const size_t before = graph_.num_ops();
   std::vector<bool> shares = found.share, scattered(graph_.num_values(), false);
@@ -117,6 +134,8 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
     if (const ValueId bias = bias_of(graph_.op(OpId(i))); bias.valid()) {
       operands[2] = ValueId();
       sum = b.add1(OpKind::kAdd, {sum, bias}, ir::NoAttrs{}, name + ".biased");
+    } else if (is_converted_for_some(share, rest, before)) {  // between two conversions its gradients are added up
+      sum = b.add1(OpKind::kReshape, {sum}, ir::ReshapeAttrs{b.type(sum).shape}, name + ".read");
     }
     PIPER_CHECK(b.status().ok(), "a sum over places");
     whole[share.index] = sum;

@@ -28,6 +28,7 @@ class ConvertColumns {
  private:
   template <class AxisOf>
   void cut_types(const AxisOf& axis_of);
+  bool is_converted_for_some(ir::ValueId v, const Rest& rest, size_t ops) const;
 
   ir::Graph& graph_;
   const std::vector<ChunkCut>& chunks_;

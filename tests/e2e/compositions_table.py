@@ -397,6 +397,8 @@ def _places() -> list[Row]:
             replicate=LEVELS["optimizer"], keys=rate),
         Row("places_moe_ep_pipeline", "gathered", TWO, eight, places=2, dims=every, family="1f1b", microbatches=2, replicate=LEVELS["params"],
             experts=(({"EP": 0}, [[0, 2], [1, 3]]), ({"EP": 1}, [[4, 6], [5, 7]]))),
+        Row("places_bare", "bare", groups=pair, places=2, dims=both, microbatches=2, fast=True),
+        Row("places_bare_all", "bare", TWO, ranks=pipeline, places=2, dims=every, family="1f1b", microbatches=4, keys=rate),
         Row("places_over_pairs", "dense", groups=((0, 1, 2, 3, 4, 5, 6, 7),), places=2, microbatches=1, keys=rate,
             replicate=LEVELS["params"] | {"parts_over": [[0, 1, 2, 3], [4, 5, 6, 7]]}),
     ]

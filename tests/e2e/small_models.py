@@ -156,9 +156,9 @@ class Mixture(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, mlp, attention=None):
+    def __init__(self, mlp, attention=None, norm=nn.LayerNorm):
         super().__init__()
-        self.ln1, self.ln2, self.attn, self.mlp = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), attention or Attention(), mlp
+        self.ln1, self.ln2, self.attn, self.mlp = norm(WIDTH), norm(WIDTH), attention or Attention(), mlp
 
     def forward(self, x):
         x = x + self.attn(self.ln1(x))
@@ -180,16 +180,18 @@ class Net(nn.Module):
     hidden: widths of the feed-forward layers, 0 = a mixture of experts. tied: the head is the embedding. skip: the
     embedding is added again after the blocks. second_loss: a head of its own after the second block. form: of the mixtures.
     shared: all blocks add what one layer makes of the positions, which depends on no input. grouped: queries share heads.
+    bare: products read the residual stream without norms.
     """
 
     def __init__(self, hidden=(64, 64, 64, 64), tied=False, skip=False, second_loss=False, form="dense", balance=False, shared=False,
-                 grouped=False):
+                 grouped=False, bare=False):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(SEQUENCE, WIDTH)
         if grouped:
             self.h = nn.ModuleList(Block(GatedFeedForward(n), GroupedAttention(1 + i // 2, i % 2 == 1)) for i, n in enumerate(hidden))
         else:
-            self.h = nn.ModuleList(Block(FeedForward(n) if n else Mixture(form, balance)) for n in hidden)
+            norm = nn.Identity if bare else nn.LayerNorm
+            self.h = nn.ModuleList(Block(FeedForward(n) if n else Mixture(form, balance), norm=norm) for n in hidden)
         self.quiet = Quiet()
         self.ln_f, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
         self.early = nn.Linear(WIDTH, VOCABULARY) if second_loss else None
@@ -238,6 +240,7 @@ MODELS = {
     "slots": Model(lambda: Net(hidden=(0, 64, 0, 64), form="slots"), seed=19),
     "gathered": Model(lambda: Net(hidden=(64, 0, 64, 0), tied=True, form="gathered"), seed=14),
     "grouped": Model(lambda: Net(grouped=True)),
+    "bare": Model(lambda: Net(bare=True)),
     "shared": Model(lambda: Net(shared=True, tied=True)),
     "balance": Model(lambda: Net(hidden=(64, 0, 64, 0), balance=True), seed=21, pieces=True),
 }
