@@ -41,15 +41,11 @@ OpId product_of_classes(const ir::Graph& graph, const ir::Op& loss) {
 std::vector<Table> find_tables(const ir::Graph& graph, const std::vector<ChunkCut>& chunks,
                                const std::vector<bool>& asked) {
   std::set<OpId> makes_logits;
-  std::vector<bool> of_samples(graph.num_values(), false);
-  for (const ir::Input& input : graph.inputs()) of_samples[input.value.index] = true;
+  const std::vector<bool> of_samples = find_of_samples(graph);
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(OpId(i));
     if (op.kind == OpKind::kCrossEntropySum)
       if (const OpId product = product_of_classes(graph, op); product.valid()) makes_logits.insert(product);
-    const bool any = std::any_of(op.operands.begin(), op.operands.end(),
-                                 [&](ValueId v) { return v.valid() && of_samples[v.index]; });
-    for (const ValueId result : op.results) of_samples[result.index] = any;
   }
   const ir::Uses uses = graph.uses();
   std::vector<Table> tables;

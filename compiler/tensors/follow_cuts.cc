@@ -74,7 +74,8 @@ class Walk {
         has_gradient_(has_gradient),
         seeds_(seeds),
         logits_(logits),
-        from_(graph.num_values()) {
+        from_(graph.num_values()),
+        of_samples_(find_of_samples(graph)) {
     found_.part.resize(graph.num_values());
     found_.share.assign(graph.num_values(), false);
     found_.carried.assign(graph.num_values(), false);
@@ -265,12 +266,13 @@ class Walk {
     if (segments != 1 && !place->is_all()) return false;
     return own_weight(graph_, uses_, v).parameter.valid() || takes_own(id, operand, segments);
   }
-  // Whether the place's part is taken of a whole operand: of keys, values and masks of attention. The gradient is
-  // gathered.
+  // Whether the place's part is taken of a whole operand: of keys, values and masks of attention, and of what is the
+  // same for all samples, as biases of scores. The gradient is gathered.
   bool takes_own(OpId id, uint32_t operand, int32_t segments) const {
     const ir::Op& op = graph_.op(id);
-    return op.kind == OpKind::kSdpa && operand > 0 && segments == 1 &&
-           graph_.value(op.operands[operand]).kind != ir::ValueKind::kParameter;
+    const ValueId v = op.operands[operand];
+    return segments == 1 && graph_.value(v).kind == ir::ValueKind::kOpResult &&
+           ((op.kind == OpKind::kSdpa && operand > 0) || !of_samples_[v.index]);
   }
   void take(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments, const Segments& extents) {
     const ValueId v = graph_.op(id).operands[operand];
@@ -321,6 +323,7 @@ class Walk {
   const std::map<OpId, Segments>& seeds_;
   const std::set<OpId>& logits_;
   std::vector<std::set<OpId>> from_;  // [value] of a part: the seeds that lead to it
+  std::vector<bool> of_samples_;      // [value] whether it depends on the model's inputs
   FollowedCuts found_;
 };
 
@@ -380,6 +383,18 @@ std::vector<bool> find_gradients(const ir::Graph& graph) {
     for (ValueId result : op.results) has[result.index] = any && is_floating(graph.type(result).dtype);
   }
   return has;
+}
+
+std::vector<bool> find_of_samples(const ir::Graph& graph) {
+  std::vector<bool> of_samples(graph.num_values(), false);
+  for (const ir::Input& input : graph.inputs()) of_samples[input.value.index] = true;
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(OpId(i));
+    const bool any = std::any_of(op.operands.begin(), op.operands.end(),
+                                 [&](ValueId v) { return v.valid() && of_samples[v.index]; });
+    for (const ValueId result : op.results) of_samples[result.index] = any;
+  }
+  return of_samples;
 }
 
 ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op) {

@@ -5,9 +5,9 @@
 // do along their axes (ir/axis_map.h). A part stays a part where an operator works on each element of the axis alone,
 // and becomes a share where one sums over it. All else needs the whole: then none of the seeds that lead there can be
 // cut, and the rest is followed again without them. Keys and values of fewer heads than there are places are whole
-// where queries are parts: each place reads the heads that its queries need. A weight that makes several things at once
-// (queries, keys and values) has as many segments, equal or not, and each place a part of each: slices of the result,
-// or an axis that numbers them, say so.
+// where queries are parts: each place reads the heads that its queries need, and its own of a bias of scores. A weight
+// that makes several things at once (queries, keys and values) has as many segments, equal or not, and each place a
+// part of each: slices of the result, or an axis that numbers them, say so.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +80,8 @@ FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& ch
 
 // [value] whether a gradient of the loss may reach a trained parameter by it.
 std::vector<bool> find_gradients(const ir::Graph& graph);
+// [value] whether it depends on the model's inputs; others are the same for all samples.
+std::vector<bool> find_of_samples(const ir::Graph& graph);
 
 // Whether the axis of an operator is the one that is cut where an operand, or a result, is: the factor inside of the
 // segments, or all of it.
