@@ -25,7 +25,7 @@ class Rare:
     edit: str = ""               # of the ONNX file (file_edits.py)
     refused: bool = False        # the ONNX file, always
     alone: bool = False          # the loss is this value and nothing else
-    trains: bool = False         # a refusal is none, but for what mixes samples where the batch is cut
+    trains: bool = False         # a refusal fails, except of what mixes samples where the batch is cut
 
     @property
     def foreign(self):
@@ -122,7 +122,7 @@ HOOKS = group(
     hook_on_tensor=("G", "$ = torch.tanh(<G>)\nif $.requires_grad:\n    $.register_hook(lambda g: 0.1 * g)"),
     hook_on_parameter=("G", "self.m#(<H>)", LINEAR + "\nself.m#.weight.register_hook(lambda g: 0.5 * g)"),
     hook_that_clips=("G", "self.m#(<H>)", LINEAR + "\nself.m#.bias.register_hook(lambda g: g.clamp(-1e-3, 1e-3))"),
-    hook_after_accumulation=("G", "self.m#(<H>)", LINEAR + "\nself.m#.weight.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(0.5))"),
+    hook_after_accumulation=("G", "self.m#(<H>)", LINEAR + "\nself.m#.weight.register_post_accumulate_grad_hook(lambda p: setattr(p, 'grad', 0.5 * p.grad))"),
     hook_of_backward=("G", "self.m#(<G>)", LINEAR + "\nself.m#.register_full_backward_hook(lambda m, into, out: tuple(0.5 * g for g in into))"),
     hook_before_backward=("G", "self.m#(<G>)", LINEAR + "\nself.m#.register_full_backward_pre_hook(lambda m, out: tuple(2 * g for g in out))"),
     hook_of_forward=("G", "self.m#(<H>)", LINEAR + "\nself.m#.register_forward_hook(lambda m, into, out: 2 * out)"),
@@ -130,7 +130,7 @@ HOOKS = group(
 )
 RESULTS = group(
     "second results of an operator",
-    moments_of_groups=("P", "a, b, c = torch.native_group_norm(<G>.transpose(1, 2), None, None, B, D, S, 2, 1e-3)\n"
+    moments_of_groups=("P", "a, b, c = torch.native_group_norm(<G>.transpose(1, 2).contiguous(), None, None, B, D, S, 2, 1e-3)\n"
                        "$ = a.mean(2) + b.sum(1, keepdim=True) + c.sum(1, keepdim=True) / 9"),
     moments_of_layers=("G", "a, b, c = torch.native_layer_norm(<G>, [D], <V>, None, 1e-3)\n$ = a + b + c / 9"),
     deviation_alone=("F", "torch.native_layer_norm(<G>, [D], None, None, 1e-2)[2].squeeze(-1) / 9"),
