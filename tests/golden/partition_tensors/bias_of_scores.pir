@@ -1,12 +1,12 @@
 // A bias of scores that a table makes for all heads, the same for all samples: each place reads that of its heads, and
 // the gradients of all are gathered. What depends on the samples is not read so: its weight stays whole.
 // RUN-PASSES: partition_tensors
-// CHECK: chunk 1 "all.part" region 0 exchange
+// CHECK: chunk 3 "all.part" region 0 exchange
 // CHECK: %q = parameter ["q"] : f32[4, 8] cut 0 axis 0 places 2
 // CHECK: %table = parameter ["table"] : f32[2, 2]
-// CHECK: %gate = parameter ["gate"] : f32[2, 2]
+// CHECK: %gate = parameter ["gate"] : f32[2, 1] cut 0 axis 1 places 2
 // CHECK: %up = parameter ["up"] : f32[8, 8]
-// CHECK: %b.part = own_part(%[[heads]], %place) {parts=2, cut=0} : f32[1, 1] chunk 1
+// CHECK: %b.part = own_part(%[[heads]], %place) {parts=2, cut=0} : f32[1, 1] chunk 3
 // CHECK: %s = add(%h, %b.part) : f32[2, 1, 4]
 module {
   step batch 2 microbatches 1
