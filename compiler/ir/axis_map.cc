@@ -12,6 +12,7 @@ class AxisMap::Maker {
   Maker(const Graph& graph, const Op& op, std::vector<OpAxis>& axes) : graph_(graph), op_(op), axes_(axes) {}
 
   void run() {
+    axes_.reserve(4);
     switch (axis_rule(op_.kind)) {
       case AxisRule::kElement:
       case AxisRule::kDropout: return same_axes({0}, {0}, {});

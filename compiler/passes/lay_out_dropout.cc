@@ -8,6 +8,16 @@ using ir::OpKind;
 using ir::Shape;
 using ir::ValueId;
 
+namespace {
+
+bool has_dropout(const ir::Graph& graph) {
+  for (size_t i = 0; i < graph.num_ops(); ++i)
+    if (graph.op(ir::OpId(i)).kind == OpKind::kDropout) return true;
+  return false;
+}
+
+}  // namespace
+
 Status lay_out_dropout(ir::Graph& graph, const analysis::BatchMap& batch, int64_t local_batch, int64_t pieces,
                        diag::Diagnostics& diags) {
   ValueId zero;
@@ -54,6 +64,7 @@ Status lay_out_dropout(ir::Graph& graph, const analysis::BatchMap& batch, int64_
 Status lay_out_dropout(ir::Module& module, diag::Diagnostics& diags) {
   for (size_t v = module.variants.size(); v-- > 0;) {
     ir::Graph& graph = module.variants[v].chunked.graph;
+    if (!has_dropout(graph)) continue;
     const int64_t local = module.variants[v].local_batch;
     const analysis::BatchMap batch = analysis::track_batch(module.variants[v]);
     PIPER_RETURN_IF_ERROR(lay_out_dropout(graph, batch, local, module.step.batch / local, diags));

@@ -9,6 +9,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "schemas/base/status.h"
@@ -69,8 +71,15 @@ Result<Reference> parse_reference(std::string_view text, const std::string& file
 // What a constants file of these tensors holds. P0603 where a source cannot be read.
 std::optional<float> one_element(DType dtype, std::string_view bytes);  // of a constant that is one f32
 Result<std::vector<ConstantContent>> constant_contents(const std::vector<WeightTensor>& constants);
-// `like` gives the plan of the rank that a text refers to; without it such a text is refused.
-using PlanOfRank = std::function<Result<RankPlan>(int32_t rank)>;
+// The plan of another rank, and the index of each of its buffers by name; without it a reader makes its own.
+using NameIndex = std::unordered_map<std::string_view, int32_t>;
+struct OtherPlan {
+  const RankPlan* plan = nullptr;
+  const NameIndex* buffers = nullptr;
+};
+// `like` gives the plan of the rank that a text refers to, which outlives the reading; without it such a text is
+// refused.
+using PlanOfRank = std::function<Result<OtherPlan>(int32_t rank)>;
 Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file,
                                  const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs,
                                  const PlanOfRank& like = {});

@@ -95,7 +95,14 @@ class Describer {
     offset["multipleOf"] = buffer_alignment(DeviceKind::kCpu);
     add(key, map_of(offset));
   }
-  void own_arguments(std::string_view key, RankPlan& plan, const RankPlan*) { unless_empty(key, plan.arguments); }
+  void own_placements(std::string_view key, RankPlan&, const RankPlan&) {
+    std::vector<LikePlacement> items;
+    unless_empty(key, items);
+  }
+  void own_arguments(std::string_view key, RankPlan&, const RankPlan&) {
+    std::vector<LikeArguments> items;
+    unless_empty(key, items);
+  }
 
  private:
   void add(std::string_view key, Json json, const Rule& rule = {}) {

@@ -12,7 +12,7 @@ namespace {
 // bytes of them, so that only persistent buffers have parts of a rank's own.
 std::string why_other_list(const RankPlan& plan, const ArgumentList& list, const ArgumentList& first) {
   const std::string what = "argument list \"" + list.name.substr(0, 200) + "\" ";
-  if (list.name != first.name || list.arguments.size() != first.arguments.size())
+  if (list.name != first.name || list.microbatch != first.microbatch || list.arguments.size() != first.arguments.size())
     return what + "is another one, or of another length";
   for (size_t i = 0; i < list.arguments.size(); ++i) {
     const BufferRange &here = list.arguments[i], &there = first.arguments[i];

@@ -12,82 +12,110 @@ namespace piper::plan {
 Result<RankPlan> RankPlanReader::parse() {
   reader_.open_object();
   head_fields(*this, plan_, like_);
-  std::optional<RankPlan> first;
   if (like_ >= 0 && reader_.ok()) {
-    PIPER_ASSIGN(first, like_plan());
-    take_work_of(*first);
+    PIPER_ASSIGN(const OtherPlan first, like_plan());
+    take_work_of(first);
   }
-  rest_fields(*this, plan_, first ? &*first : nullptr);
+  rest_fields(*this, plan_, first_);
   reader_.close_object();
   reader_.end_of_text();
   if (!reader_.ok()) return reader_.status();
-  if (!first) {
+  if (first_ == nullptr) {
     (void)plan_.instructions.edit();  // none is a list as well
     PIPER_RETURN_IF_ERROR(check_memory());
-  } else if (const auto why = why_other_work(plan_, *first); !why.empty()) {
+  } else if (const auto why = why_other_work(plan_, *first_); !why.empty()) {
     return reader_.failure_at(kManifest, like_at_, why);
   }
   return std::move(plan_);
 }
 
-Result<RankPlan> RankPlanReader::like_plan() const {
+Result<OtherPlan> RankPlanReader::like_plan() const {
   const auto bad = [this](const std::string& why) { return reader_.failure_at(kManifest, like_at_, why); };
   if (like_ >= plan_.rank) return bad("a plan can only be like that of an earlier rank");
   if (!plan_of_rank_) return bad("it is like rank " + std::to_string(like_) + ", whose plan is not at hand");
-  auto first = plan_of_rank_(like_);
-  if (!first.ok()) return first.take_status();
-  return first;
+  return plan_of_rank_(like_);
 }
 
-void RankPlanReader::take_work_of(const RankPlan& first) {
-  plan_.streams = first.streams;
-  plan_.events = first.events;
-  plan_.buffers = first.buffers;
-  plan_.arguments = first.arguments;
-  plan_.instructions = first.instructions;
-  for (size_t i = 0; i < plan_.buffers.size(); ++i)
-    buffer_index_.emplace(plan_.buffers[i].name, static_cast<int32_t>(i));
-  // Where its text has none: what the other rank keeps, which that one saves.
-  plan_.placements = first.placements;
-  for (auto& placement : plan_.placements) placement.part.owner = false;
+void RankPlanReader::take_work_of(const OtherPlan& other) {
+  first_ = other.plan;
+  plan_.streams = first_->streams;
+  plan_.events = first_->events;
+  plan_.buffers = first_->buffers;
+  plan_.arguments = first_->arguments;
+  plan_.instructions = first_->instructions;
+  if (other.buffers != nullptr) buffers_ = other.buffers;
+  else buffer_index_ = index_buffers(plan_);
   find_places();
 }
 
+// Where its text has none: what the other rank keeps, which that one saves.
+void RankPlanReader::own_placements(std::string_view key, RankPlan& plan, const RankPlan& like) {
+  if (!reader_.optional_key(key)) {
+    plan.placements = like.placements;
+    for (auto& placement : plan.placements) placement.part.owner = false;
+    return;
+  }
+  std::vector<LikePlacement> items;
+  plan.placements.reserve(like.placements.size());
+  read(key, items, Rule{});
+}
+
+void RankPlanReader::check(const LikePlacement& item, size_t at) {
+  const bool alone = !item.first && !item.offset && !item.owner && item.skips == 0;
+  if (item.whole && !alone) {
+    reader_.fail(kSyntax, at, "a placement of its own is said alone");
+    return;
+  }
+  std::optional<Placement> placement = placement_of(item, first_->placements, next_placement_);
+  if (!placement) {
+    reader_.fail(kName, at,
+                 "rank " + std::to_string(like_) + " has no such placement: it has " +
+                     std::to_string(first_->placements.size()));
+    return;
+  }
+  if (!item.whole) check(*placement, at);
+  plan_.placements.push_back(*std::move(placement));
+}
+
 // Lists of its own, which stand for those that the other rank has: as long as their runs need them.
-void RankPlanReader::own_arguments(std::string_view key, RankPlan& plan, const RankPlan*) {
+void RankPlanReader::own_arguments(std::string_view key, RankPlan& plan, const RankPlan&) {
   if (!reader_.optional_key(key)) return;
-  for (size_t i = 0; i < plan_.arguments.size(); ++i)
-    argument_index_.emplace(plan_.arguments[i].name, static_cast<int32_t>(i));
-  std::vector<size_t> own_at(plan_.arguments.size());  // 0: the other rank's
-  reader_.open_array();
-  while (reader_.next_item()) {
-    const size_t at = reader_.position();
-    ArgumentList list;
-    read({}, list, Rule{});
-    if (!reader_.ok()) return;
-    const auto found = argument_index_.find(list.name);
-    if (found == argument_index_.end()) {
-      reader_.fail(kName, at, "there is no argument list " + in_quotes(list.name));
-      return;
-    }
-    const auto index = static_cast<size_t>(found->second);
-    if (own_at[index] > 0) reader_.fail(kName, at, "two argument lists are called " + in_quotes(list.name));
-    own_at[index] = at;
-    plan.arguments.set_own(index, std::move(list));
-  }
-  for (size_t i = 0; i < plan_.instructions.size() && reader_.ok(); ++i) {
-    const auto [program, list] = launch_of(plan_.instructions[i].action);
+  own_at_.resize(plan.arguments.size());
+  std::vector<LikeArguments> items;
+  read(key, items, Rule{});
+  for (size_t i = 0; i < plan.instructions.size() && reader_.ok(); ++i) {
+    const auto [program, list] = launch_of(plan.instructions[i].action);
     if (list < 0) continue;
-    if (const size_t at = own_at[static_cast<size_t>(list)]; at > 0) check_arguments(program, list, at);
+    if (const size_t at = own_at_[static_cast<size_t>(list)]; at > 0) check_arguments(program, list, at);
   }
+}
+
+void RankPlanReader::check(const LikeArguments& item, size_t at) {
+  size_t index = next_list_;  // in the other plan's order
+  while (index < first_->arguments.size() && first_->arguments[index].name != item.name) ++index;
+  if (index == first_->arguments.size()) {
+    reader_.fail(
+        kName, at,
+        "there is no argument list " + in_quotes(item.name) + (next_list_ > 0 ? " after those before it" : ""));
+    return;
+  }
+  next_list_ = index + 1;
+  std::optional<ArgumentList> list = arguments_of(item, first_->arguments[index]);
+  if (!list) {
+    reader_.fail(kRange, at, "offsets of " + in_quotes(item.name) + " are no pairs of an argument and its bytes");
+    return;
+  }
+  for (const BufferRange& where : list->arguments) need(where, 0, at);
+  own_at_[index] = at;
+  if (reader_.ok()) plan_.arguments.set_own(index, *std::move(list));
 }
 
 void RankPlanReader::find_places() {
   for (const Place& place : places_) {
     if (!reader_.ok()) return;
     const auto parts = split_offset(place.text);
-    const auto found = parts ? buffer_index_.find(parts->name) : buffer_index_.end();
-    if (found == buffer_index_.end()) {
+    const auto found = parts ? buffers_->find(parts->name) : buffers_->end();
+    if (found == buffers_->end()) {
       reader_.fail(kName, place.at, "there is no buffer " + in_quotes(place.text));
       return;
     }
@@ -177,6 +205,13 @@ std::vector<int64_t> alignments_of(const Program& program) {
 }
 
 }  // namespace
+
+NameIndex index_buffers(const RankPlan& plan) {
+  NameIndex index;
+  index.reserve(plan.buffers.size());
+  for (size_t i = 0; i < plan.buffers.size(); ++i) index.emplace(plan.buffers[i].name, static_cast<int32_t>(i));
+  return index;
+}
 
 SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs) {
   SharedNames names;

@@ -4,7 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "schemas/base/status.h"
@@ -13,8 +12,6 @@
 
 namespace piper::plan {
 
-using NameIndex = std::unordered_map<std::string_view, int32_t>;
-
 // Views into the bundle's programs and provenance, which must outlive it.
 struct SharedNames {
   NameIndex programs, provenance;
@@ -22,6 +19,7 @@ struct SharedNames {
   // By program: what the range bound to each slot must be a multiple of, for its widest element; the workspace's last.
   std::vector<std::vector<int64_t>> alignments;
 };
+NameIndex index_buffers(const RankPlan& plan);
 SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs);
 
 Result<RankPlan> parse_rank_plan(std::string_view text, const std::string& file, const SharedNames& names,

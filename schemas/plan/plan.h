@@ -28,7 +28,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 11;
+inline constexpr int kFormatVersion = 12;
 
 // ------------------------------------------------------------------ programs
 struct Operand {

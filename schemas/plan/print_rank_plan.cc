@@ -1,5 +1,6 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/field_writer.h"
+#include "schemas/plan/like_ranks.h"
 #include "schemas/plan/rank_plan_fields.h"
 
 namespace piper::plan {
@@ -48,12 +49,16 @@ class RankPlanWriter : public FieldWriter<RankPlanWriter> {
         },
         '{', '}');
   }
+  // Left out where the plan keeps what the other one keeps, and saves nothing.
+  void own_placements(std::string_view key, const RankPlan& plan, const RankPlan& like) {
+    if (!places_like(plan, like)) (*this)(key, like_placements(plan.placements, like.placements));
+  }
   // The lists that differ from the other plan's, left out where none does.
-  void own_arguments(std::string_view key, const RankPlan& plan, const RankPlan* like) {
-    const std::vector<size_t> differ = own_lists(plan, *like);
-    if (differ.empty()) return;
-    begin(key);
-    list(differ, [&](size_t index) { write(plan.arguments[index]); });
+  void own_arguments(std::string_view key, const RankPlan& plan, const RankPlan& like) {
+    std::vector<LikeArguments> items;
+    for (const size_t index : own_lists(plan, like))
+      items.push_back(like_arguments(plan.arguments[index], like.arguments[index]));
+    unless_empty(key, items);
   }
 
   void write(const BufferRange& range) {

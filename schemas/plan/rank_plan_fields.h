@@ -3,12 +3,12 @@
 //   v.name(key, index, Names::kStream)   an index into a list of the plan or of the bundle, as the item's name
 //   v.place(key, range, size, element)   a range of `size` bytes, elements of `element` each, left out where there is
 //   none
-// The rank plan's own: like, action, offsets, own_arguments.
+// The rank plan's own: like, action, offsets, own_placements, own_arguments.
 #pragma once
 
 #include "schemas/plan/actions.h"
 #include "schemas/plan/fields.h"
-#include "schemas/plan/like_ranks.h"
+#include "schemas/plan/like_texts.h"
 
 namespace piper::plan {
 
@@ -72,6 +72,21 @@ void fields(auto& v, Of<ArgumentList> auto& list) {
   v("args", list.name, {.unique = "arguments"});
   v.optional("microbatch", list.microbatch, -1, {.least = 0, .says = "a microbatch is numbered from 0"});
   v("in", list.arguments);
+}
+
+// Of a plan that is like another one.
+void fields(auto& v, Of<LikePlacement> auto& item) {
+  v.optional(
+      "skips", item.skips, 0,
+      {.least = 1, .says = "skips is not positive", .about = "placements of the other plan that this one lacks"});
+  v("first", item.first, {.least = 0});
+  v("offset", item.offset, {.least = 0, .about = "bytes, in the buffer"});
+  v("owner", item.owner);
+  v("placement", item.whole);
+}
+void fields(auto& v, Of<LikeArguments> auto& item) {
+  v("args", item.name, {.filled = true});
+  v("offsets", item.offsets, {.filled = true, .about = "pairs: number of an argument, bytes in its buffer"});
 }
 
 template <class Launch>
@@ -170,8 +185,8 @@ void rest_fields(auto& v, auto& plan, const RankPlan* like) {
     v("events", plan.events);
     v("buffers", plan.buffers);
     v("placements", plan.placements);
-  } else {  // of a plan that keeps what the other one keeps, and saves nothing, placements are left out
-    v.together(!places_like(plan, *like), [&] { v("placements", plan.placements); });
+  } else {
+    v.own_placements("placements", plan, *like);
   }
   v.unless_empty("means", plan.means);
   v("inputs", plan.inputs);
@@ -181,7 +196,7 @@ void rest_fields(auto& v, auto& plan, const RankPlan* like) {
     v("instructions", plan.instructions);
     v.offsets("offsets", plan);
   } else {
-    v.own_arguments("arguments", plan, like);
+    v.own_arguments("arguments", plan, *like);
   }
 }
 

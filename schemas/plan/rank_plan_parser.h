@@ -43,17 +43,14 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
   }
   void action(Action& action);
   void offsets(std::string_view key, RankPlan& plan);
-  void own_arguments(std::string_view key, RankPlan& plan, const RankPlan* like);
+  void own_placements(std::string_view key, RankPlan& plan, const RankPlan& like);
+  void own_arguments(std::string_view key, RankPlan& plan, const RankPlan& like);
 
   void read(std::string_view, BufferRange& where, const Rule&) { where = range(); }
   void read(std::string_view, SharedVector<std::string>& events, const Rule&);
   void read(std::string_view, std::vector<int32_t>& ranks, const Rule&) {
     reader_.open_array();
     while (reader_.next_item()) ranks.push_back(reader_.small_integer());
-  }
-  void read(std::string_view key, std::vector<Placement>& placements, const Rule& rule) {
-    placements.clear();  // those of the plan that it is like
-    FieldReader::read(key, placements, rule);
   }
   void named(const std::string&, std::string_view, size_t) {}  // index_declared() does
 
@@ -63,6 +60,8 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
   void check(const Channel& channel, size_t at);
   void check(const Buffer& buffer, size_t at);
   void check(const Placement& placement, size_t at);
+  void check(const LikePlacement& item, size_t at);
+  void check(const LikeArguments& item, size_t at);
   void check(const Mean& mean, size_t at);
   void check(const ScalarValue& scalar, size_t at);
   void check(const ArgumentList&, size_t at) { declared_at_.push_back(at); }
@@ -100,8 +99,8 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
   Status check_memory();
   void find_places();
   // A plan that does what another rank's does.
-  Result<RankPlan> like_plan() const;
-  void take_work_of(const RankPlan& first);
+  Result<OtherPlan> like_plan() const;
+  void take_work_of(const OtherPlan& first);
 
   void check_launch(const auto& launch, size_t at);
   void check_message(const auto& message, size_t at);
@@ -137,7 +136,7 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
       case Names::kStream: return {&stream_index_, "stream"};
       case Names::kChannel: return {&channel_index_, "channel"};
       case Names::kCommunicator: return {&communicator_index_, "communicator"};
-      case Names::kBuffer: return {&buffer_index_, "buffer"};
+      case Names::kBuffer: return {buffers_, "buffer"};
       case Names::kProvenance: return {&shared_.provenance, "provenance entry"};
     }
     return {};
@@ -150,8 +149,8 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
     const auto text = reader_.string();
     if (!reader_.ok()) return {};
     const auto parts = split_offset(text);
-    const auto found = parts ? buffer_index_.find(parts->name) : buffer_index_.end();
-    if (found == buffer_index_.end()) {
+    const auto found = parts ? buffers_->find(parts->name) : buffers_->end();
+    if (found == buffers_->end()) {
       reader_.fail(kName, at, "there is no buffer " + in_quotes(parts ? parts->name : text));
       return {};
     }
@@ -203,8 +202,13 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
   RankPlan plan_;
   int32_t like_ = -1;  // the rank whose plan this one is like
   size_t like_at_ = 0;
+  const RankPlan* first_ = nullptr;  // that plan
+  size_t next_placement_ = 0;        // of that plan
+  size_t next_list_ = 0;             // of that plan
+  std::vector<size_t> own_at_;       // [argument list] where it stands; 0: it is that plan's
   std::vector<Place> places_;
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
+  const NameIndex* buffers_ = &buffer_index_;
   std::vector<size_t> declared_at_, buffer_at_;
   std::vector<char> scalar_set_;  // [buffer]
 };

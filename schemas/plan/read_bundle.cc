@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "schemas/base/parallel.h"
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
@@ -27,7 +30,10 @@ class BundleReader {
     PIPER_RETURN_IF_ERROR(programs());
     PIPER_RETURN_IF_ERROR(choose(ranks));
     const auto names = index_names(bundle_.provenance, bundle_.programs);
-    for (const int32_t rank : ranks) PIPER_RETURN_IF_ERROR(rank_plan(rank, names));
+    bundle_.ranks.resize(ranks.size());
+    std::vector<Status> statuses(ranks.size());
+    parallel_for(ranks.size(), [&](size_t i) { statuses[i] = rank_plan(ranks[i], names, bundle_.ranks[i]); });
+    for (Status& status : statuses) PIPER_RETURN_IF_ERROR(std::move(status));
     PIPER_RETURN_IF_ERROR(weights(false));
     if (files_.count(std::string(kReferenceFile)) != 0) PIPER_RETURN_IF_ERROR(reference());
     if (bundle_.manifest.eval) PIPER_RETURN_IF_ERROR(evaluation(ranks));
@@ -133,29 +139,52 @@ class BundleReader {
     return {};
   }
 
-  Status rank_plan(int32_t rank, const SharedNames& names) {
-    PIPER_ASSIGN(auto plan, plan_file(rank, names, [&](int32_t first) { return whole_plan(first, names); }));
-    PIPER_RETURN_IF_ERROR(check_against_manifest(plan).with_context(path_of(rank_file(rank))));
-    bundle_.ranks.push_back(std::move(plan));
-    return {};
-  }
-  Result<RankPlan> plan_file(int32_t rank, const SharedNames& names, const PlanOfRank& like) {
-    if (const auto known = whole_.find(rank); known != whole_.end()) return known->second;
-    const std::string path = rank_file(rank);
-    PIPER_ASSIGN(const auto file, checked_file(path));
-    bool refers = false;
-    const PlanOfRank referred = [&](int32_t first) {
-      refers = true;
-      return like(first);
-    };
-    PIPER_ASSIGN(auto plan, parse_rank_plan(file.text(), path_of(path), names, like ? referred : PlanOfRank()));
-    if (plan.rank != rank)
-      return Status::failure("P0611", path_of(path) + ":2: this is the plan of rank " + std::to_string(plan.rank));
-    if (!refers) whole_.emplace(rank, plan);
-    return plan;
+  Status rank_plan(int32_t rank, const SharedNames& names, RankPlan& plan) {
+    ReadPlan& read = plan_at(rank, names, [&](int32_t first) { return whole_plan(first, names); });
+    if (!read.plan->ok()) return Status(read.plan->error());
+    if (read.refers) plan = std::move(*read.plan).value();  // to which nothing refers
+    else plan = read.plan->value();
+    return check_against_manifest(plan).with_context(path_of(rank_file(rank)));
   }
   // What another rank's plan refers to, which must itself be spelt out.
-  Result<RankPlan> whole_plan(int32_t rank, const SharedNames& names) { return plan_file(rank, names, {}); }
+  Result<OtherPlan> whole_plan(int32_t rank, const SharedNames& names) {
+    ReadPlan& read = plan_at(rank, names, {});
+    if (read.refers) return plan_file(rank, names, {}).take_status();
+    if (!read.plan->ok()) return Status(read.plan->error());
+    const RankPlan& plan = read.plan->value();
+    std::call_once(read.indexed, [&] { read.buffers = index_buffers(plan); });
+    return OtherPlan{&plan, &read.buffers};
+  }
+  // A rank's plan is read once, by whoever asks first.
+  struct ReadPlan {
+    std::once_flag once, indexed;
+    std::optional<Result<RankPlan>> plan;
+    NameIndex buffers;    // of one that others refer to
+    bool refers = false;  // to another one
+  };
+  ReadPlan& plan_at(int32_t rank, const SharedNames& names, const PlanOfRank& like) {
+    ReadPlan* read = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(plans_mutex_);
+      read = &plans_[rank];
+    }
+    std::call_once(read->once, [&] {
+      const PlanOfRank referred = [&](int32_t first) {
+        read->refers = true;
+        return like(first);
+      };
+      read->plan.emplace(plan_file(rank, names, like ? referred : PlanOfRank()));
+    });
+    return *read;
+  }
+  Result<RankPlan> plan_file(int32_t rank, const SharedNames& names, const PlanOfRank& like) {
+    const std::string path = rank_file(rank);
+    PIPER_ASSIGN(const auto file, checked_file(path));
+    PIPER_ASSIGN(auto plan, parse_rank_plan(file.text(), path_of(path), names, like));
+    if (plan.rank != rank)
+      return Status::failure("P0611", path_of(path) + ":2: this is the plan of rank " + std::to_string(plan.rank));
+    return plan;
+  }
 
   // What a rank plan says about things that the manifest declares.
   Status check_against_manifest(const RankPlan& plan) const {
@@ -178,7 +207,8 @@ class BundleReader {
         return bad("channel \"" + channel.name + "\" leads to rank " + std::to_string(channel.peer) + " of " +
                    std::to_string(manifest.world_size));
     for (size_t i = 0; i < plan.instructions.size(); ++i)
-      PIPER_RETURN_IF_ERROR(check_instruction(plan.instructions[i]).with_context("instruction " + std::to_string(i)));
+      if (Status status = check_instruction(plan.instructions[i]); !status.ok())
+        return std::move(status).with_context("instruction " + std::to_string(i));
     for (const auto& slice : plan.inputs) PIPER_RETURN_IF_ERROR(check_input(plan, slice));
     const auto squares = static_cast<int64_t>(num_grad_squares(manifest)) * dtype_bytes(DType::kF32);
     if (plan.grad_squares.buffer >= 0 &&
@@ -222,7 +252,8 @@ class BundleReader {
   std::string directory_;
   Bundle bundle_;
   std::unordered_map<std::string, const FileEntry*> files_;
-  std::map<int32_t, RankPlan> whole_;  // that were read and are spelt out
+  std::mutex plans_mutex_;
+  std::map<int32_t, ReadPlan> plans_;  // by rank
 };
 
 }  // namespace

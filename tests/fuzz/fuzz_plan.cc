@@ -38,7 +38,7 @@ const Bundle& example_bundle() {
 
 void fuzz_rank(std::string_view text) {
   const auto& bundle = example_bundle();
-  const PlanOfRank first = [&](int32_t) -> Result<RankPlan> { return bundle.ranks[0]; };
+  const PlanOfRank first = [&](int32_t) -> Result<OtherPlan> { return OtherPlan{&bundle.ranks[0]}; };
   const auto plan = parse_rank_plan(text, "f", bundle.provenance, bundle.programs, first);
   if (!plan.ok()) return;
   const auto printed = print_rank_plan(*plan, bundle.provenance, bundle.programs);

@@ -51,7 +51,9 @@ TEST_CASE("a plan that does what another rank's does says only what is its own")
         "\"channels\":[\n{\"channel\":\"there\",\"peer\":0,\"id\":0},\n{\"channel\":\"back\",\"peer\":0,\"id\":1}\n],\n"
         "\"inputs\":[\n{\"input\":\"input\",\"first\":4,\"count\":4,\"in\":\"x\"}\n],\n"
         "\"scalars\":[\n{\"scalar\":\"sample_offset\",\"values\":[8]}\n]\n}\n");
-  const PlanOfRank first = [&](int32_t rank) -> Result<RankPlan> { return bundle.ranks[static_cast<size_t>(rank)]; };
+  const PlanOfRank first = [&](int32_t rank) -> Result<OtherPlan> {
+    return OtherPlan{&bundle.ranks[static_cast<size_t>(rank)]};
+  };
   const auto parsed = parse_rank_plan(text, "r", bundle.provenance, bundle.programs, first);
   REQUIRE(message(parsed.status()) == "ok");
   CHECK(same_work(*parsed, bundle.ranks[0]));
@@ -69,7 +71,8 @@ TEST_CASE("plans that cannot be like another are refused") {
   const auto bundle = alike();
   const auto refused = [&](const std::string& from, const std::string& to, bool at_hand = true) {
     PlanOfRank first;
-    if (at_hand) first = [&](int32_t rank) -> Result<RankPlan> { return bundle.ranks[static_cast<size_t>(rank)]; };
+    if (at_hand)
+      first = [&](int32_t rank) -> Result<OtherPlan> { return OtherPlan{&bundle.ranks[static_cast<size_t>(rank)]}; };
     return message(
         parse_rank_plan(replaced(like_text(bundle), from, to), "r", bundle.provenance, bundle.programs, first)
             .status());
@@ -87,8 +90,9 @@ TEST_CASE("plans that cannot be like another are refused") {
 // Argument list 0 is of c0.F.b4 on ["x", "weight", "act y m0"]: a parameter is persistent, an activation is not.
 TEST_CASE("a plan like another has argument lists of its own where parts of persistent buffers differ") {
   auto bundle = alike();
-  const PlanOfRank first = [&](int32_t rank) -> Result<RankPlan> { return bundle.ranks[static_cast<size_t>(rank)]; };
-  const auto names = [&](size_t i) { return bundle.ranks[0].buffers[i].name; };
+  const PlanOfRank first = [&](int32_t rank) -> Result<OtherPlan> {
+    return OtherPlan{&bundle.ranks[static_cast<size_t>(rank)]};
+  };
   const ArgumentList list = bundle.ranks[0].arguments[0];
   const auto persistent = static_cast<size_t>(
       std::find_if(list.arguments.begin(), list.arguments.end(),
@@ -106,9 +110,8 @@ TEST_CASE("a plan like another has argument lists of its own where parts of pers
   CHECK(like_ranks(bundle) == std::vector<int32_t>{-1, 0});
   CHECK(own_lists(bundle.ranks[1], bundle.ranks[0]) == std::vector<size_t>{0});
   const auto text = like_text(bundle);
-  const std::string part = names(static_cast<size_t>(own.arguments[persistent].buffer)) + "+64";
-  CHECK(text.find("\"arguments\":[\n{\"args\":\"" + own.name + "\"") != std::string::npos);
-  CHECK(text.find("\"" + part + "\"") != std::string::npos);
+  const std::string part = "\"offsets\":[" + std::to_string(persistent) + ",";
+  CHECK(text.find("\"arguments\":[\n{\"args\":\"" + own.name + "\"," + part + "64]}\n]") != std::string::npos);
   const auto parsed = parse_rank_plan(text, "r", bundle.provenance, bundle.programs, first);
   REQUIRE(message(parsed.status()) == "ok");
   CHECK(same_work(*parsed, bundle.ranks[0]));
@@ -117,13 +120,19 @@ TEST_CASE("a plan like another has argument lists of its own where parts of pers
   CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs, &bundle.ranks[0]) == text);
   CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs) ==
         print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs));
+  const std::string no_pairs = "P0607 r:21: offsets of \"" + own.name + "\" are no pairs of an argument and its bytes";
   const auto refused = [&](const std::string& from, const std::string& to) {
     return message(parse_rank_plan(replaced(text, from, to), "r", bundle.provenance, bundle.programs, first).status());
   };
   CHECK(refused("\"args\":\"" + own.name + "\"", "\"args\":\"none\"") ==
         "P0606 r:21: there is no argument list \"none\"");
-  CHECK(refused(part, names(static_cast<size_t>(list.arguments[persistent].buffer)) + "+65536").substr(0, 6) ==
-        "P0607 ");
+  CHECK(refused(part, part + "65536,1,").substr(0, 6) == "P0607 ");
+  CHECK(refused(part, part + "-64,1,").substr(0, 6) == "P0607 ");
+  CHECK(refused(part + "64]", part + "64,0]") == no_pairs);
+  CHECK(refused(part + "64]", "\"offsets\":[-1,64]") == no_pairs);
+  CHECK(refused(part + "64]", "\"offsets\":[3,64]") == no_pairs);
+  CHECK(refused("{\"args\"", "{\"args\":\"" + own.name + "\"," + part + "64]},\n{\"args\"") ==
+        "P0606 r:22: there is no argument list \"" + own.name + "\" after those before it");
   const auto arena = static_cast<size_t>(
       std::find_if(list.arguments.begin(), list.arguments.end(),
                    [&](const BufferRange& where) {
@@ -134,4 +143,55 @@ TEST_CASE("a plan like another has argument lists of its own where parts of pers
   own.arguments[arena].buffer = list.arguments[persistent].buffer;
   bundle.ranks[1].arguments.set_own(0, own);
   CHECK(like_ranks(bundle) == std::vector<int32_t>{-1, -1});
+}
+
+TEST_CASE("a plan like another says which parts of tensors it has by what differs") {
+  auto bundle = alike();
+  auto& others = bundle.ranks[0].placements;
+  REQUIRE(!others.empty());
+  // The other plan has three more; of these one is here in another part, one is not, and one is new.
+  Placement part = others[0];
+  REQUIRE(!part.shape.empty());
+  part.part.count = 1;
+  part.part.owner = true;
+  for (const char* name : {"first", "second", "third"}) {
+    part.name = name;
+    others.push_back(part);
+  }
+  auto& own = bundle.ranks[1].placements;
+  own = others;
+  own[own.size() - 3].part.first = 2;
+  own[own.size() - 3].part.where.offset += 4;
+  own[own.size() - 1].part.owner = false;
+  own.erase(own.end() - 2);
+  Placement fresh = part;
+  fresh.name = "fresh";
+  fresh.kind = PlacementKind::kFirstMoment;
+  own.push_back(fresh);
+  const auto text = like_text(bundle);
+  std::string unchanged;
+  for (size_t i = 3; i < others.size(); ++i) unchanged += "{},\n";
+  CHECK(text.find("\"placements\":[\n" + unchanged + "{\"first\":2,\"offset\":" +
+                  std::to_string(part.part.where.offset + 4) + "},\n{\"skips\":1,\"owner\":false},\n" +
+                  "{\"placement\":{\"tensor\":\"fresh\",\"kind\":\"m\"") != std::string::npos);
+  const PlanOfRank first = [&](int32_t rank) -> Result<OtherPlan> {
+    return OtherPlan{&bundle.ranks[static_cast<size_t>(rank)]};
+  };
+  const auto parsed = parse_rank_plan(text, "r", bundle.provenance, bundle.programs, first);
+  REQUIRE(message(parsed.status()) == "ok");
+  CHECK(print_rank_plan(*parsed, bundle.provenance, bundle.programs) ==
+        print_rank_plan(bundle.ranks[1], bundle.provenance, bundle.programs));
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    const auto damaged = parse_rank_plan(replaced(text, from, to), "r", bundle.provenance, bundle.programs, first);
+    const std::string all = message(damaged.status());
+    return all.substr(0, 6) + all.substr(std::min(all.find(": ") + 2, all.size()));
+  };
+  const std::string none = "P0606 rank 0 has no such placement: it has " + std::to_string(others.size());
+  CHECK(refused("\"skips\":1", "\"skips\":2") == none);
+  CHECK(refused("\"skips\":1", "\"skips\":9223372036854775807") == none);
+  CHECK(refused("\"skips\":1", "\"skips\":0") == "P0607 skips is not positive");
+  CHECK(refused("\"owner\":false}", "\"owner\":false},\n{}") == none);
+  CHECK(refused("\"first\":2", "\"first\":65536").substr(0, 6) == "P0607 ");
+  CHECK(refused("\"offset\":", "\"offset\":65536").substr(0, 6) == "P0607 ");
+  CHECK(refused("{\"placement\"", "{\"skips\":1,\"placement\"") == "P0605 a placement of its own is said alone");
 }

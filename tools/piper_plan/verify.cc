@@ -22,10 +22,11 @@ std::string sums_as_other_types(const plan::Bundle& bundle) {
       lines.insert("sums over ranks: of " + name(types.data) + ", sent as " + name(types.message) + ", added up in " +
                    name(types.sum) + "\n");
   };
+  std::set<const void*> looked_at;  // ranks that do the same work share their instructions
   for (const plan::RankPlan& rank : bundle.ranks)
-    for (const plan::Instruction& instruction : rank.instructions) {
-      if (const auto types = plan::sum_types_of(instruction.action)) note(*types);
-    }
+    if (looked_at.insert(rank.instructions.storage()).second)
+      for (const plan::Instruction& instruction : rank.instructions)
+        if (const auto types = plan::sum_types_of(instruction.action)) note(*types);
   std::string text;
   for (const std::string& line : lines) text += line;
   return text;

@@ -31,8 +31,8 @@ class Importer {
 
   Status run() {
     const std::vector<size_t> order = live_order(program_);
-    PIPER_RETURN_IF_ERROR(check_targets(order));
-    for (size_t i : order) PIPER_RETURN_IF_ERROR(import(program_.calls[i]));
+    PIPER_ASSIGN(const std::vector<const TableRow*> rows, find_rows(order));
+    for (size_t i = 0; i < order.size(); ++i) PIPER_RETURN_IF_ERROR(import(program_.calls[order[i]], *rows[i]));
     for (const std::string& name : program_.outputs) {
       const auto found = results_.find(name);
       if (found == results_.end() || !found->second.is_tensor())
@@ -44,24 +44,31 @@ class Importer {
 
  private:
   // Every unknown target is reported once, before anything is imported.
-  Status check_targets(const std::vector<size_t>& order) {
+  Result<std::vector<const TableRow*>> find_rows(const std::vector<size_t>& order) {
     std::set<std::string> unknown;
+    std::vector<const TableRow*> rows;
+    rows.reserve(order.size());
     for (size_t i : order) {
       const ProgramCall& c = program_.calls[i];
-      if (find_row(c.call.target) != nullptr || !unknown.insert(c.call.target).second) continue;
+      rows.push_back(find_row(c.call.target));
+      if (rows.back() != nullptr || !unknown.insert(c.call.target).second) continue;
       std::string near;
       for (const std::string& t : resembling_targets(c.call.target)) near += (near.empty() ? "" : ", ") + t;
       diag::InFlight error = diags_.error("P0305");
       error << "node " << describe_call(c) << ": piper does not know the operator " << c.call.target;
       if (!near.empty()) error.help("supported nearby: " + near);
     }
-    return unknown.empty() ? Status() : Status::reported("P0305");
+    if (!unknown.empty()) return Status::reported("P0305");
+    return rows;
   }
 
-  Result<Item> resolve(const Item& item, const ProgramCall& c) {
+  // Puts results of calls for references to them.
+  Status resolve(Item& item, const ProgramCall& c) {
     if (item.kind == Item::Kind::kRef) {
-      const auto found = results_.find(item.text);
-      if (found != results_.end()) return found->second;
+      if (const auto found = results_.find(item.text); found != results_.end()) {
+        item = found->second;
+        return Status();
+      }
       if (const auto lost = program_.lost.find(item.text); lost != program_.lost.end()) {
         if (lost->second.is_buffer)
           return diags_.error("P0306") << "node " << describe_call(c) << " uses the buffer '" << lost->second.name
@@ -72,11 +79,8 @@ class Importer {
       return diags_.error("P0304") << "node " << describe_call(c) << " refers to '%" << item.text
                                    << "', which nothing in the file defines";
     }
-    Item out = item;
-    for (Item& x : out.list) {
-      PIPER_ASSIGN(x, resolve(x, c));
-    }
-    return out;
+    for (Item& x : item.list) PIPER_RETURN_IF_ERROR(resolve(x, c));
+    return Status();
   }
 
   // The exporter drops empty tensors (a cache before its first token) from a cat, but not from its
@@ -93,18 +97,11 @@ class Importer {
     return args;
   }
 
-  Status import(const ProgramCall& c) {
-    const TableRow& row = *find_row(c.call.target);
-    std::vector<Item> args;
-    for (const Item& x : without_dropped_parts(c)) {
-      PIPER_ASSIGN(Item value, resolve(x, c));
-      args.push_back(std::move(value));
-    }
-    std::vector<std::pair<std::string, Item>> kwargs;
-    for (const auto& [key, x] : c.call.kwargs) {
-      PIPER_ASSIGN(Item value, resolve(x, c));
-      kwargs.emplace_back(key, std::move(value));
-    }
+  Status import(const ProgramCall& c, const TableRow& row) {
+    std::vector<Item> args = without_dropped_parts(c);
+    for (Item& x : args) PIPER_RETURN_IF_ERROR(resolve(x, c));
+    std::vector<std::pair<std::string, Item>> kwargs = c.call.kwargs;
+    for (auto& [key, x] : kwargs) PIPER_RETURN_IF_ERROR(resolve(x, c));
     Result<std::vector<Item>> bound = bind_arguments(row.schema, std::move(args), std::move(kwargs));
     if (!bound.ok())
       return diags_.error(bound.error().code) << "node " << describe_call(c) << ": " << bound.error().message;

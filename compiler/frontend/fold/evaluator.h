@@ -84,12 +84,13 @@ void for_each(const Shape& shape, const std::array<Shape, N>& strides, F&& f) {
   if (count == 0) return;
   const int64_t row = shape.empty() ? 1 : shape.back();
   Shape at(shape.size(), 0);
-  std::array<int64_t, N> begin{};  // of a row
+  std::array<int64_t, N> begin{}, step{};  // of a row
+  for (size_t n = 0; n < N && !shape.empty(); ++n) step[n] = strides[n].back();
   for (int64_t i = 0; i < count;) {
     std::array<int64_t, N> offset = begin;
     for (const int64_t end = i + row; i < end; ++i) {
       f(i, offset);
-      for (size_t n = 0; n < N && !shape.empty(); ++n) offset[n] += strides[n].back();
+      for (size_t n = 0; n < N; ++n) offset[n] += step[n];
     }
     for (size_t d = shape.size(); d-- > 1;) {
       for (size_t n = 0; n < N; ++n) begin[n] += strides[n][d - 1];
