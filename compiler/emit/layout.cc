@@ -120,7 +120,7 @@ std::vector<Layout> lay_out(const ir::Graph& graph, const std::vector<Layout>* l
       continue;
     }
     if (op.kind == OpKind::kAllReduce) layouts[out.index].strides = source.strides;  // an element there is one here
-    if (op.kind == OpKind::kAllGather) {  // each part is as it was sent
+    if (op.kind == OpKind::kAllGather) {                                             // each part is as it was sent
       layouts[out.index].strides = source.strides;
       layouts[out.index].strides.insert(layouts[out.index].strides.begin(), ir::elements(graph.type(in).shape));
     }
