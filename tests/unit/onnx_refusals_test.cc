@@ -82,14 +82,36 @@ TEST_CASE("running statistics are kept, and not computed with") {
   CHECK(has(refusal(model(true)).text, "its result 2, a running statistic, is computed with"));
 }
 
-// How far a query sees is another computation.
-TEST_CASE("an attribute of Attention that is not known is refused by name") {
+// What an importer does not know says another computation: how far a query sees, how steep a curve is.
+TEST_CASE("an attribute that is not known is refused by name") {
   ModelWriter m(23);
   for (const char* name : {"q", "k", "v"}) m.input(name, ElemCode::kFloat, {"B", "5", "8"});
   m.output("y");
   m.node("Attention", {"q", "k", "v"}, {"y"},
          {int_attribute("left_window_size", 2), int_attribute("q_num_heads", 2), int_attribute("kv_num_heads", 2)});
   CHECK(has(refusal(m).text, "its attribute 'left_window_size' is not supported"));
+  for (const auto& [op_type, attribute] : {std::pair{"Tanh", "steepness"}, {"Relu", "ceiling"}, {"Add", "axis"}}) {
+    INFO(op_type);
+    ModelWriter other = with_input({"B", "4"});
+    std::vector<std::string> inputs(op_type == std::string("Add") ? 2 : 1, "x");
+    other.node(op_type, inputs, {"y"}, {int_attribute(attribute, 2)});
+    CHECK(has(refusal(other).text, "its attribute '" + std::string(attribute) + "' is not supported"));
+  }
+  // Some change nothing that a step computes.
+  ModelWriter cast = with_input({"B", "4"});
+  cast.node("Cast", {"x"}, {"y"}, {int_attribute("to", 1), int_attribute("saturate", 0)});
+  CHECK(import_model(cast).graph.outputs.size() == 1);
+}
+
+TEST_CASE("a convolution's kernel_shape is its weight's") {
+  const auto model = [](int64_t extent) {
+    ModelWriter m = with_input({"B", "3", "6"});
+    m.weight("w", {2, 3, 2});
+    m.node("Conv", {"x", "w"}, {"y"}, {ints_attribute("kernel_shape", {extent})});
+    return m;
+  };
+  CHECK(import_model(model(2)).graph.outputs.size() == 1);
+  CHECK(has(refusal(model(3)).text, "its kernel_shape is not that of its weight"));
 }
 
 TEST_CASE("malformed graphs are refused, not followed") {

@@ -20,6 +20,32 @@ constexpr Entry kTable[] = {
 #undef PIPER_ONNX_OP
 };
 
+// Attributes that nothing asks for, or not always, as they change no value that a step computes.
+constexpr struct {
+  std::string_view op_type, attribute;
+} kWithoutEffect[] = {
+    {"Attention", "kv_num_heads"},  // of operands of three axes
+    {"Attention", "q_num_heads"},
+    {"Attention", "softmax_precision"},      // f32 at least, here
+    {"Attention", "qk_matmul_output_mode"},  // of a result that is refused
+    {"Cast", "round_mode"},                  // to types of 8 bits, which are refused
+    {"Cast", "saturate"},
+    {"CastLike", "round_mode"},
+    {"CastLike", "saturate"},
+    {"Dropout", "seed"},                   // the strategy's
+    {"GroupNormalization", "stash_type"},  // f32 at least, here
+    {"LayerNormalization", "stash_type"},
+    {"MaxPool", "storage_order"},  // of a result that is refused
+    {"RMSNormalization", "stash_type"},
+    {"Range", "stash_type"},
+    {"TopK", "sorted"},  // they always are
+};
+bool has_effect(const OnnxNode& node, const OnnxAttribute& attribute) {
+  return std::none_of(std::begin(kWithoutEffect), std::end(kWithoutEffect), [&](const auto& known) {
+    return known.op_type == node.op_type && known.attribute == attribute.name;
+  });
+}
+
 std::string named(const OnnxNode& node, const std::string& domain) {
   return "'" + (domain.empty() ? node.op_type : domain + "." + node.op_type).substr(0, 160) + "'";
 }
@@ -56,6 +82,11 @@ Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& 
   const ir::ProvId prov = graph.provenance().model({name, module, node_line(node)});
   NodeImport n(state, node, module, scope, prov);
   function(n);
+  // Of a later version, or of somebody's own: another computation.
+  if (n.ok())
+    for (const OnnxAttribute& attribute : n.node().attributes)
+      if (!n.has_read(attribute) && has_effect(node, attribute))
+        n.refuse("its attribute '" + attribute.name.substr(0, 200) + "' is not supported");
   if (const Status status = n.status(); !status.ok())
     return diags.error(status.error().code == "P0401" ? "P0306" : status.error().code)
            << "cannot import " << describe_node(node) << ": " << status.error().message;

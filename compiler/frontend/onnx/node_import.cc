@@ -215,11 +215,16 @@ const ir::Op* NodeImport::made_by(ValueId v, OpKind kind) const { return std::as
 
 const OnnxAttribute* NodeImport::attribute(std::string_view name, OnnxAttribute::Kind kind) {
   const OnnxAttribute* a = node_.find(name);
+  if (a != nullptr) read_attributes_.emplace_back(name);
   if (a != nullptr && a->kind != kind) {
     refuse("its attribute '" + std::string(name) + "' has the wrong type");
     return nullptr;
   }
   return a;
+}
+
+bool NodeImport::has_read(const OnnxAttribute& attribute) const {
+  return std::find(read_attributes_.begin(), read_attributes_.end(), attribute.name) != read_attributes_.end();
 }
 
 int64_t NodeImport::int_attr(std::string_view name, int64_t fallback) {

@@ -118,6 +118,7 @@ class NodeImport {
   double float_attr(std::string_view name, double fallback);  // the shortest decimal of the stored float: 1e-05
   std::string string_attr(std::string_view name, std::string fallback);
   std::vector<int64_t> ints_attr(std::string_view name, std::vector<int64_t> fallback);
+  bool has_read(const OnnxAttribute& attribute) const;  // of the node's
   // A non-negative axis below `rank`; refused otherwise.
   int64_t axis(int64_t raw, int64_t rank);
 
@@ -165,6 +166,7 @@ class NodeImport {
   Status status_;
   std::unordered_map<std::string, NamedValue> results_;
   std::vector<ValueId> no_items_;
+  std::vector<std::string> read_attributes_;
 };
 
 // The product of extents; nullopt where one is negative or the product is beyond 2^46.

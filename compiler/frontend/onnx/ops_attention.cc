@@ -154,15 +154,6 @@ std::optional<ValueId> match_attention(NodeImport& n, ValueId probabilities, Val
   return n.emit(OpKind::kSdpa, operands, ir::SdpaAttrs{m.is_causal, scores->scale}, n.first_output());
 }
 
-// An attribute of a later version, such as one that bounds how far a query sees, is another computation.
-static void refuse_unknown_attributes(NodeImport& n) {
-  constexpr std::string_view kKnown[] = {"is_causal", "kv_num_heads", "q_num_heads",      "qk_matmul_output_mode",
-                                         "scale",     "softcap",      "softmax_precision"};
-  for (const OnnxAttribute& attribute : n.node().attributes)
-    if (std::find(std::begin(kKnown), std::end(kKnown), attribute.name) == std::end(kKnown))
-      n.refuse("its attribute '" + attribute.name + "' is not supported");
-}
-
 // q, k, v [batch, heads, sequence, width], or [batch, sequence, heads * width] with both head counts
 // as attributes.
 void import_attention(NodeImport& n) {
@@ -174,7 +165,6 @@ void import_attention(NodeImport& n) {
   for (size_t i = 1; i < n.node().outputs.size(); ++i)
     if (n.is_read(i)) n.refuse("its result " + std::to_string(i) + " is not supported");
   if (n.float_attr("softcap", 0) != 0) n.refuse("softcap is not supported");
-  refuse_unknown_attributes(n);
   if (!n.ok()) return;
   const bool packed = n.rank(q) == 3;
   const std::vector<int64_t> packed_shape = n.shape(q);

@@ -24,8 +24,8 @@ void pad_same(Window& w, const std::vector<int64_t>& spatial, bool upper) {
 }
 
 // The attributes that convolutions and pooling share, checked against the operand; refused where
-// they do not fit. `kernel` is the weight's, or {} to read it from kernel_shape.
-Window read_window(NodeImport& n, ValueId x, std::vector<int64_t> kernel) {
+// they do not fit. `kernel` is the weight's; {}: kernel_shape says it.
+Window read_window(NodeImport& n, ValueId x, const std::vector<int64_t>& kernel) {
   Window w;
   const std::vector<int64_t> shape = n.shape(x);
   if (shape.size() != 3 && shape.size() != 4) {
@@ -34,7 +34,11 @@ Window read_window(NodeImport& n, ValueId x, std::vector<int64_t> kernel) {
   }
   const size_t axes = shape.size() - 2;
   const std::vector<int64_t> ones(axes, 1);
-  w.kernel = kernel.empty() ? n.ints_attr("kernel_shape", {}) : std::move(kernel);
+  w.kernel = n.ints_attr("kernel_shape", kernel);
+  if (!kernel.empty() && w.kernel != kernel) {
+    n.refuse("its kernel_shape is not that of its weight");
+    return w;
+  }
   w.stride = n.ints_attr("strides", ones);
   w.dilation = n.ints_attr("dilations", ones);
   std::vector<int64_t> pads = n.ints_attr("pads", std::vector<int64_t>(2 * axes, 0));
