@@ -323,7 +323,7 @@ class Walk {
   const std::map<OpId, Segments>& seeds_;
   const std::set<OpId>& logits_;
   std::vector<std::set<OpId>> from_;  // [value] of a part: the seeds that lead to it
-  std::vector<bool> of_samples_;      // [value] whether it depends on the model's inputs
+  std::vector<bool> of_samples_;      // [value] as find_of_samples() says
   FollowedCuts found_;
 };
 
@@ -388,6 +388,7 @@ std::vector<bool> find_gradients(const ir::Graph& graph) {
 std::vector<bool> find_of_samples(const ir::Graph& graph) {
   std::vector<bool> of_samples(graph.num_values(), false);
   for (const ir::Input& input : graph.inputs()) of_samples[input.value.index] = true;
+  for (const ir::Parameter& parameter : graph.parameters()) of_samples[parameter.value.index] = parameter.shards > 1;
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(OpId(i));
     const bool any = std::any_of(op.operands.begin(), op.operands.end(),

@@ -80,7 +80,8 @@ FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& ch
 
 // [value] whether a gradient of the loss may reach a trained parameter by it.
 std::vector<bool> find_gradients(const ir::Graph& graph);
-// [value] whether it depends on the model's inputs; others are the same for all samples.
+// [value] whether it depends on the model's inputs, or on experts that not all ranks have; others are the same
+// everywhere.
 std::vector<bool> find_of_samples(const ir::Graph& graph);
 
 // Whether the axis of an operator is the one that is cut where an operand, or a result, is: the factor inside of the

@@ -6,6 +6,7 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/chunk_digests.h"
+#include "schemas/plan/element_order.h"
 #include "schemas/plan/field_reader.h"
 #include "schemas/plan/manifest_fields.h"
 #include "schemas/plan/provenance_text.h"
