@@ -119,6 +119,29 @@ Status shard_weights(const strategy::Directive& directive, const RankGroups& ove
   return Status();
 }
 
+namespace {
+
+// Error P0245: a group of devices that run nothing.
+Status check_all_run(const Resolution& draft, diag::Diagnostics& diags) {
+  std::unordered_set<int32_t> run;
+  for (size_t c = 0; c < draft.regions.size(); ++c)
+    for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
+      const std::vector<int32_t>& ranks = draft.claims.at(ir::ChunkId(c), m).ranks;
+      run.insert(ranks.begin(), ranks.end());
+    }
+  for (const ir::Cut& cut : draft.distribution.cuts)
+    for (const std::vector<int32_t>& group : cut.groups) {
+      if (run.contains(group.front())) continue;  // regions run on whole groups
+      auto error = diags.error("P0245", cut.span);
+      error << "no region runs on devices " << strategy::to_string(group) << ", which share their samples here";
+      error.help("leave the group out, or place a region on it");
+      return error;
+    }
+  return Status();
+}
+
+}  // namespace
+
 Status share_samples(Resolution& draft, diag::Diagnostics& diags) {
   std::vector<GroupsOfDevices> group_of;  // [cut]
   for (const ir::Cut& cut : draft.distribution.cuts) group_of.push_back(groups_of_devices(cut));
@@ -148,7 +171,7 @@ Status share_samples(Resolution& draft, diag::Diagnostics& diags) {
       }
     }
   }
-  return Status();
+  return check_all_run(draft, diags);
 }
 
 }  // namespace piper::directives

@@ -192,12 +192,13 @@ bool Buckets::parts_add_up(uint32_t parameter) const {
       return false;
     const std::vector<int32_t>& ranks = module_.distribution.ranks(a.group);
     for (size_t j = 0; j < i; ++j) {
-      const GroupId before = module_.state.accumulators[uses[j].index].group;
-      if (before == a.group) continue;
+      const ir::Accumulator& other = module_.state.accumulators[uses[j].index];
+      const GroupId before = other.group;
       if (module_.distribution.ranks(before).size() != ranks.size() ||
-          module_.distribution.places(before) != module_.distribution.places(a.group))
+          module_.distribution.places(before) != module_.distribution.places(a.group) ||
+          places_of_parts(a) != places_of_parts(other))
         return false;
-      if (places_of_parts(a) != places_of_parts(module_.state.accumulators[uses[j].index])) return false;
+      if (before == a.group) continue;
       if (std::any_of(ranks.begin(), ranks.end(),
                       [&](int32_t rank) { return module_.distribution.has_member(before, rank); }))
         return false;
