@@ -37,6 +37,9 @@ Connections::Connections(const ir::Module& module)
   for (ir::NodeId id : module.dag.order) {
     const ir::Node& node = module.dag.nodes[id.index];
     if (const auto* transfer = std::get_if<ir::TransferNode>(&node.payload)) {
+      if (const auto* operand = std::get_if<ir::UseOperand>(&transfer->what))
+        for (const int32_t rank : module.distribution.ranks(transfer->to))
+          brings_.emplace(std::pair(operand->use, rank), transfer);
       if (seen.emplace(node.stream, node.group, transfer->to, transfer->what.index()).second)
         name_channels(node, *transfer);
       continue;
@@ -78,10 +81,12 @@ std::vector<Message> Connections::messages(const ir::Node& node, const ir::Trans
     return out;
   }
   // Of anything else the senders have equal copies, and who has one already needs none.
+  const auto* use = std::get_if<ir::UseOperand>(&n.what);
   const std::vector<int32_t>&from = d.ranks(node.group), &to = d.ranks(n.to);
   for (size_t j = 0; j < to.size(); ++j)
-    if (const int32_t sender = from[j % from.size()];
-        (to[j] == rank || sender == rank) && position(node.group, to[j]) < 0)
+    if (const int32_t sender = from[j % from.size()]; (to[j] == rank || sender == rank) &&
+                                                      position(node.group, to[j]) < 0 &&
+                                                      (use == nullptr || brings_.at({use->use, to[j]}) == &n))
       out.push_back({sender, to[j], 0});
   return out;
 }

@@ -32,7 +32,8 @@ class Connections {
   int32_t position(ir::GroupId group, int32_t rank) const { return position_[rank][group.index]; }
   // What a transfer sends from or to the rank, in the order in which all ranks see it. Of a value: replica j of the
   // group of more replicas exchanges with replica floor(j fewer/more) of the other one, which holds the samples of
-  // more/fewer replicas one after the other; each place with the same place, modulo the sender's places.
+  // more/fewer replicas one after the other; each place with the same place, modulo the sender's places. A rank of two
+  // groups that a tied parameter's gradient goes to gets it by the first transfer.
   std::vector<Message> messages(const ir::Node& node, const ir::TransferNode& n, int32_t rank) const;
   // Its team, -1 where it is in none, and its position there.
   struct Place {
@@ -67,6 +68,7 @@ class Connections {
       teams_;                                                 // (stream, team): equal teams are one communicator
   std::map<std::vector<int32_t>, uint32_t> claims_;           // ranks of something named -> its number
   std::map<std::pair<uint32_t, int32_t>, uint32_t> claimed_;  // (name, rank) -> what it stands for there
+  std::map<std::pair<ir::AccumulatorId, int32_t>, const ir::TransferNode*> brings_;  // (use of a tied parameter, rank)
 };
 
 }  // namespace piper::emit

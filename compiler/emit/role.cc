@@ -203,11 +203,7 @@ class RoleOfRank {
   void add_messages(const ir::Node& node, const ir::TransferNode& n) {
     const auto* use = std::get_if<ir::UseOperand>(&n.what);
     if (use != nullptr) takes_use(use->use);
-    for (const Message& message : connections_.messages(node, n, binding_.rank)) {
-      // A member of two receiving groups gets a gradient once.
-      if (use != nullptr && !received_.emplace(use->use, message.to).second) continue;
-      add_message(node, message);
-    }
+    for (const Message& message : connections_.messages(node, n, binding_.rank)) add_message(node, message);
   }
 
   void add_message(const ir::Node& node, const Message& message) {
@@ -235,7 +231,6 @@ class RoleOfRank {
   const std::vector<int32_t>& decay_group_;
   Role& role_;
   Binding& binding_;
-  std::set<std::pair<ir::AccumulatorId, int32_t>> received_;  // (use, receiving rank)
 };
 
 size_t hash_of(const Role& role) {

@@ -133,9 +133,10 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--train", type=int, default=20)
+    parser.add_argument("--also", default="", help="further seeds, whose plans were refuted once, separated by commas")
     args = parser.parse_args()
     runner = Runner(args)
-    for seed in range(args.first, args.first + args.count):
+    for seed in [*range(args.first, args.first + args.count), *(int(s) for s in args.also.split(",") if s)]:
         runner.check(seed)
     for code, count in sorted(runner.codes.items()):
         print(f"{count:5} {code}")
