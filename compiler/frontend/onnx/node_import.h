@@ -112,7 +112,7 @@ class NodeImport {
                        const std::optional<std::vector<int64_t>>& of_step);
   std::optional<std::vector<int64_t>> known_ints_of_step(ValueId v) const;
 
-  // --- attributes
+  // --- attributes. One that is never asked for is refused: the function of an operator asks for all that it knows.
   const OnnxAttribute* attribute(std::string_view name, OnnxAttribute::Kind kind);
   int64_t int_attr(std::string_view name, int64_t fallback);
   double float_attr(std::string_view name, double fallback);  // the shortest decimal of the stored float: 1e-05

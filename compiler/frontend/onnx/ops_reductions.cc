@@ -25,11 +25,9 @@ Reduction read(NodeImport& n) {
   for (int64_t& d : r.dims) d = n.axis(d, rank);
   std::sort(r.dims.begin(), r.dims.end());
   r.dims.erase(std::unique(r.dims.begin(), r.dims.end()), r.dims.end());
-  if (r.dims.empty()) {
-    r.none = n.int_attr("noop_with_empty_axes", 0) != 0;
-    if (!r.none)
-      for (int64_t i = 0; i < rank; ++i) r.dims.push_back(i);
-  }
+  r.none = n.int_attr("noop_with_empty_axes", 0) != 0 && r.dims.empty();
+  if (r.dims.empty() && !r.none)
+    for (int64_t i = 0; i < rank; ++i) r.dims.push_back(i);
   return r;
 }
 

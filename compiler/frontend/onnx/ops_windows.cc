@@ -133,7 +133,8 @@ void import_average_pool(NodeImport& n) {
   const auto zero = [](const std::vector<int64_t>& v) {
     return std::all_of(v.begin(), v.end(), [](int64_t e) { return e == 0; });
   };
-  if (!(zero(w.low) && zero(w.high)) && n.int_attr("count_include_pad", 0) == 0)
+  if (const bool counts_padding = n.int_attr("count_include_pad", 0) != 0;
+      !counts_padding && !(zero(w.low) && zero(w.high)))
     return n.refuse("padding without count_include_pad is not supported");
   if (w.ceil_mode || std::any_of(w.dilation.begin(), w.dilation.end(), [](int64_t d) { return d != 1; }))
     return n.refuse("ceil_mode and dilations are not supported");
