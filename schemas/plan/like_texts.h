@@ -22,7 +22,7 @@ struct LikePlacement {
   std::optional<Placement> whole;  // nothing of the other plan's, and the rest is unset
 };
 std::vector<LikePlacement> like_placements(const std::vector<Placement>& own, const std::vector<Placement>& others);
-// The placement that an item stands for. `next`: of the other plan's, moved on behind the one that was taken; nullopt
+// The placement that an item stands for. `next`: of the other plan's, moved on to the one after that which is taken; nullopt
 // where it has no more.
 std::optional<Placement> placement_of(const LikePlacement& item, const std::vector<Placement>& others, size_t& next);
 
