@@ -22,8 +22,8 @@ struct LikePlacement {
   std::optional<Placement> whole;  // nothing of the other plan's, and the rest is unset
 };
 std::vector<LikePlacement> like_placements(const std::vector<Placement>& own, const std::vector<Placement>& others);
-// The placement that an item stands for. `next`: of the other plan's, moved on to the one after that which is taken; nullopt
-// where it has no more.
+// The placement that an item stands for; nullopt where the other plan has no more. `next`: index of one of the other
+// plan's, moved on by those that are skipped or taken.
 std::optional<Placement> placement_of(const LikePlacement& item, const std::vector<Placement>& others, size_t& next);
 
 // An argument list that names other bytes of the other plan's buffers.
