@@ -59,7 +59,8 @@ __all__ = ["ExportError", "export", "without_weights"]
 
 
 def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_inputs=(), dynamic=None, batch_axis_name="B",
-           opset=20, external_data=None, allow_custom_functions=False, allow_hooks=False, weights=True, check=True) -> pathlib.Path:
+           opset=20, external_data=None, allow_custom_functions=False, allow_hooks=False, weights=True, check=True,
+           decompose=()) -> pathlib.Path:
     """Write `model` with its loss to `path` (.onnx or .pt2); returns the path.
 
     example_inputs: {argument of forward: tensor}, or a tuple in the order of forward's arguments.
@@ -71,6 +72,8 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     allow_hooks: export a model with hooks on gradients, for hooks that only look; they are lost.
     weights: False writes parameters as shapes, into a .pt2 alone: for `piperc --weights none`. The model may be made under
     without_weights(), which never allocates them.
+    decompose: names of operators ("aten.softmax.int") that are written as PyTorch takes them apart, besides those that piperc has no row
+    for; None where every call is to stay.
     check: compare what is written with the model's own step (see Check). It takes memory for four copies of the weights more.
     """
     inputs = _named_inputs(model, example_inputs)
@@ -85,12 +88,12 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
         refuse_shared_memory(model)
         as_traced = functools.partial(tracing, model, allow_custom_functions, allow_hooks, causes)
         if not weights:
-            return _not_checked("it is written without weights", export_shapes(model, inputs, path, shapes, as_traced, no_hooks))
+            return _not_checked("it is written without weights", export_shapes(model, inputs, path, shapes, as_traced, no_hooks, decompose))
         state = State(model, values=check)
         try:
             with as_traced():
                 with told("torch.export cannot trace the model"):
-                    program, shapes, notes = traced(model, inputs, shapes, no_hooks)
+                    program, shapes, notes = traced(model, inputs, shapes, no_hooks, decompose)
                     exported = program
                 if path.suffix != ".pt2":
                     with told("torch.onnx.export cannot write the model as ONNX"):

@@ -44,7 +44,7 @@ def _shape_of(parameter):
     return torch.nn.Parameter(torch.empty_like(parameter, device="meta"), requires_grad=parameter.requires_grad)
 
 
-def export_shapes(model, inputs, path, shapes, as_traced, no_hooks):
+def export_shapes(model, inputs, path, shapes, as_traced, no_hooks, also):
     """Exports with every tensor on the meta device, and puts the values of buffers back."""
     if path.suffix != ".pt2":
         raise ExportError("a model without weights is written as .pt2: name the file so")
@@ -65,7 +65,7 @@ def export_shapes(model, inputs, path, shapes, as_traced, no_hooks):
         for name, parameter in model.named_parameters(remove_duplicate=False):
             ties.setdefault(id(parameter), []).append(name)
         with as_traced(), told("torch.export cannot trace the model"):
-            program, shapes, notes = traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes, no_hooks)
+            program, shapes, notes = traced(model, {name: tensor.to("meta") for name, tensor in inputs.items()}, shapes, no_hooks, also)
     finally:
         state.restore_all()
     for table in (program.state_dict, program.constants):

@@ -5,7 +5,9 @@ import functools
 
 import torch
 
+import piper_export_vmap
 from piper_export_autograd import NO_GRAD
+from piper_export_decompose import take_apart
 from piper_export_state import State
 
 try:
@@ -14,23 +16,24 @@ except ModuleNotFoundError:    # copied without it
     piper_export_one_sample = None
 
 
-def traced(model, inputs, shapes, no_hooks):
-    """The program, the shapes that it is for (fewer where forward's own indices need a larger batch) and notes for its file."""
+def traced(model, inputs, shapes, no_hooks, also):
+    """The program, taken apart where piperc has no row (`also`: of these operators, too; not at all where it is None), the shapes that it is for (fewer where forward's own indices need a larger batch) and notes for its file."""
     before, notes = State(model, values=False), {}
-    program, shapes = _traced_for_several(model, inputs, shapes)
+    trace = functools.partial(_trace, model, also)
+    program, shapes = _traced_for_several(trace, inputs, shapes)
     no_hooks()
     before.restore_all()    # forward may count its calls
     if piper_export_one_sample is not None:
-        notes = piper_export_one_sample.notes(program, inputs, shapes, functools.partial(_trace, model), NO_GRAD)
+        notes = piper_export_one_sample.notes(program, inputs, shapes, trace, NO_GRAD)
     before.restore_all()
     return program, shapes, notes
 
 
-def _traced_for_several(model, inputs, shapes):
+def _traced_for_several(trace, inputs, shapes):
     extents = [inputs[name].shape[axis] for name, axes in shapes.items() for axis in axes]
     for least in range(3, min(extents, default=2) + 2):
         try:
-            return _trace(model, inputs, shapes), shapes
+            return trace(inputs, shapes), shapes
         except torch._dynamo.exc.UserError as error:
             if "Constraints violated" not in str(error) or least > min(extents):
                 raise
@@ -38,7 +41,7 @@ def _traced_for_several(model, inputs, shapes):
         shapes = {name: {axis: dims[dim.__name__] for axis, dim in axes.items()} for name, axes in shapes.items()}
 
 
-def _trace(model, inputs, shapes=None):
+def _trace(model, also, inputs, shapes=None):
     with torch.fx.traceback.preserve_node_meta():
         program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
     for module in program.graph_module.modules():
@@ -46,4 +49,7 @@ def _trace(model, inputs, shapes=None):
             for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.detach_.default):
                 node.target = torch.ops.aten.detach.default    # what reads the tensor from here on reads this node
             module.recompile()
+    if also is not None:
+        piper_export_vmap.retrace(program)
+        take_apart(program, also)
     return program
