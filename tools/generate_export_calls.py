@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Writes tools/piper_export_calls.py, the calls of ATen that piperc has rows for, from compiler/frontend/aten/call_table.def.
+"""Writes tools/piper_export_calls.py, the calls of ATen and the operators of ONNX that piperc has rows for, from its tables.
 
-  generate_export_calls.py [--check]
+  generate_export_calls.py [--check] [--compiler CXX]
 
 The exporter runs where no piperc is. With --check the file is compared, not written; exit status 1 where it is another.
 """
 import argparse
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TABLE, WRITTEN = ROOT / "compiler/frontend/aten/call_table.def", ROOT / "tools/piper_export_calls.py"
-HEAD = '''"""The calls that piperc has rows for, and the names of their arguments. Written by tools/generate_export_calls.py."""
+TABLE, ONNX_TABLE = ROOT / "compiler/frontend/aten/call_table.def", ROOT / "compiler/frontend/onnx/ops_table.def"
+WRITTEN = ROOT / "tools/piper_export_calls.py"
+HEAD = '''"""The calls of ATen that piperc has rows for, with the names of their arguments, and the operators of ONNX. Written by tools/generate_export_calls.py."""
 '''
 
 
@@ -22,19 +25,30 @@ def parameters(text):
     return [field.split("=")[0].split()[-1] for field in fields]
 
 
-def generated():
-    rows = re.findall(r'^PIPER_ATEN\(\w+, \w+, "([^"(]+)\((.*)\)"\)$', TABLE.read_text(), re.M)
-    lines = [f'    "{target}": "{" ".join(parameters(text))}",\n' for target, text in sorted(rows)]
-    return HEAD + "ROWS = {target: tuple(names.split()) for target, names in {\n" + "".join(lines) + "}.items()}\n"
+def rows(compiler, table, macro):
+    """Arguments of the macro, its strings joined: other tables are included, and macros expand to it."""
+    text = subprocess.run([compiler, "-E", "-P", "-x", "c++", f"-I{ROOT}", table], check=True, capture_output=True, text=True).stdout
+    text = re.sub(r'"\s*"', "", text)
+    return re.findall(rf'\b{macro}\((?:\w+, \w+, )?"([^"]*)"', text)
+
+
+def generated(compiler):
+    calls = sorted(re.fullmatch(r"([^(]+)\((.*)\)", text).groups() for text in rows(compiler, TABLE, "PIPER_ATEN"))
+    lines = [f'    "{target}": "{" ".join(parameters(text))}",\n' for target, text in calls]
+    operators = sorted(rows(compiler, ONNX_TABLE, "PIPER_ONNX_OP"))
+    onnx = "ONNX_ROWS = frozenset((\n" + "".join(f'    "{name}",\n' for name in operators) + "))\n"
+    return HEAD + "ROWS = {target: tuple(names.split()) for target, names in {\n" + "".join(lines) + "}.items()}\n" + onnx
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    text = generated()
-    if parser.parse_args().check:
+    parser.add_argument("--compiler", default=os.environ.get("CXX", "c++"), help="one that expands macros of C")
+    args = parser.parse_args()
+    text = generated(args.compiler)
+    if args.check:
         if WRITTEN.read_text() != text:
-            print(f"{WRITTEN.relative_to(ROOT)} is not what tools/generate_export_calls.py writes of {TABLE.relative_to(ROOT)}")
+            print(f"{WRITTEN.relative_to(ROOT)} is not what tools/generate_export_calls.py writes")
             return 1
         return 0
     WRITTEN.write_text(text)

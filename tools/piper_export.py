@@ -7,6 +7,7 @@
     python piper_export.py module.py:make_model -o model.onnx
     # make_model() returns (model, example_inputs) or (model, example_inputs, options of export)
     python piper_export.py module.py:make_model -o model.pt2 --no-weights     # shapes alone: a model of any size
+    python piper_export.py --decompose old.pt2 -o new.pt2    # of somebody else: operators that piperc does not know, taken apart
 
 It needs the files piper_export_*.py beside it: copy all of them to where your models are. Of these piper_export_onnx.py, which writes
 the ONNX, may be absent for a `.pt2`; without piper_export_one_sample.py a file does not say whether forward does with one sample
@@ -163,21 +164,42 @@ def _load(reference):
     return getattr(module, name)
 
 
+def _decompose_file(args):
+    from piper_export_file import decompose_file
+    done, left = decompose_file(args.decompose, args.out, args.take_apart)
+    words = f"operators without a row that cannot be taken apart: {', '.join(left)}" if left else ""
+    if not done:
+        raise ExportError(f"nothing in {args.decompose} can be taken apart" + (f"; {words}" if left else ": piperc has a row for every call"))
+    print(f"{args.out}: {len(done)} calls are taken apart: {', '.join(done[:10])}{' and more' if len(done) > 10 else ''}")
+    if left:
+        print(f"piper_export: {words}", file=sys.stderr)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Export a PyTorch model with its loss for piper.")
-    parser.add_argument("model", help="module.py:function; the function returns (model, example_inputs[, options])")
-    parser.add_argument("-o", "--out", required=True, help="the file to write: .onnx or .pt2")
+    parser.add_argument("model", nargs="?", help="module.py:function; the function returns (model, example_inputs[, options])")
+    parser.add_argument("-o", "--out", required=True, type=pathlib.Path, help="the file to write: .onnx or .pt2")
     parser.add_argument("--opset", type=int, default=20)
     parser.add_argument("--no-weights", action="store_true",
                         help="write shapes of parameters and no values, and allocate none: for piperc --weights none")
     parser.add_argument("--no-check", action="store_true",
                         help="do not compare what is written with the model's own step: for models too big to run here")
+    parser.add_argument("--decompose", metavar="FILE", type=pathlib.Path,
+                        help="instead of a model: a .pt2 or ONNX file, whose calls that piperc has no row for are taken apart")
+    parser.add_argument("--take-apart", metavar="OPERATOR", action="append", default=[],
+                        help="an operator that is taken apart although piperc has a row, which refuses its arguments: aten.pad.default")
     args = parser.parse_args()
+    if (args.model is None) == (args.decompose is None):
+        parser.error("name a model, or a file with --decompose")
     try:
+        if args.decompose is not None:
+            _decompose_file(args)
+            return 0
         make_model = _load(args.model)
         with without_weights() if args.no_weights else contextlib.nullcontext():
             model, inputs, *rest = make_model()
-        options = {"opset": args.opset, "weights": not args.no_weights, "check": not args.no_check, **(rest[0] if rest else {})}
+        options = {"opset": args.opset, "weights": not args.no_weights, "check": not args.no_check, "decompose": args.take_apart,
+                   **(rest[0] if rest else {})}
         path = export(model, inputs, args.out, **options)
     except ExportError as error:
         print(f"piper_export: {error}", file=sys.stderr)

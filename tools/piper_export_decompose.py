@@ -15,7 +15,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from piper_export_calls import ROWS
 from piper_export_decompositions import SAME_DERIVATIVE
-from piper_export_refused import row_refuses
+from piper_export_refused import CONDITIONS, row_refuses
+from piper_export_rules import RULES
 
 _PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator"}
 _DEPTH = 12
@@ -39,6 +40,13 @@ def take_apart(program, also=()):
             module.graph.lint()
             module.recompile()
     return done
+
+
+def without_rows(program):
+    """Operators that are called and have no row."""
+    return sorted({target_name(node.target) for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)
+                   for node in module.graph.nodes if node.op == "call_function" and node.users and not isinstance(node.target, torch._ops.HigherOrderOperator)
+                   and not _has_effect_alone(node) and not has_row(node.target, node.args, node.kwargs)})
 
 
 def has_row(target, args=(), kwargs=None):
@@ -138,12 +146,12 @@ def _rule(target):
     """What PyTorch makes of a call, or None. Of composite calls it has no derivative but that of their parts."""
     if target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd):
         return target.decompose
-    return torch._decomp.decomposition_table.get(target)
+    return RULES.get(target) or torch._decomp.decomposition_table.get(target)
 
 
 def wants_a_list(target):
     """Whether `target` has no row, and a derivative of its own and parts, which may have another."""
-    return (not has_row(target) and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    return ((not has_row(target) or target_name(target) in CONDITIONS) and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
             and _rule(target) is not None and torch.Tag.nondeterministic_seeded not in target.tags)
 
 

@@ -1,29 +1,32 @@
 """Operators with a derivative of their own that PyTorch takes apart into parts with the same derivative, also at zeros, ties, edges of
 the domain and infinities."""
 SAME_DERIVATIVE = frozenset("""
+    aten._adaptive_avg_pool3d.default
+    aten._log_softmax.default
+    aten._softmax.default
     aten._unsafe_masked_index.default
     aten._unsafe_masked_index_put_accumulate.default
     aten.addmv.default
     aten.addr.default
     aten.alias_copy.default
     aten.aminmax.default
-    aten.as_strided_copy.default
     aten.block_diag.default
     aten.complex.default
     aten.deg2rad.default
     aten.diag_embed.default
     aten.diagonal.default
     aten.diagonal_copy.default
-    aten.diagonal_scatter.default
     aten.dist.default
     aten.expand_copy.default
     aten.frac.default
-    aten.index_copy.default
     aten.index_fill.int_Scalar
+    aten.index_fill.int_Tensor
+    aten.linalg_cross.default
+    aten.linalg_vector_norm.default
     aten.logaddexp2.default
     aten.max_pool2d_with_indices_backward.default
-    aten.max_unpool2d.default
-    aten.max_unpool3d.default
+    aten.max_pool3d_with_indices.default
+    aten.multilabel_margin_loss_forward.default
     aten.nan_to_num.default
     aten.nansum.default
     aten.narrow_copy.default
@@ -36,13 +39,16 @@ SAME_DERIVATIVE = frozenset("""
     aten.reflection_pad1d.default
     aten.reflection_pad2d.default
     aten.reflection_pad3d.default
+    aten.renorm.default
     aten.replication_pad1d.default
     aten.replication_pad2d.default
     aten.replication_pad3d.default
+    aten.roll.default
     aten.rot90.default
     aten.round.decimals
     aten.sgn.default
     aten.split_with_sizes_copy.default
+    aten.softplus.default
     aten.squeeze_copy.default
     aten.squeeze_copy.dim
     aten.t_copy.default
@@ -53,6 +59,10 @@ SAME_DERIVATIVE = frozenset("""
     aten.unbind_copy.int
     aten.unfold_copy.default
     aten.unsqueeze_copy.default
+    aten.upsample_bicubic2d.default
+    aten.upsample_bilinear2d.default
+    aten.upsample_linear1d.default
+    aten.upsample_trilinear3d.default
     aten.vdot.default
     aten.view_copy.default
 """.split())

@@ -26,13 +26,18 @@ def save_pt2(program, path, shapes, notes):
             symbol = str(values[name].shape[axis])
             if symbol.isidentifier():
                 names.append(f"{symbol} {dim.__name__}\n")
+    write_pt2(program, path, {"piper.dims": "".join(dict.fromkeys(names)), **notes})
+
+
+def write_pt2(program, path, notes):
+    """notes: files beside the program's."""
     for module in program.graph_module.modules():
         for node in getattr(getattr(module, "graph", None), "nodes", ()):
             if node.meta.get("stack_trace"):
                 node.meta["stack_trace"] = short_trace(node.meta["stack_trace"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.export.save(program, str(path), extra_files={"piper.dims": "".join(dict.fromkeys(names)), **notes})
+        torch.export.save(program, str(path), extra_files=notes)
 
 
 def short_trace(trace):

@@ -15,16 +15,19 @@ _NO_MEANING = {predispatch.lazy_load_decompositions}
 
 
 def retrace(program):
-    """Changes `program` in place. A mapping that cannot be traced by itself stays."""
-    names = {}
+    """Changes `program` in place. A mapping that cannot be traced by itself stays. Returns the names of those that have been."""
+    names, done = {}, []
     for graph in (module.graph for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)):
         for nodes in _mappings(graph):
-            names.update(_retrace(graph, nodes))
+            made = _retrace(graph, nodes)
+            names.update(made)
+            done += list(made)[:1]
     rename_outputs(program, names)
     for module in program.graph_module.modules():
         if names and isinstance(module, torch.fx.GraphModule):
             module.graph.lint()
             module.recompile()
+    return done
 
 
 def _mappings(graph):
