@@ -190,7 +190,15 @@ def _traced(call, target, values, no_gradient):
     except (Exception, RecursionError):    # values that only a run has, a guard on the batch, no rule for these arguments
         return None
     module.graph.eliminate_dead_code()
+    keep_shapes(module.graph)
     return _without_constants(module)
+
+
+def keep_shapes(graph):
+    """Calls that change the shape of a tensor in place make a view: what reads the tensor from there on reads the call."""
+    for node in graph.nodes:
+        if _is_call(node) and torch.Tag.inplace_view in node.target.tags and (view := _out_of_place(node.target)) is not None:
+            node.target = view
 
 
 def _without_constants(module):

@@ -9,7 +9,7 @@ from torch._functorch import predispatch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from piper_export_decompose import fake_mode_of, rename_outputs
+from piper_export_decompose import fake_mode_of, keep_shapes, rename_outputs
 
 _NO_MEANING = {predispatch.lazy_load_decompositions}
 
@@ -85,6 +85,7 @@ def _retrace(graph, nodes):
     except Exception:    # values that only a run has, or a guard on the batch
         return {}
     piece.graph.eliminate_dead_code()
+    keep_shapes(piece.graph)
     new_of = dict(zip(piece.graph.find_nodes(op="placeholder"), inputs, strict=True))
     if any(node.op == "get_attr" for node in piece.graph.nodes):
         return {}

@@ -32,7 +32,7 @@ def parts_of(target, args, kwargs, listed=False):
             given[-1].meta["val"] = mode.from_tensor(leaf.detach(), static_shapes=True)
     rest = iter(given)
     args, kwargs = tree_unflatten([next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], tree)
-    node = graph.call_function(target, args, kwargs)
+    node = graph.call_function(target, tuple(args), kwargs)
     node.meta["val"] = None
     if piper_export_decompose.has_row(target) and not piper_export_decompose.row_refuses(node):
         return None
