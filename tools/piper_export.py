@@ -42,6 +42,7 @@ try:
     from piper_export_autograd import NO_GRAD, refuse_hooks, refuse_shared_memory, tracing
     from piper_export_check import Check
     from piper_export_error import ExportError, told
+    from piper_export_file import decompose_file
     from piper_export_forward import as_trained
     from piper_export_pt2 import check_outputs, save_pt2, short_trace
     from piper_export_shapes import export_shapes, without_weights
@@ -165,7 +166,6 @@ def _load(reference):
 
 
 def _decompose_file(args):
-    from piper_export_file import decompose_file
     done, left = decompose_file(args.decompose, args.out, args.take_apart)
     words = f"operators without a row that cannot be taken apart: {', '.join(left)}" if left else ""
     if not done:

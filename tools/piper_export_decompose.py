@@ -7,10 +7,12 @@ without a row, or whose own derivative is another than that of its parts (piper_
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from piper_export_calls import ROWS
@@ -155,6 +157,7 @@ def wants_a_list(target):
             and _rule(target) is not None and torch.Tag.nondeterministic_seeded not in target.tags)
 
 
+@functools.cache
 def _prims():
     """`prims.*` have no derivative: what each is in ATen."""
     found = {}
@@ -252,7 +255,8 @@ def _same_results(module, wanted):
     made = tree_leaves(torch.fx.map_arg(output.args[0], lambda x: x.meta.get("val")))
     wanted = tree_leaves(wanted)
     return len(made) == len(wanted) and all(
-        isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.dim() == b.dim() for a, b in zip(made, wanted))
+        isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.dim() == b.dim()
+        and all(statically_known_true(x == y) for x, y in zip(a.shape, b.shape)) for a, b in zip(made, wanted))
 
 
 def _same_sharing(target, call, module, values):

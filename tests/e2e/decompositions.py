@@ -51,6 +51,13 @@ def a_call_by_the_extent_of_the_batch(s, x, y):
     return ends(s, hidden(s, x) * torch.broadcast_to(s.m.bias, (x.shape[0], 4)), y)
 
 
+@case("aten.addr.default")
+def a_call_in_place(s, x, y):
+    w = s.m.weight * 1.0
+    w.addr_(s.m.bias, s.a.bias, beta=0.5)
+    return ends(s, hidden(s, x) @ w, y)
+
+
 @case("aten.diagonal.default")
 def a_rule_of_ours(s, x, y):
     return ends(s, hidden(s, x) * torch.diagonal(s.m.weight) + F.pad(torch.diagonal(s.m.weight, 1), (0, 1)), y)
