@@ -127,6 +127,7 @@ def parts_of(node, named=False, writes=False):
         return None
     if in_place is not None:
         _write_back(module, node)
+    module.recompile()
     return module
 
 
@@ -144,16 +145,21 @@ def _call_of(target, node):
     return call
 
 
+def _is_composite(target):
+    """Whether PyTorch has no derivative of a call but that of its parts. Rules in Python are also of calls that have their own."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")
+
+
 def _rule(target):
-    """What PyTorch makes of a call, or None. Of composite calls it has no derivative but that of their parts."""
-    if target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd):
-        return target.decompose
-    return RULES.get(target) or torch._decomp.decomposition_table.get(target)
+    """What PyTorch makes of a call, or None."""
+    if _is_composite(target):
+        return lambda *args, **kwargs: target._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+    return RULES.get(target) or torch._decomp.decomposition_table.get(target) or target.py_kernels.get(torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
 def wants_a_list(target):
     """Whether `target` has no row, and a derivative of its own and parts, which may have another."""
-    return ((not has_row(target) or target_name(target) in CONDITIONS) and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    return ((not has_row(target) or target_name(target) in CONDITIONS) and not _is_composite(target)
             and _rule(target) is not None and torch.Tag.nondeterministic_seeded not in target.tags)
 
 
@@ -228,13 +234,13 @@ def _all_have_rows(module, taken_apart, depth, listed):
     for node in list(module.graph.nodes):
         if node.op in ("placeholder", "output"):
             continue
-        if node.op != "call_function" or node.target in taken_apart or target_name(node.target) in _NO_PART:
+        if node.op != "call_function" or target_name(node.target) in _NO_PART:
             return False
         if has_row(node.target, node.args, node.kwargs) and not (_is_call(node) and row_refuses(node)):
             if _is_call(node) and torch.Tag.nondeterministic_seeded in node.target.tags:
                 return False
             continue
-        if not _is_call(node) or node.target._schema.is_mutable:
+        if not _is_call(node) or node.target._schema.is_mutable or node.target in taken_apart:
             return False
         values = [given.meta.get("val") for given in node.all_input_nodes]
         parts = _traced(_call_of(node.target, node), node.target, values, False)
@@ -246,7 +252,7 @@ def _all_have_rows(module, taken_apart, depth, listed):
 
 def _has_listed_derivative(taken_apart):
     """Whether the newest of these, or its parts, have its derivative."""
-    return all(target is None or target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    return all(target is None or _is_composite(target)
                or target_name(target) in SAME_DERIVATIVE or _out_of_place(target) in taken_apart for target in taken_apart)
 
 

@@ -6,6 +6,9 @@ SAME_DERIVATIVE = frozenset("""
     aten._softmax.default
     aten._unsafe_masked_index.default
     aten._unsafe_masked_index_put_accumulate.default
+    aten._upsample_nearest_exact1d.default
+    aten._upsample_nearest_exact2d.default
+    aten._upsample_nearest_exact3d.default
     aten.addmv.default
     aten.addr.default
     aten.alias_copy.default
@@ -47,8 +50,8 @@ SAME_DERIVATIVE = frozenset("""
     aten.rot90.default
     aten.round.decimals
     aten.sgn.default
-    aten.split_with_sizes_copy.default
     aten.softplus.default
+    aten.split_with_sizes_copy.default
     aten.squeeze_copy.default
     aten.squeeze_copy.dim
     aten.t_copy.default
@@ -62,6 +65,9 @@ SAME_DERIVATIVE = frozenset("""
     aten.upsample_bicubic2d.default
     aten.upsample_bilinear2d.default
     aten.upsample_linear1d.default
+    aten.upsample_nearest1d.default
+    aten.upsample_nearest2d.default
+    aten.upsample_nearest3d.default
     aten.upsample_trilinear3d.default
     aten.vdot.default
     aten.view_copy.default

@@ -40,7 +40,6 @@ CONDITIONS = {
     "aten.roll.default": lambda node: len(_argument(node, "dims", [])) == 0 and _dims(node) != 1,
     "aten.softmax.int": lambda node: _dims(node) == 0,
     "aten.log_softmax.int": lambda node: _dims(node) == 0,
-    "aten.instance_norm.default": lambda node: _argument(node, "running_mean") is not None,
 }
 
 
