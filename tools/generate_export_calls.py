@@ -6,11 +6,13 @@
 The exporter runs where no piperc is. With --check the file is compared, not written; exit status 1 where it is another.
 """
 import argparse
+import collections
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TABLE, ONNX_TABLE = ROOT / "compiler/frontend/aten/call_table.def", ROOT / "compiler/frontend/onnx/ops_table.def"
@@ -32,12 +34,21 @@ def rows(compiler, table, macro):
     return re.findall(rf'\b{macro}\((?:\w+, \w+, )?"([^"]*)"', text)
 
 
+def block(words):
+    """A text of words, in lines."""
+    return textwrap.fill(" ".join(words), 140, initial_indent="        ", subsequent_indent="        ", break_on_hyphens=False)
+
+
 def generated(compiler):
-    calls = sorted(re.fullmatch(r"([^(]+)\((.*)\)", text).groups() for text in rows(compiler, TABLE, "PIPER_ATEN"))
-    lines = [f'    "{target}": "{" ".join(parameters(text))}",\n' for target, text in calls]
-    operators = sorted(rows(compiler, ONNX_TABLE, "PIPER_ONNX_OP"))
-    onnx = "ONNX_ROWS = frozenset((\n" + "".join(f'    "{name}",\n' for name in operators) + "))\n"
-    return HEAD + "ROWS = {target: tuple(names.split()) for target, names in {\n" + "".join(lines) + "}.items()}\n" + onnx
+    targets = collections.defaultdict(list)
+    for text in rows(compiler, TABLE, "PIPER_ATEN"):
+        target, arguments = re.fullmatch(r"([^(]+)\((.*)\)", text).groups()
+        targets[" ".join(parameters(arguments))].append(target)
+    calls = "".join(f'    "{names}": """\n{block(sorted(found))}\n    """,\n' for names, found in sorted(targets.items()))
+    operators = block(sorted(rows(compiler, ONNX_TABLE, "PIPER_ONNX_OP")))
+    return (HEAD + "_TARGETS = {    # by the names of their arguments\n" + calls + "}\n" +
+            "ROWS = {target: tuple(names.split()) for names, targets in _TARGETS.items() for target in targets.split()}\n" +
+            f'ONNX_ROWS = frozenset("""\n{operators}\n""".split())\n')
 
 
 def main():

@@ -1,510 +1,473 @@
 """The calls of ATen that piperc has rows for, with the names of their arguments, and the operators of ONNX. Written by tools/generate_export_calls.py."""
-ROWS = {target: tuple(names.split()) for target, names in {
-    "aten.__and__.Scalar": "self other",
-    "aten.__and__.Tensor": "self other",
-    "aten.__or__.Scalar": "self other",
-    "aten.__or__.Tensor": "self other",
-    "aten.__xor__.Tensor": "self other",
-    "aten._adaptive_avg_pool2d.default": "self output_size",
-    "aten._convolution.default": "input weight bias stride padding dilation transposed output_padding groups benchmark deterministic cudnn_enabled allow_tf32",
-    "aten._fft_c2c.default": "self dim normalization forward",
-    "aten._fused_rms_norm.default": "input normalized_shape weight eps",
-    "aten._grouped_mm.default": "self mat2 offs bias out_dtype",
-    "aten._log_softmax.default": "self dim half_to_float",
-    "aten._native_batch_norm_legit.default": "input weight bias running_mean running_var training momentum eps",
-    "aten._native_batch_norm_legit.no_stats": "input weight bias training momentum eps",
-    "aten._native_batch_norm_legit_functional.default": "input weight bias running_mean running_var training momentum eps",
-    "aten._native_batch_norm_legit_no_training.default": "input weight bias running_mean running_var momentum eps",
-    "aten._prelu_kernel.default": "self weight",
-    "aten._safe_softmax.default": "self dim dtype",
-    "aten._softmax.default": "self dim half_to_float",
-    "aten._to_copy.default": "self dtype",
-    "aten._unsafe_view.default": "self size",
-    "aten._weight_norm.default": "v g dim",
-    "aten.abs.default": "self",
-    "aten.absolute.default": "self",
-    "aten.adaptive_avg_pool1d.default": "self output_size",
-    "aten.adaptive_avg_pool2d.default": "self output_size",
-    "aten.add.Scalar": "self other alpha",
-    "aten.add.Tensor": "self other alpha",
-    "aten.addcdiv.default": "self tensor1 tensor2 value",
-    "aten.addcmul.default": "self tensor1 tensor2 value",
-    "aten.addmm.default": "self mat1 mat2 beta alpha",
-    "aten.alias.default": "self",
-    "aten.all.default": "self",
-    "aten.all.dim": "self dim keepdim",
-    "aten.amax.default": "self dim keepdim",
-    "aten.amin.default": "self dim keepdim",
-    "aten.any.default": "self",
-    "aten.any.dim": "self dim keepdim",
-    "aten.arange.default": "end dtype",
-    "aten.arange.start": "start end dtype",
-    "aten.arange.start_step": "start end step dtype",
-    "aten.argmax.default": "self dim keepdim",
-    "aten.argmin.default": "self dim keepdim",
-    "aten.argsort.default": "self dim descending",
-    "aten.argsort.stable": "self stable dim descending",
-    "aten.as_strided.default": "self size stride storage_offset",
-    "aten.avg_pool1d.default": "self kernel_size stride padding ceil_mode count_include_pad",
-    "aten.avg_pool2d.default": "self kernel_size stride padding ceil_mode count_include_pad divisor_override",
-    "aten.baddbmm.default": "self mat1 mat2 beta alpha",
-    "aten.batch_norm.default": "input weight bias running_mean running_var training momentum eps cudnn_enabled",
-    "aten.bernoulli.default": "self",
-    "aten.bernoulli.p": "self p",
-    "aten.binary_cross_entropy.default": "self target weight reduction",
-    "aten.binary_cross_entropy_with_logits.default": "self target weight pos_weight reduction",
-    "aten.bitwise_and.Scalar": "self other",
-    "aten.bitwise_and.Tensor": "self other",
-    "aten.bitwise_not.default": "self",
-    "aten.bitwise_or.Scalar": "self other",
-    "aten.bitwise_or.Tensor": "self other",
-    "aten.bitwise_xor.Tensor": "self other",
-    "aten.bmm.default": "self other",
-    "aten.broadcast_tensors.default": "tensors",
-    "aten.cat.default": "tensors dim",
-    "aten.ceil.default": "self",
-    "aten.celu.default": "self alpha",
-    "aten.channel_shuffle.default": "self groups",
-    "aten.chunk.default": "self chunks dim",
-    "aten.clamp.Tensor": "self min max",
-    "aten.clamp.default": "self min max",
-    "aten.clamp_max.Tensor": "self max",
-    "aten.clamp_max.default": "self max min",
-    "aten.clamp_min.Tensor": "self min",
-    "aten.clamp_min.default": "self min max",
-    "aten.clip.default": "self min max",
-    "aten.clone.default": "self",
-    "aten.concat.default": "tensors dim",
-    "aten.concatenate.default": "tensors dim",
-    "aten.constant_pad_nd.default": "self pad value mode",
-    "aten.contiguous.default": "self",
-    "aten.conv1d.default": "input weight bias stride padding dilation groups",
-    "aten.conv1d.padding": "input weight bias stride padding dilation groups",
-    "aten.conv2d.default": "input weight bias stride padding dilation groups",
-    "aten.conv2d.padding": "input weight bias stride padding dilation groups",
-    "aten.conv_transpose1d.default": "input weight bias stride padding output_padding groups dilation",
-    "aten.conv_transpose2d.input": "input weight bias stride padding output_padding groups dilation",
-    "aten.convolution.default": "input weight bias stride padding dilation transposed output_padding groups",
-    "aten.copy.default": "self src non_blocking",
-    "aten.cos.default": "self",
-    "aten.cosh.default": "self",
-    "aten.cosine_embedding_loss.default": "input1 input2 target margin reduction",
-    "aten.cosine_similarity.default": "x1 x2 dim eps",
-    "aten.cross_entropy_loss.default": "self target weight reduction ignore_index label_smoothing",
-    "aten.cumsum.default": "self dim dtype",
-    "aten.detach.default": "self",
-    "aten.detach_.default": "self",
-    "aten.diag.default": "self diagonal",
-    "aten.diff.default": "self n dim prepend append",
-    "aten.div.Scalar": "self other",
-    "aten.div.Scalar_mode": "self other rounding_mode",
-    "aten.div.Tensor": "self other",
-    "aten.div.Tensor_mode": "self other rounding_mode",
-    "aten.divide.Scalar": "self other",
-    "aten.divide.Tensor": "self other",
-    "aten.dot.default": "self other",
-    "aten.dropout.default": "input p train",
-    "aten.einsum.default": "equation tensors path",
-    "aten.elu.default": "self alpha scale input_scale",
-    "aten.embedding.default": "weight indices padding_idx scale_grad_by_freq sparse",
-    "aten.embedding_bag.default": "weight indices offsets scale_grad_by_freq mode sparse per_sample_weights include_last_offset padding_idx",
-    "aten.embedding_bag.padding_idx": "weight indices offsets scale_grad_by_freq mode sparse per_sample_weights include_last_offset padding_idx",
-    "aten.empty.memory_format": "size dtype",
-    "aten.empty_like.default": "self dtype",
-    "aten.eq.Scalar": "self other",
-    "aten.eq.Tensor": "self other",
-    "aten.erf.default": "self",
-    "aten.exp.default": "self",
-    "aten.exp2.default": "self",
-    "aten.expand.default": "self size implicit",
-    "aten.expand_as.default": "self other",
-    "aten.expm1.default": "self",
-    "aten.eye.default": "n dtype",
-    "aten.eye.m": "n m dtype",
-    "aten.fft_fft.default": "self n dim norm",
-    "aten.fft_fft2.default": "self s dim norm",
-    "aten.fft_fftn.default": "self s dim norm",
-    "aten.fill.Scalar": "self value",
-    "aten.fill.Tensor": "self value",
-    "aten.flatten.using_ints": "self start_dim end_dim",
-    "aten.flip.default": "self dims",
-    "aten.floor.default": "self",
-    "aten.floor_divide.default": "self other",
-    "aten.full.default": "size fill_value dtype",
-    "aten.full_like.default": "self fill_value dtype",
-    "aten.gather.default": "self dim index sparse_grad",
-    "aten.ge.Scalar": "self other",
-    "aten.ge.Tensor": "self other",
-    "aten.gelu.default": "self approximate",
-    "aten.ger.default": "self vec2",
-    "aten.glu.default": "self dim",
-    "aten.group_norm.default": "input num_groups weight bias eps cudnn_enabled",
-    "aten.gru.input": "input hx params has_biases num_layers dropout train bidirectional batch_first",
-    "aten.gru_cell.default": "input hx w_ih w_hh b_ih b_hh",
-    "aten.gt.Scalar": "self other",
-    "aten.gt.Tensor": "self other",
-    "aten.hardshrink.default": "self lambd",
-    "aten.hardsigmoid.default": "self",
-    "aten.hardswish.default": "self",
-    "aten.hardtanh.default": "self min_val max_val",
-    "aten.hinge_embedding_loss.default": "self target margin reduction",
-    "aten.histc.default": "self bins min max",
-    "aten.huber_loss.default": "self target reduction delta",
-    "aten.im2col.default": "self kernel_size dilation padding stride",
-    "aten.imag.default": "self",
-    "aten.index.Tensor": "self indices",
-    "aten.index_add.default": "self dim index source alpha",
-    "aten.index_put.default": "self indices values accumulate",
-    "aten.index_select.default": "self dim index",
-    "aten.instance_norm.default": "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
-    "aten.isnan.default": "self",
-    "aten.kl_div.default": "self target reduction log_target",
-    "aten.l1_loss.default": "self target reduction",
-    "aten.layer_norm.default": "input normalized_shape weight bias eps cudnn_enable",
-    "aten.le.Scalar": "self other",
-    "aten.le.Tensor": "self other",
-    "aten.leaky_relu.default": "self negative_slope",
-    "aten.lerp.Scalar": "self end weight",
-    "aten.lerp.Tensor": "self end weight",
-    "aten.lift_fresh.default": "self",
-    "aten.lift_fresh_copy.default": "self",
-    "aten.linalg_vector_norm.default": "self ord dim keepdim dtype",
-    "aten.linear.default": "input weight bias",
-    "aten.linspace.default": "start end steps dtype",
-    "aten.log.default": "self",
-    "aten.log10.default": "self",
-    "aten.log1p.default": "self",
-    "aten.log2.default": "self",
-    "aten.log_sigmoid.default": "self",
-    "aten.log_sigmoid_forward.default": "self",
-    "aten.log_softmax.int": "self dim dtype",
-    "aten.logaddexp.default": "self other",
-    "aten.logical_and.default": "self other",
-    "aten.logical_not.default": "self",
-    "aten.logical_or.default": "self other",
-    "aten.logical_xor.default": "self other",
-    "aten.logsumexp.default": "self dim keepdim",
-    "aten.lstm.input": "input hx params has_biases num_layers dropout train bidirectional batch_first",
-    "aten.lstm_cell.default": "input hx w_ih w_hh b_ih b_hh",
-    "aten.lt.Scalar": "self other",
-    "aten.lt.Tensor": "self other",
-    "aten.mT.default": "self",
-    "aten.margin_ranking_loss.default": "input1 input2 target margin reduction",
-    "aten.masked_fill.Scalar": "self mask value",
-    "aten.masked_fill.Tensor": "self mask value",
-    "aten.matmul.default": "self other",
-    "aten.max.default": "self",
-    "aten.max.dim": "self dim keepdim",
-    "aten.max.other": "self other",
-    "aten.max_pool1d.default": "self kernel_size stride padding dilation ceil_mode",
-    "aten.max_pool2d.default": "self kernel_size stride padding dilation ceil_mode",
-    "aten.max_pool2d_with_indices.default": "self kernel_size stride padding dilation ceil_mode",
-    "aten.maximum.default": "self other",
-    "aten.mean.default": "self dtype",
-    "aten.mean.dim": "self dim keepdim dtype",
-    "aten.meshgrid.default": "tensors",
-    "aten.meshgrid.indexing": "tensors indexing",
-    "aten.min.default": "self",
-    "aten.min.dim": "self dim keepdim",
-    "aten.min.other": "self other",
-    "aten.minimum.default": "self other",
-    "aten.mish.default": "self",
-    "aten.mm.default": "self other",
-    "aten.moveaxis.int": "self source destination",
-    "aten.moveaxis.intlist": "self source destination",
-    "aten.movedim.int": "self source destination",
-    "aten.movedim.intlist": "self source destination",
-    "aten.mse_loss.default": "self target reduction",
-    "aten.mul.Scalar": "self other",
-    "aten.mul.Tensor": "self other",
-    "aten.multiply.Scalar": "self other",
-    "aten.multiply.Tensor": "self other",
-    "aten.mv.default": "self other",
-    "aten.narrow.default": "self dim start length",
-    "aten.native_batch_norm.default": "input weight bias running_mean running_var training momentum eps",
-    "aten.native_channel_shuffle.default": "self groups",
-    "aten.native_dropout.default": "input p train",
-    "aten.native_group_norm.default": "input weight bias N C HxW num_groups eps",
-    "aten.native_layer_norm.default": "input normalized_shape weight bias eps",
-    "aten.ne.Scalar": "self other",
-    "aten.ne.Tensor": "self other",
-    "aten.neg.default": "self",
-    "aten.negative.default": "self",
-    "aten.new_empty.default": "self size dtype",
-    "aten.new_full.default": "self size fill_value dtype",
-    "aten.new_ones.default": "self size dtype",
-    "aten.new_zeros.default": "self size dtype",
-    "aten.nll_loss.default": "self target weight reduction ignore_index",
-    "aten.nll_loss2d_forward.default": "self target weight reduction ignore_index",
-    "aten.nll_loss_forward.default": "self target weight reduction ignore_index",
-    "aten.nll_loss_nd.default": "self target weight reduction ignore_index",
-    "aten.numpy_T.default": "self",
-    "aten.one_hot.default": "self num_classes",
-    "aten.ones.default": "size dtype",
-    "aten.ones_like.default": "self dtype",
-    "aten.outer.default": "self vec2",
-    "aten.pad.default": "self pad mode value",
-    "aten.pairwise_distance.default": "x1 x2 p eps keepdim",
-    "aten.permute.default": "self dims",
-    "aten.pixel_shuffle.default": "self upscale_factor",
-    "aten.pixel_unshuffle.default": "self downscale_factor",
-    "aten.poisson_nll_loss.default": "input target log_input full eps reduction",
-    "aten.pow.Scalar": "self exponent",
-    "aten.pow.Tensor_Scalar": "self exponent",
-    "aten.pow.Tensor_Tensor": "self exponent",
-    "aten.prelu.default": "self weight",
-    "aten.rand.default": "size dtype",
-    "aten.rand_like.default": "self dtype",
-    "aten.randn.default": "size dtype",
-    "aten.randn_like.default": "self dtype",
-    "aten.ravel.default": "self",
-    "aten.real.default": "self",
-    "aten.reciprocal.default": "self",
-    "aten.relu.default": "self",
-    "aten.relu6.default": "self",
-    "aten.remainder.Scalar": "self other",
-    "aten.remainder.Tensor": "self other",
-    "aten.repeat.default": "self repeats",
-    "aten.repeat_interleave.self_int": "self repeats dim output_size",
-    "aten.reshape.default": "self size",
-    "aten.reshape_as.default": "self other",
-    "aten.rms_norm.default": "input normalized_shape weight eps",
-    "aten.rnn_relu.input": "input hx params has_biases num_layers dropout train bidirectional batch_first",
-    "aten.rnn_relu_cell.default": "input hx w_ih w_hh b_ih b_hh",
-    "aten.rnn_tanh.input": "input hx params has_biases num_layers dropout train bidirectional batch_first",
-    "aten.rnn_tanh_cell.default": "input hx w_ih w_hh b_ih b_hh",
-    "aten.roll.default": "self shifts dims",
-    "aten.round.default": "self",
-    "aten.rsqrt.default": "self",
-    "aten.rsub.Scalar": "self other alpha",
-    "aten.rsub.Tensor": "self other alpha",
-    "aten.scalar_tensor.default": "fill_value dtype",
-    "aten.scaled_dot_product_attention.default": "query key value attn_mask dropout_p is_causal scale enable_gqa",
-    "aten.scatter.src": "self dim index src",
-    "aten.scatter.value": "self dim index src",
-    "aten.scatter_add.default": "self dim index src",
-    "aten.select.int": "self dim index",
-    "aten.select_scatter.default": "self src dim index",
-    "aten.selu.default": "self",
-    "aten.sigmoid.default": "self",
-    "aten.sign.default": "self",
-    "aten.silu.default": "self",
-    "aten.sin.default": "self",
-    "aten.slice.Tensor": "self dim start end step",
-    "aten.slice_scatter.default": "self src dim start end step",
-    "aten.smooth_l1_loss.default": "self target reduction beta",
-    "aten.soft_margin_loss.default": "self target reduction",
-    "aten.softmax.int": "self dim dtype",
-    "aten.softplus.default": "self beta threshold",
-    "aten.softshrink.default": "self lambd",
-    "aten.sort.default": "self dim descending",
-    "aten.sort.stable": "self stable dim descending",
-    "aten.split.Tensor": "self split_size dim",
-    "aten.split.sizes": "self split_sizes dim",
-    "aten.split_with_sizes.default": "self split_sizes dim",
-    "aten.sqrt.default": "self",
-    "aten.square.default": "self",
-    "aten.squeeze.default": "self",
-    "aten.squeeze.dim": "self dim",
-    "aten.squeeze.dims": "self dim",
-    "aten.stack.default": "tensors dim",
-    "aten.std.correction": "self dim correction keepdim",
-    "aten.std.default": "self unbiased dim keepdim",
-    "aten.std.dim": "self dim unbiased keepdim",
-    "aten.std_mean.correction": "self dim correction keepdim",
-    "aten.std_mean.dim": "self dim unbiased keepdim",
-    "aten.sub.Scalar": "self other alpha",
-    "aten.sub.Tensor": "self other alpha",
-    "aten.subtract.Scalar": "self other alpha",
-    "aten.subtract.Tensor": "self other alpha",
-    "aten.sum.default": "self dtype",
-    "aten.sum.dim_IntList": "self dim keepdim dtype",
-    "aten.swapaxes.default": "self dim0 dim1",
-    "aten.swapdims.default": "self dim0 dim1",
-    "aten.sym_numel.default": "self",
-    "aten.sym_size.int": "self dim",
-    "aten.t.default": "self",
-    "aten.tan.default": "self",
-    "aten.tanh.default": "self",
-    "aten.tensor_split.indices": "self indices dim",
-    "aten.tensor_split.sections": "self sections dim",
-    "aten.tile.default": "self repeats",
-    "aten.to.device": "self device dtype non_blocking copy memory_format",
-    "aten.to.dtype": "self dtype non_blocking copy memory_format",
-    "aten.to.dtype_layout": "self dtype",
-    "aten.to.other": "self other non_blocking copy memory_format",
-    "aten.topk.default": "self k dim largest sorted",
-    "aten.transpose.int": "self dim0 dim1",
-    "aten.tril.default": "self diagonal",
-    "aten.triplet_margin_loss.default": "anchor positive negative margin p eps swap reduction",
-    "aten.triu.default": "self diagonal",
-    "aten.true_divide.Scalar": "self other",
-    "aten.true_divide.Tensor": "self other",
-    "aten.trunc.default": "self",
-    "aten.type_as.default": "self other",
-    "aten.unbind.int": "self dim",
-    "aten.unflatten.int": "self dim sizes",
-    "aten.unfold.default": "self dimension size step",
-    "aten.unsafe_chunk.default": "self chunks dim",
-    "aten.unsafe_split.Tensor": "self split_size dim",
-    "aten.unsqueeze.default": "self dim",
-    "aten.upsample_nearest1d.vec": "self output_size scale_factors",
-    "aten.upsample_nearest2d.default": "self output_size scale_factors scales_w",
-    "aten.upsample_nearest2d.vec": "self output_size scale_factors",
-    "aten.var.correction": "self dim correction keepdim",
-    "aten.var.default": "self unbiased dim keepdim",
-    "aten.var.dim": "self dim unbiased keepdim",
-    "aten.var_mean.correction": "self dim correction keepdim",
-    "aten.var_mean.dim": "self dim unbiased keepdim",
-    "aten.view.default": "self size",
-    "aten.view_as.default": "self other",
-    "aten.view_as_real.default": "self",
-    "aten.where.Scalar": "condition self other",
-    "aten.where.ScalarOther": "condition self other",
-    "aten.where.ScalarSelf": "condition self other",
-    "aten.where.self": "condition self other",
-    "aten.xlogy.Scalar_Other": "self other",
-    "aten.xlogy.Tensor": "self other",
-    "aten.zeros.default": "size dtype",
-    "aten.zeros_like.default": "self dtype",
-    "operator.add": "a b",
-    "operator.eq": "a b",
-    "operator.floordiv": "a b",
-    "operator.ge": "a b",
-    "operator.getitem": "self index",
-    "operator.gt": "a b",
-    "operator.le": "a b",
-    "operator.lt": "a b",
-    "operator.mod": "a b",
-    "operator.mul": "a b",
-    "operator.ne": "a b",
-    "operator.neg": "a",
-    "operator.pow": "a b",
-    "operator.sub": "a b",
-    "operator.truediv": "a b",
-    "prims.broadcast_in_dim.default": "self shape broadcast_dimensions",
-    "prims.convert_element_type.default": "self dtype",
-    "prims.var.default": "self dim correction keepdim",
-    "sym_float": "a",
-    "sym_int": "a",
-    "sym_max": "a b",
-    "sym_min": "a b",
-    "sym_not": "a",
-    "transformers.grouped_mm_fallback.default": "input weight offs",
-}.items()}
-ONNX_ROWS = frozenset((
-    "Abs",
-    "Add",
-    "And",
-    "ArgMax",
-    "Attention",
-    "AveragePool",
-    "BatchNormalization",
-    "Cast",
-    "CastLike",
-    "Celu",
-    "Clip",
-    "Concat",
-    "ConcatFromSequence",
-    "Constant",
-    "ConstantOfShape",
-    "Conv",
-    "Cos",
-    "CumSum",
-    "DepthToSpace",
-    "Div",
-    "Dropout",
-    "Einsum",
-    "Elu",
-    "Equal",
-    "Erf",
-    "Exp",
-    "Expand",
-    "EyeLike",
-    "Flatten",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "Gelu",
-    "Gemm",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "Greater",
-    "GreaterOrEqual",
-    "GroupNormalization",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "InstanceNormalization",
-    "IsNaN",
-    "LayerNormalization",
-    "LeakyRelu",
-    "Less",
-    "LessOrEqual",
-    "Log",
-    "LogSoftmax",
-    "MatMul",
-    "Max",
-    "MaxPool",
-    "Mean",
-    "Min",
-    "Mish",
-    "Mod",
-    "Mul",
-    "Neg",
-    "NegativeLogLikelihoodLoss",
-    "Not",
-    "OneHot",
-    "Or",
-    "PRelu",
-    "Pad",
-    "Pow",
-    "RMSNormalization",
-    "Range",
-    "Reciprocal",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-    "Relu",
-    "Reshape",
-    "ScatterElements",
-    "ScatterND",
-    "Selu",
-    "SequenceAt",
-    "SequenceConstruct",
-    "SequenceLength",
-    "Shape",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Size",
-    "Slice",
-    "Softmax",
-    "SoftmaxCrossEntropyLoss",
-    "Softplus",
-    "Softsign",
-    "SpaceToDepth",
-    "Split",
-    "SplitToSequence",
-    "Sqrt",
-    "Squeeze",
-    "Sub",
-    "Sum",
-    "Swish",
-    "Tan",
-    "Tanh",
-    "Tile",
-    "TopK",
-    "Transpose",
-    "Trilu",
-    "Unsqueeze",
-    "Where",
-    "Xor",
-))
+_TARGETS = {    # by the names of their arguments
+    "a": """
+        operator.neg sym_float sym_int sym_not
+    """,
+    "a b": """
+        operator.add operator.eq operator.floordiv operator.ge operator.gt operator.le operator.lt operator.mod operator.mul operator.ne
+        operator.pow operator.sub operator.truediv sym_max sym_min
+    """,
+    "anchor positive negative margin p eps swap reduction": """
+        aten.triplet_margin_loss.default
+    """,
+    "condition self other": """
+        aten.where.Scalar aten.where.ScalarOther aten.where.ScalarSelf aten.where.self
+    """,
+    "end dtype": """
+        aten.arange.default
+    """,
+    "equation tensors path": """
+        aten.einsum.default
+    """,
+    "fill_value dtype": """
+        aten.scalar_tensor.default
+    """,
+    "input hx params has_biases num_layers dropout train bidirectional batch_first": """
+        aten.gru.input aten.lstm.input aten.rnn_relu.input aten.rnn_tanh.input
+    """,
+    "input hx w_ih w_hh b_ih b_hh": """
+        aten.gru_cell.default aten.lstm_cell.default aten.rnn_relu_cell.default aten.rnn_tanh_cell.default
+    """,
+    "input normalized_shape weight bias eps": """
+        aten.native_layer_norm.default
+    """,
+    "input normalized_shape weight bias eps cudnn_enable": """
+        aten.layer_norm.default
+    """,
+    "input normalized_shape weight eps": """
+        aten._fused_rms_norm.default aten.rms_norm.default
+    """,
+    "input num_groups weight bias eps cudnn_enabled": """
+        aten.group_norm.default
+    """,
+    "input p train": """
+        aten.dropout.default aten.native_dropout.default
+    """,
+    "input target log_input full eps reduction": """
+        aten.poisson_nll_loss.default
+    """,
+    "input weight bias": """
+        aten.linear.default
+    """,
+    "input weight bias N C HxW num_groups eps": """
+        aten.native_group_norm.default
+    """,
+    "input weight bias running_mean running_var momentum eps": """
+        aten._native_batch_norm_legit_no_training.default
+    """,
+    "input weight bias running_mean running_var training momentum eps": """
+        aten._native_batch_norm_legit.default aten._native_batch_norm_legit_functional.default aten.native_batch_norm.default
+    """,
+    "input weight bias running_mean running_var training momentum eps cudnn_enabled": """
+        aten.batch_norm.default
+    """,
+    "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled": """
+        aten.instance_norm.default
+    """,
+    "input weight bias stride padding dilation groups": """
+        aten.conv1d.default aten.conv1d.padding aten.conv2d.default aten.conv2d.padding
+    """,
+    "input weight bias stride padding dilation transposed output_padding groups": """
+        aten.convolution.default
+    """,
+    "input weight bias stride padding dilation transposed output_padding groups benchmark deterministic cudnn_enabled allow_tf32": """
+        aten._convolution.default
+    """,
+    "input weight bias stride padding output_padding groups dilation": """
+        aten.conv_transpose1d.default aten.conv_transpose2d.input
+    """,
+    "input weight bias training momentum eps": """
+        aten._native_batch_norm_legit.no_stats
+    """,
+    "input weight offs": """
+        transformers.grouped_mm_fallback.default
+    """,
+    "input1 input2 target margin reduction": """
+        aten.cosine_embedding_loss.default aten.margin_ranking_loss.default
+    """,
+    "n dtype": """
+        aten.eye.default
+    """,
+    "n m dtype": """
+        aten.eye.m
+    """,
+    "query key value attn_mask dropout_p is_causal scale enable_gqa": """
+        aten.scaled_dot_product_attention.default
+    """,
+    "self": """
+        aten.abs.default aten.absolute.default aten.alias.default aten.all.default aten.any.default aten.bernoulli.default
+        aten.bitwise_not.default aten.ceil.default aten.clone.default aten.contiguous.default aten.cos.default aten.cosh.default
+        aten.detach.default aten.detach_.default aten.erf.default aten.exp.default aten.exp2.default aten.expm1.default aten.floor.default
+        aten.hardsigmoid.default aten.hardswish.default aten.imag.default aten.isnan.default aten.lift_fresh.default
+        aten.lift_fresh_copy.default aten.log.default aten.log10.default aten.log1p.default aten.log2.default aten.log_sigmoid.default
+        aten.log_sigmoid_forward.default aten.logical_not.default aten.mT.default aten.max.default aten.min.default aten.mish.default
+        aten.neg.default aten.negative.default aten.numpy_T.default aten.ravel.default aten.real.default aten.reciprocal.default
+        aten.relu.default aten.relu6.default aten.round.default aten.rsqrt.default aten.selu.default aten.sigmoid.default aten.sign.default
+        aten.silu.default aten.sin.default aten.sqrt.default aten.square.default aten.squeeze.default aten.sym_numel.default aten.t.default
+        aten.tan.default aten.tanh.default aten.trunc.default aten.view_as_real.default
+    """,
+    "self alpha": """
+        aten.celu.default
+    """,
+    "self alpha scale input_scale": """
+        aten.elu.default
+    """,
+    "self approximate": """
+        aten.gelu.default
+    """,
+    "self beta threshold": """
+        aten.softplus.default
+    """,
+    "self bins min max": """
+        aten.histc.default
+    """,
+    "self chunks dim": """
+        aten.chunk.default aten.unsafe_chunk.default
+    """,
+    "self device dtype non_blocking copy memory_format": """
+        aten.to.device
+    """,
+    "self diagonal": """
+        aten.diag.default aten.tril.default aten.triu.default
+    """,
+    "self dim": """
+        aten.glu.default aten.squeeze.dim aten.squeeze.dims aten.sym_size.int aten.unbind.int aten.unsqueeze.default
+    """,
+    "self dim correction keepdim": """
+        aten.std.correction aten.std_mean.correction aten.var.correction aten.var_mean.correction prims.var.default
+    """,
+    "self dim descending": """
+        aten.argsort.default aten.sort.default
+    """,
+    "self dim dtype": """
+        aten._safe_softmax.default aten.cumsum.default aten.log_softmax.int aten.softmax.int
+    """,
+    "self dim half_to_float": """
+        aten._log_softmax.default aten._softmax.default
+    """,
+    "self dim index": """
+        aten.index_select.default aten.select.int
+    """,
+    "self dim index source alpha": """
+        aten.index_add.default
+    """,
+    "self dim index sparse_grad": """
+        aten.gather.default
+    """,
+    "self dim index src": """
+        aten.scatter.src aten.scatter.value aten.scatter_add.default
+    """,
+    "self dim keepdim": """
+        aten.all.dim aten.amax.default aten.amin.default aten.any.dim aten.argmax.default aten.argmin.default aten.logsumexp.default
+        aten.max.dim aten.min.dim
+    """,
+    "self dim keepdim dtype": """
+        aten.mean.dim aten.sum.dim_IntList
+    """,
+    "self dim normalization forward": """
+        aten._fft_c2c.default
+    """,
+    "self dim sizes": """
+        aten.unflatten.int
+    """,
+    "self dim start end step": """
+        aten.slice.Tensor
+    """,
+    "self dim start length": """
+        aten.narrow.default
+    """,
+    "self dim unbiased keepdim": """
+        aten.std.dim aten.std_mean.dim aten.var.dim aten.var_mean.dim
+    """,
+    "self dim0 dim1": """
+        aten.swapaxes.default aten.swapdims.default aten.transpose.int
+    """,
+    "self dimension size step": """
+        aten.unfold.default
+    """,
+    "self dims": """
+        aten.flip.default aten.permute.default
+    """,
+    "self downscale_factor": """
+        aten.pixel_unshuffle.default
+    """,
+    "self dtype": """
+        aten._to_copy.default aten.empty_like.default aten.mean.default aten.ones_like.default aten.rand_like.default
+        aten.randn_like.default aten.sum.default aten.to.dtype_layout aten.zeros_like.default prims.convert_element_type.default
+    """,
+    "self dtype non_blocking copy memory_format": """
+        aten.to.dtype
+    """,
+    "self end weight": """
+        aten.lerp.Scalar aten.lerp.Tensor
+    """,
+    "self exponent": """
+        aten.pow.Scalar aten.pow.Tensor_Scalar aten.pow.Tensor_Tensor
+    """,
+    "self fill_value dtype": """
+        aten.full_like.default
+    """,
+    "self groups": """
+        aten.channel_shuffle.default aten.native_channel_shuffle.default
+    """,
+    "self index": """
+        operator.getitem
+    """,
+    "self indices": """
+        aten.index.Tensor
+    """,
+    "self indices dim": """
+        aten.tensor_split.indices
+    """,
+    "self indices values accumulate": """
+        aten.index_put.default
+    """,
+    "self k dim largest sorted": """
+        aten.topk.default
+    """,
+    "self kernel_size dilation padding stride": """
+        aten.im2col.default
+    """,
+    "self kernel_size stride padding ceil_mode count_include_pad": """
+        aten.avg_pool1d.default
+    """,
+    "self kernel_size stride padding ceil_mode count_include_pad divisor_override": """
+        aten.avg_pool2d.default
+    """,
+    "self kernel_size stride padding dilation ceil_mode": """
+        aten.max_pool1d.default aten.max_pool2d.default aten.max_pool2d_with_indices.default
+    """,
+    "self lambd": """
+        aten.hardshrink.default aten.softshrink.default
+    """,
+    "self mask value": """
+        aten.masked_fill.Scalar aten.masked_fill.Tensor
+    """,
+    "self mat1 mat2 beta alpha": """
+        aten.addmm.default aten.baddbmm.default
+    """,
+    "self mat2 offs bias out_dtype": """
+        aten._grouped_mm.default
+    """,
+    "self max": """
+        aten.clamp_max.Tensor
+    """,
+    "self max min": """
+        aten.clamp_max.default
+    """,
+    "self min": """
+        aten.clamp_min.Tensor
+    """,
+    "self min max": """
+        aten.clamp.Tensor aten.clamp.default aten.clamp_min.default aten.clip.default
+    """,
+    "self min_val max_val": """
+        aten.hardtanh.default
+    """,
+    "self n dim norm": """
+        aten.fft_fft.default
+    """,
+    "self n dim prepend append": """
+        aten.diff.default
+    """,
+    "self negative_slope": """
+        aten.leaky_relu.default
+    """,
+    "self num_classes": """
+        aten.one_hot.default
+    """,
+    "self ord dim keepdim dtype": """
+        aten.linalg_vector_norm.default
+    """,
+    "self other": """
+        aten.__and__.Scalar aten.__and__.Tensor aten.__or__.Scalar aten.__or__.Tensor aten.__xor__.Tensor aten.bitwise_and.Scalar
+        aten.bitwise_and.Tensor aten.bitwise_or.Scalar aten.bitwise_or.Tensor aten.bitwise_xor.Tensor aten.bmm.default aten.div.Scalar
+        aten.div.Tensor aten.divide.Scalar aten.divide.Tensor aten.dot.default aten.eq.Scalar aten.eq.Tensor aten.expand_as.default
+        aten.floor_divide.default aten.ge.Scalar aten.ge.Tensor aten.gt.Scalar aten.gt.Tensor aten.le.Scalar aten.le.Tensor
+        aten.logaddexp.default aten.logical_and.default aten.logical_or.default aten.logical_xor.default aten.lt.Scalar aten.lt.Tensor
+        aten.matmul.default aten.max.other aten.maximum.default aten.min.other aten.minimum.default aten.mm.default aten.mul.Scalar
+        aten.mul.Tensor aten.multiply.Scalar aten.multiply.Tensor aten.mv.default aten.ne.Scalar aten.ne.Tensor aten.remainder.Scalar
+        aten.remainder.Tensor aten.reshape_as.default aten.true_divide.Scalar aten.true_divide.Tensor aten.type_as.default
+        aten.view_as.default aten.xlogy.Scalar_Other aten.xlogy.Tensor
+    """,
+    "self other alpha": """
+        aten.add.Scalar aten.add.Tensor aten.rsub.Scalar aten.rsub.Tensor aten.sub.Scalar aten.sub.Tensor aten.subtract.Scalar
+        aten.subtract.Tensor
+    """,
+    "self other non_blocking copy memory_format": """
+        aten.to.other
+    """,
+    "self other rounding_mode": """
+        aten.div.Scalar_mode aten.div.Tensor_mode
+    """,
+    "self output_size": """
+        aten._adaptive_avg_pool2d.default aten.adaptive_avg_pool1d.default aten.adaptive_avg_pool2d.default
+    """,
+    "self output_size scale_factors": """
+        aten.upsample_nearest1d.vec aten.upsample_nearest2d.vec
+    """,
+    "self output_size scale_factors scales_w": """
+        aten.upsample_nearest2d.default
+    """,
+    "self p": """
+        aten.bernoulli.p
+    """,
+    "self pad mode value": """
+        aten.pad.default
+    """,
+    "self pad value mode": """
+        aten.constant_pad_nd.default
+    """,
+    "self repeats": """
+        aten.repeat.default aten.tile.default
+    """,
+    "self repeats dim output_size": """
+        aten.repeat_interleave.self_int
+    """,
+    "self s dim norm": """
+        aten.fft_fft2.default aten.fft_fftn.default
+    """,
+    "self sections dim": """
+        aten.tensor_split.sections
+    """,
+    "self shape broadcast_dimensions": """
+        prims.broadcast_in_dim.default
+    """,
+    "self shifts dims": """
+        aten.roll.default
+    """,
+    "self size": """
+        aten._unsafe_view.default aten.reshape.default aten.view.default
+    """,
+    "self size dtype": """
+        aten.new_empty.default aten.new_ones.default aten.new_zeros.default
+    """,
+    "self size fill_value dtype": """
+        aten.new_full.default
+    """,
+    "self size implicit": """
+        aten.expand.default
+    """,
+    "self size stride storage_offset": """
+        aten.as_strided.default
+    """,
+    "self source destination": """
+        aten.moveaxis.int aten.moveaxis.intlist aten.movedim.int aten.movedim.intlist
+    """,
+    "self split_size dim": """
+        aten.split.Tensor aten.unsafe_split.Tensor
+    """,
+    "self split_sizes dim": """
+        aten.split.sizes aten.split_with_sizes.default
+    """,
+    "self src dim index": """
+        aten.select_scatter.default
+    """,
+    "self src dim start end step": """
+        aten.slice_scatter.default
+    """,
+    "self src non_blocking": """
+        aten.copy.default
+    """,
+    "self stable dim descending": """
+        aten.argsort.stable aten.sort.stable
+    """,
+    "self start_dim end_dim": """
+        aten.flatten.using_ints
+    """,
+    "self target margin reduction": """
+        aten.hinge_embedding_loss.default
+    """,
+    "self target reduction": """
+        aten.l1_loss.default aten.mse_loss.default aten.soft_margin_loss.default
+    """,
+    "self target reduction beta": """
+        aten.smooth_l1_loss.default
+    """,
+    "self target reduction delta": """
+        aten.huber_loss.default
+    """,
+    "self target reduction log_target": """
+        aten.kl_div.default
+    """,
+    "self target weight pos_weight reduction": """
+        aten.binary_cross_entropy_with_logits.default
+    """,
+    "self target weight reduction": """
+        aten.binary_cross_entropy.default
+    """,
+    "self target weight reduction ignore_index": """
+        aten.nll_loss.default aten.nll_loss2d_forward.default aten.nll_loss_forward.default aten.nll_loss_nd.default
+    """,
+    "self target weight reduction ignore_index label_smoothing": """
+        aten.cross_entropy_loss.default
+    """,
+    "self tensor1 tensor2 value": """
+        aten.addcdiv.default aten.addcmul.default
+    """,
+    "self unbiased dim keepdim": """
+        aten.std.default aten.var.default
+    """,
+    "self upscale_factor": """
+        aten.pixel_shuffle.default
+    """,
+    "self value": """
+        aten.fill.Scalar aten.fill.Tensor
+    """,
+    "self vec2": """
+        aten.ger.default aten.outer.default
+    """,
+    "self weight": """
+        aten._prelu_kernel.default aten.prelu.default
+    """,
+    "size dtype": """
+        aten.empty.memory_format aten.ones.default aten.rand.default aten.randn.default aten.zeros.default
+    """,
+    "size fill_value dtype": """
+        aten.full.default
+    """,
+    "start end dtype": """
+        aten.arange.start
+    """,
+    "start end step dtype": """
+        aten.arange.start_step
+    """,
+    "start end steps dtype": """
+        aten.linspace.default
+    """,
+    "tensors": """
+        aten.broadcast_tensors.default aten.meshgrid.default
+    """,
+    "tensors dim": """
+        aten.cat.default aten.concat.default aten.concatenate.default aten.stack.default
+    """,
+    "tensors indexing": """
+        aten.meshgrid.indexing
+    """,
+    "v g dim": """
+        aten._weight_norm.default
+    """,
+    "weight indices offsets scale_grad_by_freq mode sparse per_sample_weights include_last_offset padding_idx": """
+        aten.embedding_bag.default aten.embedding_bag.padding_idx
+    """,
+    "weight indices padding_idx scale_grad_by_freq sparse": """
+        aten.embedding.default
+    """,
+    "x1 x2 dim eps": """
+        aten.cosine_similarity.default
+    """,
+    "x1 x2 p eps keepdim": """
+        aten.pairwise_distance.default
+    """,
+}
+ROWS = {target: tuple(names.split()) for names, targets in _TARGETS.items() for target in targets.split()}
+ONNX_ROWS = frozenset("""
+        Abs Add And ArgMax Attention AveragePool BatchNormalization Cast CastLike Celu Clip Concat ConcatFromSequence Constant
+        ConstantOfShape Conv Cos CumSum DepthToSpace Div Dropout Einsum Elu Equal Erf Exp Expand EyeLike Flatten Gather GatherElements
+        GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish Identity
+        InstanceNormalization IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool Mean Min Mish Mod Mul
+        Neg NegativeLogLikelihoodLoss Not OneHot Or PRelu Pad Pow RMSNormalization Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum
+        ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape ScatterElements ScatterND Selu
+        SequenceAt SequenceConstruct SequenceLength Shape Sigmoid Sign Sin Size Slice Softmax SoftmaxCrossEntropyLoss Softplus Softsign
+        SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub Sum Swish Tan Tanh Tile TopK Transpose Trilu Unsqueeze Where Xor
+""".split())

@@ -214,6 +214,41 @@ class Decompositions(Trial):
         check("then it trains as ONNX says", not wrong, wrong)
 
 
+    def rows_that_refuse(self):
+        """piperc refuses each form of which the exporter says so, and where there are rules it trains once it is taken apart."""
+        for target, (run, is_right) in REFUSED.items():
+            def forward(s, x, y, run=run):
+                return ends(s, hidden(s, x) + run(s.m.weight), y)
+            path = self.work / "refused.pt2"
+            for decompose in (None, ()):
+                exported(lambda: Net(forward), path, decompose=decompose)
+                got = self.trained(path, data_of(made(lambda: Net(forward)), STEPS * harness.BATCH))
+                if decompose is None or not is_right:
+                    check(f"{target} is refused in this form", isinstance(got, str) and "error[P0306]" in got and target in got, got)
+                else:
+                    wrong = got if isinstance(got, str) else harness.loss_faults(got, torch_losses(lambda: Net(forward)), 1e-5)
+                    check(f"{target} in this form trains once it is taken apart", not wrong, wrong)
+        check("of every condition there is a form here", REFUSED.keys() == piper_export_refused.CONDITIONS.keys(),
+              REFUSED.keys() ^ piper_export_refused.CONDITIONS.keys())
+
+
+# A form that the row refuses, of a matrix of 4 times 4; and whether PyTorch takes it apart.
+REFUSED = {
+    "aten.pad.default": (lambda w: F.pad(w, (1, 1), mode="reflect")[:, :4].sum(0), True),
+    "aten.softmax.int": (lambda w: w.sum().softmax(0) * w[0], True),
+    "aten.log_softmax.int": (lambda w: w.sum().log_softmax(0) * w[0], True),
+    "aten._softmax.default": (lambda w: aten._softmax.default(w.sum(), 0, False) * w[0], True),
+    "aten._log_softmax.default": (lambda w: aten._log_softmax.default(w.sum(), 0, False) * w[0], True),
+    "aten.softplus.default": (lambda w: F.softplus(w, threshold=0.1)[0], True),
+    "aten.linalg_vector_norm.default": (lambda w: torch.linalg.vector_norm(w, torch.inf, 0), True),
+    "aten.upsample_nearest1d.vec": (lambda w: F.interpolate(w[None], 6).sum(1)[0, :4], True),
+    "aten.upsample_nearest2d.vec": (lambda w: F.interpolate(w[None, None], (3, 7))[0, 0, 2, :4], True),
+    "aten.upsample_nearest2d.default": (lambda w: aten.upsample_nearest2d.default(w[None, None], [3, 7])[0, 0, 2, :4], True),
+    "aten.roll.default": (lambda w: torch.roll(w, 1)[0], False),
+    "aten.index_put.default": (lambda w: torch.index_put(w[0], (torch.tensor([1, 3]),), w[1, :2]), False),
+}
+
+
 def command(*words):
     said, argv = io.StringIO(), sys.argv
     sys.argv = ["piper_export.py", *map(str, words)]
@@ -262,6 +297,7 @@ def main():
             trial.tried(name.replace("_", " "), *arguments)
     if not args.only:
         trial.the_rest_stays()
+        trial.rows_that_refuse()
         trial.files_of_others()
         trial.onnx_files()
         derivatives()

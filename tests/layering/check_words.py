@@ -25,9 +25,12 @@ COMMENTS = (
     "tests/e2e", "tests/faults", "tests/fuzz", "tests/golden", "tests/gpu", "tests/launcher", "tests/layering", "tests/models", "tests/numeric", "tests/planted", "tests/property",
     "tests/suites",
     "tools/bench", "tools/check", "tools/check.sh", "tools/compare_bundles.py", "tools/demo", "tools/demo.sh", "tools/mutate", "tools/piper_export.py",
-    "tools/piper_export_autograd.py", "tools/piper_export_check.py", "tools/piper_export_error.py", "tools/piper_export_forward.py",
-    "tools/piper_export_one_sample.py", "tools/piper_export_onnx.py", "tools/piper_export_pt2.py", "tools/piper_export_shapes.py",
-    "tools/piper_export_state.py", "tools/piper_export_tracing.py", "tools/piper_strategy.py", "tools/piper_tokens.py", "tools/setup.sh",
+    "tools/generate_export_calls.py",
+    "tools/piper_export_autograd.py", "tools/piper_export_calls.py", "tools/piper_export_check.py", "tools/piper_export_decompose.py",
+    "tools/piper_export_decompositions.py", "tools/piper_export_error.py", "tools/piper_export_file.py", "tools/piper_export_forward.py",
+    "tools/piper_export_one_sample.py", "tools/piper_export_onnx.py", "tools/piper_export_onnx_functions.py", "tools/piper_export_pt2.py",
+    "tools/piper_export_refused.py", "tools/piper_export_rules.py", "tools/piper_export_shapes.py", "tools/piper_export_state.py",
+    "tools/piper_export_tracing.py", "tools/piper_export_vmap.py", "tools/piper_strategy.py", "tools/piper_tokens.py", "tools/setup.sh",
     "tools/setup_cuda.sh",
 )
 OWN = {"tests/layering/check_words.py", "tests/layering/words_planted.py"}    # the patterns are spelt there
