@@ -152,9 +152,11 @@ def _is_composite(target):
 
 def _rule(target):
     """What PyTorch makes of a call, or None."""
+    if target in RULES:
+        return RULES[target]
     if _is_composite(target):
         return lambda *args, **kwargs: target._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
-    return RULES.get(target) or torch._decomp.decomposition_table.get(target) or target.py_kernels.get(torch._C.DispatchKey.CompositeImplicitAutograd)
+    return torch._decomp.decomposition_table.get(target) or target.py_kernels.get(torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
 def wants_a_list(target):

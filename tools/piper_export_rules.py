@@ -74,6 +74,20 @@ def _(x, output_size, align_corners, scales_d=None, scales_h=None, scales_w=None
     return _linear(x, output_size, align_corners, [scales_d, scales_h, scales_w])
 
 
+def _by_sizes(overload):
+    """An upsampling by factors is the same call by sizes, as in PyTorch's own kernel, which wants a number for the batch."""
+    def rule(x, output_size, *rest):
+        *aligned, factors = rest
+        sizes = output_size if output_size is not None else [int(extent * factor) for extent, factor in zip(x.shape[2:], factors)]
+        return overload(x, sizes, *aligned, *(factors if factors is not None else [None] * len(sizes)))
+    return rule
+
+
+for _name in ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d", "upsample_nearest1d", "upsample_nearest2d",
+              "upsample_nearest3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"):
+    RULES[getattr(aten, _name).vec] = _by_sizes(getattr(aten, _name).default)
+
+
 def _linear(x, output_size, align_corners, scales):
     """Each axis by itself, the last first: weighted sums of two neighbours. torch's own adds a weighted difference, which has no meaning
     between infinities."""
