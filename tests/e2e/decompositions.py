@@ -84,6 +84,19 @@ def a_mapping_of_mappings(s, x, y):
     return ends(s, torch.vmap(lambda row: torch.vmap(lambda w: torch.logaddexp(w, row).softmax(-1) @ row)(s.m.weight))(x), y)
 
 
+def read_after_a_write(s, x, y):
+    """The parts would be a copy, and the call is a view of what is written afterwards."""
+    w = (s.m.weight * 1.0).T
+    d = torch.diagonal(w)
+    w.mul_(2)
+    return ends(s, hidden(s, x) * d, y)
+
+
+def by_a_fixed_batch(s, x, y):
+    """Parts for batches of four or more alone."""
+    return ends(s, hidden(s, x) * torch.diagonal(hidden(s, x)), y)
+
+
 def beside(s, x, y):
     """What a whole program's decomposition changes: dropout, batch norm, reshape, writes in place; with tags and without gradient."""
     h = s.norm(F.dropout(hidden(s, x), 0.3)).reshape(-1, 2, 2).flatten(1)
@@ -123,10 +136,20 @@ class Decompositions(Trial):
                 got = self.trained(path, data_of(made(lambda: Net(forward)), STEPS * harness.BATCH), strategy)
                 wrong = got if isinstance(got, str) else harness.loss_faults(got, torch_losses(lambda: Net(forward)), 1e-5)
                 check(f"{name} ({container}, {strategy}) is right", not wrong and "not checked" not in said, f"{said}{wrong}")
+        archive = zipfile.ZipFile(self.work / "model.pt2")
+        check(f"{name} is the same with one sample, and the file says so", any(
+            member.endswith("extra/piper.one_sample") and archive.read(member) == b"same" for member in archive.namelist()), archive.namelist())
         path = self.work / "whole.pt2"
         said = exported(lambda: Net(forward), path, decompose=None, check=False)
         got = self.trained(path, data_of(made(lambda: Net(forward)), STEPS * harness.BATCH))
         check(f"{name} is refused where nothing is taken apart", isinstance(got, str) and any(word in got for word in refusal[0].split("|")), f"{said}{got}")
+
+    def stays(self, forward):
+        path = self.work / "stays.pt2"
+        said = exported(lambda: Net(forward), path)
+        got = self.trained(path, data_of(made(lambda: Net(forward)), STEPS * harness.BATCH))
+        check(f"a call stays and is refused: {forward.__doc__}", path.exists() and any(node.target is aten.diagonal.default for node in nodes_of(path)) and
+              isinstance(got, str) and ("error[P0305]" in got or "error[P0313]" in got), f"{said}{got}")
 
     def the_rest_stays(self):
         paths = [self.work / "whole.pt2", self.work / "apart.pt2"]
@@ -297,6 +320,8 @@ def main():
             trial.tried(name.replace("_", " "), *arguments)
     if not args.only:
         trial.the_rest_stays()
+        trial.stays(read_after_a_write)
+        trial.stays(by_a_fixed_batch)
         trial.rows_that_refuse()
         trial.files_of_others()
         trial.onnx_files()
