@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import warnings
 
 import torch
@@ -27,6 +28,19 @@ _IN_PLACE = {"aten.zero_.default", "aten.__iand__.Tensor", "aten.__ior__.Tensor"
              "aten.__ior__.Scalar", "aten.__ixor__.Scalar"}
 _NO_PART = {"aten.as_strided.default"}    # strides of the memory that PyTorch happens to have
 _FROM_NODE = ("nn_module_stack", "stack_trace", "source_fn_stack", "torch_fn", "custom", "from_node", "seq_nr")
+
+
+@contextlib.contextmanager
+def quiet():
+    """torch warns of, and logs, what it cannot trace."""
+    logs = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logs)
 
 
 def take_apart(program, also=()):
@@ -195,8 +209,7 @@ def _traced(call, target, values, no_gradient):
     values = tree_map_only(torch.Tensor, leaf, values)
     extents = mode.shape_env.error_on_new_guards() if mode.shape_env is not None else contextlib.nullcontext()
     try:
-        with warnings.catch_warnings(), mode, extents, torch.enable_grad():
-            warnings.simplefilter("ignore")
+        with quiet(), mode, extents, torch.enable_grad():
             module = make_fx(call, decomposition_table={target: rule, **_prims()}, pre_dispatch=True)(*values)
     except (Exception, RecursionError):    # values that only a run has, a guard on the batch, no rule for these arguments
         return None

@@ -2,14 +2,12 @@
 begin and end the mapping, and only these know what its operators mean."""
 from __future__ import annotations
 
-import warnings
-
 import torch
 from torch._functorch import predispatch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from piper_export_decompose import fake_mode_of, keep_shapes, rename_outputs
+from piper_export_decompose import fake_mode_of, keep_shapes, quiet, rename_outputs
 
 _NO_MEANING = {predispatch.lazy_load_decompositions}
 
@@ -79,8 +77,7 @@ def _retrace(graph, nodes):
     def call(*values):
         return _Piece(graph, nodes, inputs, values).results(wanted)
     try:
-        with warnings.catch_warnings(), mode, mode.shape_env.error_on_new_guards(), torch.fx.traceback.preserve_node_meta(), torch.enable_grad():
-            warnings.simplefilter("ignore")
+        with quiet(), mode, mode.shape_env.error_on_new_guards(), torch.fx.traceback.preserve_node_meta(), torch.enable_grad():
             piece = make_fx(call)(*tree_map_only(torch.Tensor, leaf, values))
     except Exception:    # values that only a run has, or a guard on the batch
         return {}
