@@ -1,5 +1,5 @@
 // A machine that plans are priced for: nodes of devices, one a rank, and what the calls and messages of a plan have of
-// them. Read from strategies/targets/*.yaml by compiler/machine; every number there tells its source. Plain data.
+// them. Read from strategies/targets/*.yaml by compiler/machine; every number there names its source. Plain data.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct Machine {
   std::string name;
   plan::DeviceKind device = plan::DeviceKind::kCpu;  // plans of another one have no price here
   int32_t ranks_per_node = 1;
-  // Of the processor, or of one core of it: floating-point operations a second by the type of a product's operands. A
+  // For the processor, or of one core of it: floating-point operations a second by the type of a product's operands. A
   // type that is not there has 0; it is priced as f32.
   std::array<double, kNumDTypes> flops{};
   double memory_bytes = 0;             // for one rank

@@ -39,7 +39,7 @@ class Priced : public Pricing {
   Task transfer(std::span<const TransferEnd> ends) const override;
   double issued(size_t plan, size_t instruction) const override;
 
-  // Of one kernel call, alone on the device, by the roofline or by its measured time.
+  // For one kernel call, alone on the device, by the roofline or by its measured time.
   double call_us(const plan::KernelCall& call) const;
   double roofline_us(const plan::KernelCall& call) const { return roofline(kernel_work(call, load_)).us; }
   // Product flops of the kernel calls of one step, all loaded ranks: more than the model's where work is done again.
@@ -58,7 +58,7 @@ class Priced : public Pricing {
     std::array<double, kNumDTypes> by_type{};
     size_t calls = 0;
   };
-  // Of one call: what it takes alone by the roofline, and what it would take of the memory's whole bandwidth alone.
+  // For one call: what it takes alone by the roofline, and what it would take of the memory's whole bandwidth alone.
   struct Roofline {
     double us = 0, memory_us = 0;
   };
@@ -66,7 +66,7 @@ class Priced : public Pricing {
   double factor_of(const std::string& kernel) const;
   ProgramPrice price(const plan::Program& program);
   double peak(DType type) const;
-  // The task of what takes so many microseconds of each resource. Adds up what stands twice.
+  // The task of what takes so many microseconds of each resource. Adds up what appears twice.
   static Task shared_task(double fixed_us, std::vector<Use> resource_us);
   // Adds the time of `bytes` that go from a rank, or come to it, at a level.
   void use_inside(std::vector<Use>& uses, int32_t rank, double out_bytes, double in_bytes) const;
