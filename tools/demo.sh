@@ -47,8 +47,7 @@ out=build/demo
 mkdir -p "$out"
 
 title "The model, from PyTorch to a file"
-if [ ! -f "$out/gpt.onnx" ] || [ tools/demo/model.py -nt "$out/gpt.onnx" ] || [ tools/piper_export.py -nt "$out/gpt.onnx" ] ||
-  [ tools/piper_export_onnx.py -nt "$out/gpt.onnx" ] || [ tools/piper_export_one_sample.py -nt "$out/gpt.onnx" ]; then
+if [ ! -f "$out/gpt.onnx" ] || [ -n "$(find tools/demo/model.py tools/piper_export*.py -newer "$out/gpt.onnx")" ]; then
   show "$python" tools/piper_export.py tools/demo/model.py:make_model -o "$out/gpt.onnx" 2>"$out/export.log" ||
     { cat "$out/export.log" >&2; exit 1; }
 else

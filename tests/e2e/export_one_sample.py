@@ -7,6 +7,10 @@ A tracer decides `len(x) > 1` without a guard, whatever range is declared, so a 
 piperc does not warn, three steps of one sample train to PyTorch's losses. Exit status 0: all is as said.
 """
 import argparse
+import os
+import re
+import shutil
+import subprocess
 import sys
 import warnings
 
@@ -16,6 +20,7 @@ from torch.export import Dim
 
 import harness
 import piper_export
+import piper_export_tracing
 from checks import check, faults
 from export_cases import Net, ends, hidden
 from export_checks import STEPS, Trial, data_of, exported, made, torch_losses
@@ -223,12 +228,18 @@ class OneSample(Trial):
 
     def copied_alone(self):
         """piper_export.py without the file beside it checks nothing, and says nothing of one sample."""
-        beside, piper_export.piper_export_one_sample = piper_export.piper_export_one_sample, None
+        beside, piper_export_tracing.piper_export_one_sample = piper_export_tracing.piper_export_one_sample, None
         path = self.work / "alone.pt2"
         told = exported(lambda: Net(plain), path)
-        piper_export.piper_export_one_sample = beside
+        piper_export_tracing.piper_export_one_sample = beside
         warned, wrong = self.step_of(lambda: Net(plain), path)
         check("an exporter without piper_export_one_sample.py is warned of", warned and not wrong, f"{told}{self.said}{wrong}")
+        alone = self.work / "alone"
+        alone.mkdir(exist_ok=True)
+        shutil.copy(piper_export.__file__, alone)
+        done = subprocess.run([sys.executable, "-P", alone / "piper_export.py", "--help"], capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+        check("an exporter without the files that it needs names one", done.returncode == 1 and re.search(
+            r"piper_export.py needs piper_export_\w+.py beside it: copy all files piper_export\*.py", done.stderr), done.stdout + done.stderr)
 
 
 def main():

@@ -18,7 +18,6 @@ SOURCES = (".cc", ".h", ".py", ".sh", ".cu")
 TOP = ("cmake", "compiler", "docs", "launcher", "runtime", "schemas", "strategies", "tests", "tools")
 DRAWERS = {"util", "utils", "utility", "utilities", "helper", "helpers", "common", "commons", "misc", "miscellaneous",
            "stuff", "various", "assorted"}
-LONGER = {"tools/piper_export.py": 860}    # one file, since users copy it to where their models are
 FILE_DRAWERS = {"tools", "shared", "general", "other", "others"}  # as a file's whole name; tools/ is where programs are
 
 
@@ -41,9 +40,8 @@ def faults_of(root: pathlib.Path, path: str) -> list[str]:
     if not path.endswith(SOURCES):
         return faults
     lines = (root / path).read_text().splitlines()
-    most = LONGER.get(path, MOST_LINES)
-    if len(lines) > most:
-        faults.append(f"{path}: has {len(lines)} lines, more than {most}; split it where two things meet")
+    if len(lines) > MOST_LINES:
+        faults.append(f"{path}: has {len(lines)} lines, more than {MOST_LINES}; split it where two things meet")
     if path.endswith(COLUMNS):
         faults += [f"{path}:{number}: has {len(line)} columns, more than {MOST_COLUMNS}"
                    for number, line in enumerate(lines, 1) if len(line) > MOST_COLUMNS]

@@ -56,7 +56,9 @@ class Importer {
       for (const std::string& t : resembling_targets(c.call.target)) near += (near.empty() ? "" : ", ") + t;
       diag::InFlight error = diags_.error("P0305");
       error << "node " << describe_call(c) << ": piper does not know the operator " << c.call.target;
-      if (!near.empty()) error.help("supported nearby: " + near);
+      if (!near.empty())
+        error.help("supported nearby: " + near +
+                   "; `python tools/piper_export.py --decompose FILE -o NEW` takes it apart where PyTorch does so");
     }
     if (!unknown.empty()) return Status::reported("P0305");
     return rows;

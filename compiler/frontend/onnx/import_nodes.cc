@@ -71,7 +71,10 @@ Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& 
       return diags.error("P0323") << "the shape that " << describe_node(node) << " makes depends on the data";
     diag::InFlight error = diags.error("P0305");
     error << "the ONNX operator " << named(node, node.domain) << " is not supported: " << describe_node(node);
-    error.help("supported operators are " + supported_operators());
+    error.help(
+        "`python tools/piper_export.py --decompose FILE -o NEW` puts functions in the place of their calls; supported "
+        "operators are " +
+        supported_operators());
     return error;
   }
   const std::string module = node_scope(node);

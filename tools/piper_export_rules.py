@@ -1,0 +1,133 @@
+"""How calls are taken apart where PyTorch has no rule, or one with another derivative: by the call's arguments, in operators of torch.
+
+A rule that does not fit the arguments raises NotImplementedError; the call stays.
+"""
+from __future__ import annotations
+
+import math
+
+import torch
+from torch._decomp import decompositions
+
+RULES = {}
+
+
+def _rule(*overloads):
+    def add(function):
+        RULES.update(dict.fromkeys(overloads, function))
+        return function
+    return add
+
+
+aten = torch.ops.aten
+
+
+@_rule(aten.diagonal.default)
+def _(x, offset=0, dim1=0, dim2=1):
+    """Every (columns + 1)-th element of the last two axes: torch's own is by the strides of the memory."""
+    x = x.movedim((dim1, dim2), (-2, -1))
+    rows, columns = x.shape[-2:]
+    count, start = (min(rows, columns - offset), offset) if offset >= 0 else (min(rows + offset, columns), -offset * columns)
+    if count <= 0:
+        return x[..., 0, :0]
+    return x.reshape(*x.shape[:-2], rows * columns)[..., start:start + (count - 1) * (columns + 1) + 1:columns + 1]
+
+
+@_rule(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def _(x, dim, index, value):
+    if x.dim() == 0:
+        raise NotImplementedError
+    extent, index = x.shape[dim], index.reshape(-1)
+    index = torch.where(index < 0, index + extent, index)
+    filled = (torch.arange(extent).unsqueeze(1) == index).any(1)
+    return torch.where(filled.reshape([-1] + [1] * (x.dim() - 1 - dim % x.dim())), value, x)
+
+
+@_rule(aten.linalg_vector_norm.default)
+def _(x, ord=2, dim=None, keepdim=False, *, dtype=None):
+    if not isinstance(ord, (int, float)) or (not math.isinf(ord) and ord != 0):
+        raise NotImplementedError
+    x = x if dtype is None else x.to(dtype)
+    dim = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if ord == 0:
+        return (x != 0).to(x.dtype).sum(dim, keepdim=keepdim)
+    return torch.abs(x).amax(dim, keepdim=keepdim) if ord > 0 else torch.abs(x).amin(dim, keepdim=keepdim)
+
+
+@_rule(aten.softplus.default)
+def _(x, beta=1, threshold=20):
+    return torch.where(x * beta > threshold, x, -torch.nn.functional.logsigmoid(-x * beta) / beta)
+
+
+@_rule(aten.upsample_linear1d.default)
+def _(x, output_size, align_corners, scales=None):
+    return _linear(x, output_size, align_corners, [scales])
+
+
+@_rule(aten.upsample_bilinear2d.default)
+def _(x, output_size, align_corners, scales_h=None, scales_w=None):
+    return _linear(x, output_size, align_corners, [scales_h, scales_w])
+
+
+@_rule(aten.upsample_trilinear3d.default)
+def _(x, output_size, align_corners, scales_d=None, scales_h=None, scales_w=None):
+    return _linear(x, output_size, align_corners, [scales_d, scales_h, scales_w])
+
+
+def _by_sizes(overload):
+    """An upsampling by factors is the same call by sizes, as in PyTorch's own kernel, which wants a number for the batch."""
+    def rule(x, output_size, *rest):
+        *aligned, factors = rest
+        sizes = output_size if output_size is not None else [int(extent * factor) for extent, factor in zip(x.shape[2:], factors)]
+        return overload(x, sizes, *aligned, *(factors if factors is not None else [None] * len(sizes)))
+    return rule
+
+
+for _name in ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d", "upsample_nearest1d", "upsample_nearest2d",
+              "upsample_nearest3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"):
+    RULES[getattr(aten, _name).vec] = _by_sizes(getattr(aten, _name).default)
+
+
+def _linear(x, output_size, align_corners, scales):
+    """Each axis by itself, the last first: weighted sums of two neighbours. torch's own adds a weighted difference, which has no meaning
+    between infinities."""
+    if not x.is_floating_point():
+        raise NotImplementedError
+    for axis in reversed(range(2, x.dim())):
+        inside, outside = x.shape[axis], output_size[axis - 2]
+        scale = decompositions._compute_scale(inside, outside, align_corners, scales[axis - 2])
+        places = torch.arange(outside).to(torch.float32)
+        source = decompositions._compute_source_index(scale, places, align_corners).clamp(min=0.0)
+        first = source.to(torch.int64).clamp(max=inside - 1)
+        weight = (source - first).clamp(0.0, 1.0).to(x.dtype).reshape([-1] + [1] * (x.dim() - 1 - axis))
+        second = (first + 1).clamp(max=inside - 1)
+        x = (1.0 - weight) * x.index_select(axis, first) + weight * x.index_select(axis, second)
+    return x
+
+
+@_rule(aten._adaptive_avg_pool3d.default)
+def _(x, output_size):
+    """Means of means: all windows of an axis are as long in the others."""
+    for axis, outside in zip(range(x.dim() - 3, x.dim()), output_size):
+        inside = x.shape[axis]
+        bounds = [(i * inside // outside, -(-(i + 1) * inside // outside)) for i in range(outside)]
+        x = torch.stack([x.narrow(axis, begin, end - begin).mean(axis) for begin, end in bounds], axis)
+    return x
+
+
+@_rule(aten.multilabel_margin_loss_forward.default)
+def _(x, target, reduction):
+    """With no gradient at the edge of the margin. Labels after the first -1 are none."""
+    shape, x, target = target.shape, torch.atleast_2d(x), torch.atleast_2d(target)
+    classes = torch.arange(x.shape[1])
+    counted = classes < torch.where(target == -1, classes, x.shape[1]).amin(-1, keepdim=True)
+    is_target = (classes == torch.where(counted, target, -1).unsqueeze(-1)).any(1)
+    wanted = torch.gather(x, 1, torch.where(counted, target, 0))
+    z = 1.0 - wanted.unsqueeze(-1) + x.unsqueeze(1)    # of a sample, a label, a class
+    z = torch.where(torch.logical_and(z > 0, counted.unsqueeze(-1)), z, 0) / x.shape[1]
+    z = torch.where(is_target.unsqueeze(1), 0, z).sum((1, 2))
+    return _reduced(z if len(shape) == 2 else z.squeeze(0), reduction), is_target.to(x.dtype).reshape(shape)
+
+
+def _reduced(x, reduction):
+    return x.mean() if reduction == 1 else x.sum() if reduction == 2 else x

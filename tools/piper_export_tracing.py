@@ -1,0 +1,55 @@
+"""Traces a model for a symbolic batch."""
+from __future__ import annotations
+
+import functools
+
+import torch
+
+import piper_export_vmap
+from piper_export_autograd import NO_GRAD
+from piper_export_decompose import take_apart
+from piper_export_state import State
+
+try:
+    import piper_export_one_sample
+except ModuleNotFoundError:    # copied without it
+    piper_export_one_sample = None
+
+
+def traced(model, inputs, shapes, no_hooks, also):
+    """The program, taken apart where piperc has no row (`also`: of these operators, too; not at all where it is None), the shapes that it is for (fewer where forward's own indices need a larger batch) and notes for its file."""
+    before, notes = State(model, values=False), {}
+    trace = functools.partial(_trace, model, also)
+    program, shapes = _traced_for_several(trace, inputs, shapes)
+    no_hooks()
+    before.restore_all()    # forward may count its calls
+    if piper_export_one_sample is not None:
+        notes = piper_export_one_sample.notes(program, inputs, shapes, trace, NO_GRAD)
+    before.restore_all()
+    return program, shapes, notes
+
+
+def _traced_for_several(trace, inputs, shapes):
+    extents = [inputs[name].shape[axis] for name, axes in shapes.items() for axis in axes]
+    for least in range(3, min(extents, default=2) + 2):
+        try:
+            return trace(inputs, shapes), shapes
+        except torch._dynamo.exc.UserError as error:
+            if "Constraints violated" not in str(error) or least > min(extents):
+                raise
+        dims = {dim.__name__: torch.export.Dim(dim.__name__, min=least) for axes in shapes.values() for dim in axes.values()}
+        shapes = {name: {axis: dims[dim.__name__] for axis, dim in axes.items()} for name, axes in shapes.items()}
+
+
+def _trace(model, also, inputs, shapes=None):
+    with torch.fx.traceback.preserve_node_meta():
+        program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.detach_.default):
+                node.target = torch.ops.aten.detach.default    # what reads the tensor from here on reads this node
+            module.recompile()
+    if also is not None:
+        piper_export_vmap.retrace(program)
+        take_apart(program, also)
+    return program
