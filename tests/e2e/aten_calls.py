@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import elementwise_rows
 import harness
 
 BATCH, STEPS, WIDTH = 8, 3, 16
@@ -178,8 +179,25 @@ CALLS = {
     "small_arguments": lambda x, p: 1e6 * (torch.log1p(1e-6 * x) + torch.expm1(1e-6 * x * p)) + torch.log1p(3 * x.abs()) + torch.expm1(2 * x)
                             + torch.log1p(1e-3 * x) - torch.expm1(1e-3 * p),
 }
+
+
+def elementwise(row):
+    """The operator of a row of elementwise.def, where it is smooth."""
+    call = getattr(torch.ops.aten, row.name)
+    if row.binary and row.step:  # PyTorch refuses a derivative, be it zero
+        return lambda x, p: call(x.detach().abs() + 0.1, p.detach().abs() + 0.5) * p + x
+    if row.binary:
+        return lambda x, p: call(x.abs() + 0.1, p.abs() + 0.5)
+    if row.step:
+        return lambda x, p: call(row.low + (row.high - row.low) * torch.sigmoid(x + p)) * p + x
+    return lambda x, p: call(row.low + (row.high - row.low) * torch.sigmoid(x + p))
+
+
+ROWS = {f"row_{row.name}": row for row in elementwise_rows.rows()}
+CALLS |= {name: elementwise(row) for name, row in ROWS.items()}
 # Results of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
-BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none"]
+BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none",
+            *(name for name, row in ROWS.items() if row.onnx)]
 BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments"]
 LOSSES = {
     "distances": lambda x, p: 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x.roll(1, 1), margin=0.5, swap=True) + 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x * 2, p=1)
@@ -256,7 +274,7 @@ def check_sharing():
     """Which results share memory with an operand is in the table of calls as in ATen's schemas."""
     failed = 0
     table = (Path(__file__).resolve().parents[2] / "compiler/frontend/aten/call_table.def").read_text()
-    for schema in re.findall(r'PIPER_ATEN\(.*?"((?:aten|prims)\..*)"\)', table):
+    for schema in re.findall(r'^PIPER_ATEN\(.*?"((?:aten|prims)\..*)"\)', table, re.M):
         target = schema.partition("(")[0]
         name, _, overload = target.rpartition(".")
         call = getattr(getattr(getattr(torch.ops, name.partition(".")[0]), name.partition(".")[2]), overload)
