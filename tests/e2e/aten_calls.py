@@ -70,6 +70,11 @@ def without(x, remainder, step):
     return x.masked_fill(torch.arange(x.shape[-1]) % step == remainder, -torch.inf)
 
 
+def without_some(x, p):
+    """x, 0 in its second and seventh column."""
+    return x * p * ((torch.arange(x.shape[-1]) != 1) & (torch.arange(x.shape[-1]) != 6))
+
+
 def attention_with_sinks(x, p):
     """As GPT-OSS writes it out: a score of each head takes part of the softmax and has no value."""
     q, k = (x * p).view(-1, 2, 2, 4), x.view(-1, 2, 2, 4)
@@ -176,6 +181,13 @@ CALLS = {
     "logsumexp": lambda x, p: torch.logsumexp(x * p, -1, keepdim=True) + torch.logsumexp((x * 2).view(-1, 4, 4), (1, 2), keepdim=True).flatten(1),
     "logsumexp_of_none": lambda x, p: torch.exp(torch.logsumexp(without((x * p).view(-1, 4, 4), 1, 4), 1)),
     "logaddexp": lambda x, p: torch.exp(torch.logaddexp(without(x, 1, 4), without(p, 1, 2))) + torch.logaddexp(x, x.detach()) + torch.logaddexp(p, p * 1),
+    "products": lambda x, p: x.prod(-1, keepdim=True) + (x * p).view(-1, 2, 8).prod(1).repeat(1, 2) + without_some(x, p).prod(-1, keepdim=True)
+                + without_some(x, p).cumprod(-1) + p.prod(),
+    "softmax_of_one": lambda x, p: x * (p[0].softmax(0) + torch.log_softmax(p[1] * p[2], 0)) + torch.broadcast_to(p, x.shape),
+    "norms": lambda x, p: x.norm(3, -1, keepdim=True) + (x * p).norm(float("inf"), -1, keepdim=True) + torch.linalg.vector_norm(x, -float("inf"), -1, True)
+             + torch.linalg.vector_norm(x * p, 1.5, -1, True) + torch.linalg.vector_norm(x, 0, -1, True) + torch.linalg.vector_norm(x * 0, 3, -1, True),
+    "rounded_quotients": lambda x, p: torch.div(9 * x, 1 + p.abs(), rounding_mode="floor") * p + torch.div(9 * x, 1 + p.abs(), rounding_mode="trunc") * x
+                         + torch.fmod(torch.arange(-8, 8), 3) * p + torch.fmax(torch.arange(-8, 8), torch.tensor(2)) * x,
     "small_arguments": lambda x, p: 1e6 * (torch.log1p(1e-6 * x) + torch.expm1(1e-6 * x * p)) + torch.log1p(3 * x.abs()) + torch.expm1(2 * x)
                             + torch.log1p(1e-3 * x) - torch.expm1(1e-3 * p),
 }
