@@ -72,6 +72,10 @@ struct ExponentAttrs {
   double exponent = 1;
   PIPER_FIELDS(PIPER_FIELD(exponent))
 };
+struct PolygammaAttrs {
+  int64_t n = 1;
+  PIPER_FIELDS(PIPER_FIELD(n))
+};
 struct ClampAttrs {
   double min = 0, max = 0;  // -inf / +inf where unbounded
   PIPER_FIELDS(PIPER_FIELD(min) PIPER_FIELD(max))
@@ -237,6 +241,6 @@ using Attrs = std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, Sli
                            LayerNormAttrs, GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs,
                            DropoutAttrs, CrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs, NllBackwardAttrs,
                            ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExpertOrderAttrs, TakeRowsAttrs,
-                           GroupedMatmulAttrs, RowsAttrs>;
+                           GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs>;
 
 }  // namespace piper::ir

@@ -97,6 +97,36 @@ TEST_CASE("frozen parameters and detach get no gradient") {
   CHECK(text.find("accumulate_grad(linear_backward_weight) w2\n") != std::string::npos);
 }
 
+// Expressions of elementwise.def: from the left to the right, what is written twice is made once, for both operands.
+TEST_CASE("an element-wise derivative is the expression of its row") {
+  Model m;
+  const ValueId a = m.parameter("a", {4}), b = m.parameter("b", {4});
+  const std::string text = m.differentiated(m.total(m.b.add1(OpKind::kAtan2, {a, b}, ir::NoAttrs{}, "y")));
+  CHECK(text ==
+        "reshape(scalar)\n"
+        "expand(reshape)\n"
+        "mul(a, a)\n"
+        "mul(b, b)\n"
+        "add(mul, mul_2)\n"
+        "eq(add, scalar_2)\n"
+        "reciprocal(add)\n"
+        "where(eq, scalar_2, reciprocal)\n"
+        "mul(b, where)\n"
+        "neg(a)\n"
+        "mul(neg, where)\n"
+        "accumulate_grad(mul_3) a\n"
+        "accumulate_grad(mul_4) b\n");
+
+  // A gradient of zero is one, and a second operand that nobody trains gets none.
+  Model n;
+  const ValueId x = n.parameter("x", {4}), sign = n.parameter("sign", {4});
+  const std::string zero = n.differentiated(n.total(n.b.add1(OpKind::kCopysign, {x, sign})));
+  CHECK(zero.find("accumulate_grad(fill) sign\n") != std::string::npos);
+  Model f;
+  const ValueId p = f.parameter("p", {4}), q = f.input("q", {4});
+  CHECK(f.differentiated(f.total(f.b.add1(OpKind::kFmod, {p, q}))).find("trunc") == std::string::npos);
+}
+
 // The gradient of a mean loss, sum x 1/count, is the factor itself.
 TEST_CASE("a gradient of one is not multiplied") {
   Model m;
