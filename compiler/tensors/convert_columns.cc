@@ -86,12 +86,12 @@ void ConvertColumns::enter(const FollowedCuts& found, const Rest& rest) {
       inside = b.add1(OpKind::kEnter, {enters}, ir::NoAttrs{}, graph_.value(whole).name + ".entered");
       PIPER_CHECK(b.status().ok(), "an operand that enters");
       ways_[inside.index] = "enter";
+      cut_[graph_.op(id).chunk.index] = true;
     }
     graph_.op(id).operands[operand] = inside;
   }
 }
 
-// Shares are added up where they are made; a bias, of which each place would add its own, after that.
 // Whether a value enters, or is gathered, for some of its readers among the first `ops` operators, and others read it
 // as it is.
 bool ConvertColumns::is_converted_for_some(ValueId v, const Rest& rest, size_t ops) const {
@@ -109,6 +109,7 @@ bool ConvertColumns::is_converted_for_some(ValueId v, const Rest& rest, size_t o
   return some && !all;
 }
 
+// Shares are added up where they are made; a bias, of which each place would add its own, after that.
 void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
   const size_t before = graph_.num_ops();
   std::vector<bool> shares = found.share, scattered(graph_.num_values(), false);
