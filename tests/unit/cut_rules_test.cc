@@ -129,7 +129,34 @@ TEST_CASE("a share enters linear functions alone") {
     CHECK(value.spread == verify::Spread{.devices = 2, .share = true, .cut = 0});
   for (const HeldValue& value : {made("relu", {of(kS)}), made("add", {of(kS), of(kX)})})
     CHECK(step.number(value).unfit);
-  CHECK(step.number(made("mul", {of(kS), of(kR)})).over == Over::kUnknown);
+  CHECK(step.number(made("mul", {of(kS), of(kR)})).unfit);
+}
+
+TEST_CASE("a derivative is linear in what comes back, and a scatter in what it puts beside zeros") {
+  enum Slots { kX, kS, kIndex, kBase, kMade };
+  Step step({values("x", 4), share("s", 4), {"index", Over::kEach, 8}});
+  const auto of = [](int slot) { return operand(slot, {3, 4}); };
+  const Attr dim{"dim", int64_t{1}};
+  const auto is_share = [&](const HeldValue& value) {
+    return value.spread == verify::Spread{.devices = 2, .share = true, .cut = 0};
+  };
+  CHECK(is_share(step.place({call("softmax_backward", {of(kMade)}, {of(kS), of(kX)}, {dim})})));
+  CHECK(step.number(step.place({call("softmax_backward", {of(kMade)}, {of(kX), of(kS)}, {dim})})).unfit);
+  CHECK(step.number(step.place({call("softmax", {of(kMade)}, {of(kS)}, {dim})})).unfit);
+  const auto scattered = [&](double beside) {
+    return step.place({call("fill", {of(kBase)}, {}, {{"value", beside}}),
+                       call("scatter", {of(kMade)}, {of(kBase), integers(kIndex, {3, 4}), of(kS)}, {dim})});
+  };
+  CHECK(is_share(scattered(0)));
+  CHECK(step.number(scattered(1)).unfit);
+}
+
+TEST_CASE("a part of a weight in one segment beside a bias in several is no model's product") {
+  enum Slots { kX, kW, kB, kY };
+  Step step({values("x", 5), matrix("w", 60, 30), matrix("b", 12, 2)});
+  const KernelCall product =
+      call("linear", {operand(kY, {3, 6})}, {operand(kX, {3, 5}), operand(kW, {6, 5}), operand(kB, {6})});
+  CHECK(step.number(step.place({product})).unfit);
 }
 
 TEST_CASE("attention of a place's heads is its part of all heads' attention") {

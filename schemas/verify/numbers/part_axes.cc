@@ -24,7 +24,7 @@ class PartAxes {
       const int64_t here = call_.part_of(i);
       if (here == 0) continue;
       if (any && (call_.segments_of(i) != call_.whole.segments || call_.where[i].extents != call_.whole.extents))
-        return "parts of different segments of an axis";
+        return call_.wrong_as_read("parts of different segments of an axis");
       call_.whole.segments = call_.segments_of(i);
       call_.whole.extents = call_.where[i].extents;
       one_place = one_place && (!any || here == from_end);

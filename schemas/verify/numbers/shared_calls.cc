@@ -194,7 +194,7 @@ class SharedCall {
     if (both) {
       results.at_places = whole_call(call_, views_, parts, table_, run_.samples, places);
       const WholeCall& made = *results.at_places;
-      if (!made.why.empty()) none = unknown_because(made.why, made.wrong);
+      if (!made.why.empty()) none = unknown_because(made.why, is_wrong(made));
       else if (made.statistics >= 0) none = table_.unknown("a loss of parts that ranks share, too");
       else if (adds_repetitions(made)) none = table_.unknown(kRepeatedParts);
       if (none >= 0) return;
@@ -211,10 +211,15 @@ class SharedCall {
       whole = whole_call(call, operands, both ? experts : where_, table_, run_.samples,
                          both ? std::vector<int32_t>() : places);
     }
-    if (!whole.why.empty()) none = unknown_because(whole.why, whole.wrong);
+    if (!whole.why.empty()) none = unknown_because(whole.why, is_wrong(whole));
     else if (whole.spread.cut >= 0 && adds_repetitions(whole)) none = table_.unknown(kRepeatedParts);
     if (none < 0 && whole.statistics >= 0 && !has_statistics(whole))
       none = evaluation_.unfit("a loss by statistics of other rows");
+  }
+  bool is_wrong(const WholeCall& whole) const {
+    return whole.wrong ||
+           (whole.wrong_as_read && std::all_of(read_.begin(), read_.end(),
+                                               [](const OperandRead& operand) { return operand.ways.size() < 2; }));
   }
   bool is_ordered() const {
     return std::any_of(read_.begin(), read_.end(), [](const OperandRead& operand) { return operand.is_ordered(); });
