@@ -4,7 +4,7 @@
   proofs.py --bin BIN --work DIR [--sets matrix,strategies,mutation,shards,capacity,zoo] [--fast]
 
 Compiles bundles of these sets and asks `piper-plan verify` about each:
-  matrix      every row of compositions_table.py, with both optimizers (--fast: with SGD, the rows that share experts)
+  matrix      every row of compositions_table.py, with both optimizers (--fast: with SGD, the rows that share experts, and the fast ones of places)
   strategies  every file of strategies/
   mutation    tests/mutation/compositions
   shards      every model and strategy of shards_match_torch.py (--fast: its experts by rows)
@@ -68,7 +68,7 @@ def matrix(bench, fast):
     bench = Matrix(bench.bin, bench.work / "matrix", "pt2")
     for row in compositions_table.ROWS.values():
         for optimizer in ("sgd",) if fast else ("adamw", "sgd"):
-            if not fast or row.experts:
+            if not fast or row.experts or (row.fast and row.places > 1):
                 text = json.dumps(compositions_table.strategy(row, optimizer))
                 yield row.name, bool(row.experts), lambda: bench.compile(row.model, text, f"{row.name}-{optimizer}")
 

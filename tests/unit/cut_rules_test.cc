@@ -177,6 +177,25 @@ TEST_CASE("attention of a place's heads is its part of all heads' attention") {
   CHECK(step.number(step.place(of_heads(2, 1, masked(2, 1)))).over == Over::kUnknown);
 }
 
+TEST_CASE("one head of keys and values that all queries share is read by a place's queries as by all") {
+  enum Slots { kQ, kK, kV, kY, kLse };
+  Step step({values("q", 4 * 2 * 5, 20), values("k", 2 * 5), values("v", 2 * 5)});
+  const auto of_heads = [](int64_t h) {
+    const Shape repeated = {10, 0, 5, 1};
+    return std::vector<KernelCall>{attention(operand(kY, {3, h, 2, 5}), operand(kLse, {3, h, 2}),
+                                             operand(kQ, {3, h, 2, 5}), operand(kK, {3, h, 2, 5}, repeated),
+                                             operand(kV, {3, h, 2, 5}, repeated))};
+  };
+  const HeldValue model = step.model(of_heads(4)), place = step.place(of_heads(2));
+  CHECK(place.number == model.number);
+  CHECK(place.spread == verify::Spread{.devices = 2, .part = 20, .cut = 0});
+  // Heads of their own are not that one head.
+  Step own({values("q", 4 * 2 * 5, 20), values("k", 4 * 2 * 5), values("v", 4 * 2 * 5)});
+  auto of_own = of_heads(2);
+  for (const size_t i : {1, 2}) of_own[0].inputs[i].strides = {40, 10, 5, 1};
+  CHECK(own.number(own.place(of_own)).over == Over::kUnknown);
+}
+
 TEST_CASE("a place that has one head of several is read as the model lays them out") {
   enum Slots { kQ, kK, kV, kY, kLse };
   // Rows of the sequence, of each the heads: 2 rows, 2 heads, 5 elements.
