@@ -307,3 +307,24 @@ TEST_CASE("a vector added to each row of a product is its bias, where the model'
   };
   CHECK(total(true) == total(false));
 }
+
+TEST_CASE("what is added to a product and does not fit it is no bias of it") {
+  enum Slots { kX, kW, kB, kY, kSum };
+  Step step({values("x", 5), matrix("w", 10), matrix("b", 6)});
+  const KernelCall product = call("linear", {operand(kY, {3, 2})}, {operand(kX, {3, 5}), operand(kW, {2, 5}), {}});
+  const HeldValue made = step.model({product});
+  // A program that has the product from another, and makes no more samples of it than it has.
+  Program program;
+  program.slots.resize(3);
+  program.calls = {call("add", {operand(2, {4, 2})}, {operand(0, {3, 2}), operand(1, {3, 2}, {0, 1})})};
+  NumberedProgram run;
+  run.program = &program;
+  run.index = 0;
+  run.samples = run.batch = kSamples;
+  run.slots.resize(3);
+  run.slots[0].put(0, made);
+  run.slots[1].put(0, {24, 0, step.table().find_leaf("b")});
+  number_program(run, step.table());
+  CHECK(run.made.empty());
+  CHECK(step.table()[run.slots[2].all().begin()->second.number].unfit);
+}

@@ -286,11 +286,12 @@ class SharedCall {
     const std::vector<RowResult> rows = evaluation_.apply(product->call, product->operands, whole.samples, none);
     if (none >= 0) return false;
     HeldValue held;
+    const size_t before = run_.made.size();
     const int32_t number = evaluation_.made(product->call, product->operands, rows[0], 0, whole.samples, held);
     const int32_t axis = rows[0].over == Over::kEach ? rows[0].sample_axis : -1;
     if (number >= run_.known || !has_no_gaps(call_.outputs[0]) ||
         !lay_out(whole, call_.outputs[0], 0, axis, whole.samples, held).empty()) {
-      run_.made.pop_back();
+      run_.made.resize(before);
       return false;
     }
     results.numbers = {number};
