@@ -24,7 +24,7 @@ std::optional<std::string> mask_of_part(SpreadCall& call) {
               *const places = plan::find_attr<int64_t>(whole.call, "places"),
               *const row = plan::find_attr<int64_t>(whole.call, "row");
   if (outer == nullptr || batch == nullptr || inner == nullptr || places == nullptr || row == nullptr || *batch < 1)
-    return call.wrong("a mask of a part that is not told");
+    return call.wrong("a mask of a part that is not given");
   const std::vector<int64_t>& shape = whole.call.inputs[kX].shape;
   // Elements of a part in a row, of one sample where samples stand among them; of samples in one axis with what is cut
   // each has its segments.
