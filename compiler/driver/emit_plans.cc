@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/group_parameters.h"
 #include "compiler/driver/make_reference.h"
 #include "compiler/emit/settle_evaluation.h"
 #include "schemas/checkpoint/state_parts.h"
@@ -16,31 +15,6 @@
 namespace piper::driver {
 namespace {
 
-// What a token stream feeds to each graph input. Labels that the graph shifts itself get the tokens.
-std::vector<plan::Feed> token_feeds(const ir::Graph& graph, const strategy::ModelConfig& config) {
-  std::vector<plan::Feed> feeds;
-  const auto uses = graph.uses();
-  for (const ir::Input& input : graph.inputs()) {
-    auto said = config.inputs.find(input.name);
-    plan::Feed feed = plan::Feed::kNone;
-    if (said != config.inputs.end()) {
-      feed = said->second.feed;
-    } else if (input.name == "idx" || input.name == "input_ids") {
-      feed = plan::Feed::kTokens;
-    } else if (input.name == "targets") {
-      feed = plan::Feed::kNextTokens;
-    } else if (input.name == "labels") {
-      const bool shifts = std::any_of(uses[input.value.index].begin(), uses[input.value.index].end(), [&](ir::OpId op) {
-        const ir::OpKind kind = graph.op(op).kind;
-        return kind == ir::OpKind::kPad || kind == ir::OpKind::kSlice;
-      });
-      feed = shifts ? plan::Feed::kTokens : plan::Feed::kNextTokens;
-    }
-    feeds.push_back(feed);
-  }
-  return feeds;
-}
-
 std::string samples_read_ahead(const plan::Manifest& manifest, const plan::RankPlan& rank) {
   if (manifest.target.device != plan::DeviceKind::kCpu) return "";
   return ", samples of the next steps " + std::to_string(plan::read_ahead_bytes(manifest, rank));
@@ -49,20 +23,12 @@ std::string samples_read_ahead(const plan::Manifest& manifest, const plan::RankP
 }  // namespace
 
 Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
-  if (!c.strategy.optimizer) return Status::failure("P0238", "the strategy has no optimizer");
-  const ir::Graph& graph = c.module.graph();
   emit::EmitRequest request;
   request.module = &c.module;
-  request.strategy = &c.strategy;
   request.target = c.target;
-  if (c.model != nullptr) request.model_name = c.model->base_name();
   Digests digests = c.digests.valid() ? c.digests.get() : Digests();  // a module read from text has none
-  request.model_sha256 = std::move(digests.model);
-  request.strategy_sha256 = std::move(digests.strategy);
-  PIPER_ASSIGN(GroupedParameters grouped, group_parameters(*c.strategy.optimizer, graph, diags));
-  request.optimizer = std::move(grouped.optimizer);
-  request.group = std::move(grouped.of_parameter);
-  request.feeds = token_feeds(graph, c.strategy.model);
+  request.model = {c.model == nullptr ? "" : c.model->base_name(), std::move(digests.model)};
+  request.strategy = {c.strategy.file_name, std::move(digests.strategy)};
   PIPER_ASSIGN(c.emitted, emit::emit_bundle(request, diags));
   c.emitted.bundle.manifest.model_flops = c.sample_flops * static_cast<double>(c.module.step.batch);
   if (c.evaluation) {

@@ -1,4 +1,4 @@
-// The groups of an optimizer: parameters that one update treats alike. Used by emit_plans.
+// The groups of an optimizer: parameters that one update treats alike. Used by lay_out_training.
 #pragma once
 
 #include <cstdint>

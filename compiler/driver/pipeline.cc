@@ -5,6 +5,7 @@
 #include "compiler/driver/choose_rules.h"
 #include "compiler/driver/derive_evaluation.h"
 #include "compiler/driver/emit_plans.h"
+#include "compiler/driver/lay_out_training.h"
 #include "compiler/driver/remarks.h"
 #include "compiler/driver/resolve_directives.h"
 #include "compiler/emit/lower_programs.h"
@@ -170,6 +171,10 @@ constexpr Pass kPipeline[] = {
      "who saves each tensor of the model, and before which node gradients start at zero",
      "which compute is the first is a matter of the final order", &lay_out_state},
     // ---------------------------------------------------------------- plans
+    {"lay_out_training", "emit", "final parameters, which of them are trained",
+     "each parameter has its group of the optimizer, each input its part of a token stream",
+     "after the passes that make or cut parameters; before derive_evaluation, whose module has the same inputs",
+     &lay_out_training},
     {"derive_evaluation", "emit", "a complete step", "where the strategy has `eval`, a second module of forwards alone",
      "parameters are where the step leaves them, and its programs are made of the finished forwards",
      &derive_evaluation},

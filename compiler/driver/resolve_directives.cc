@@ -43,6 +43,8 @@ Status resolve_directives(Compilation& c, diag::Diagnostics& diags) {
   for (size_t s = 0; s < draft.cut_streams.size(); ++s)
     draft.distribution.cuts[s].stream = draft.distribution.intern_stream(draft.cut_streams[s]);
   if (c.module.step.cut_by.line == 0) c.module.step.cut_by = draft.cut_by;
+  for (const strategy::StreamConfig& stream : c.strategy.streams)
+    draft.distribution.resources.push_back({stream.name, stream.priority, static_cast<int32_t>(stream.max_ctas)});
   c.module.distribution = std::move(draft.distribution);
   c.module.schedule = std::move(draft.schedule);
   c.module.provenance = std::move(draft.provenance);

@@ -49,14 +49,12 @@ std::string unused_name(const std::string& stream, const std::vector<plan::Cut>&
 }
 
 plan::Manifest manifest_of(const EmitRequest& request) {
-  const strategy::Strategy& strategy = *request.strategy;
   const ir::Graph& graph = request.module->graph();
+  const ir::Training& training = request.module->training;
   plan::Manifest m;
   m.target = request.target;
-  m.model.name = request.model_name;
-  m.model.sha256 = request.model_sha256;
-  m.strategy.name = strategy.file_name;
-  m.strategy.sha256 = request.strategy_sha256;
+  m.model = request.model;
+  m.strategy = request.strategy;
   m.world_size = request.module->distribution.world_size;
   m.batch = request.module->step.batch;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -67,7 +65,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
     decl.sample_shape = graph.type(input.value).shape;
     if (input.batched) decl.sample_shape.erase(decl.sample_shape.begin());
     decl.batched = input.batched;
-    decl.feed = request.feeds[i];
+    decl.feed = training.feeds[i];
     m.inputs.push_back(std::move(decl));
   }
   auto tensor = [&](const ir::Parameter& p, bool trained) {
@@ -87,7 +85,7 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   for (size_t p = 0; p < graph.parameters().size(); ++p) {
     const bool trained = !request.module->state.parameter_uses[p].empty();
     tensor(graph.parameters()[p], trained);
-    if (trained) m.tensors.back().group = request.group[p];
+    if (trained) m.tensors.back().group = training.group_of[p];
     m.tensors.back().buffer = graph.parameters()[p].buffer;
   }
   for (const ir::Parameter& b : graph.buffers()) tensor(b, false);
@@ -95,12 +93,12 @@ plan::Manifest manifest_of(const EmitRequest& request) {
   for (const ir::Cut& cut : distribution.cuts)
     m.cuts.push_back({unused_name(distribution.streams[cut.stream], m.cuts), cut.groups});
   m.chunks = chunks_of(request.module->chunks());
-  m.optimizer = request.optimizer;
-  m.lr_schedule = strategy.lr_schedule;
-  m.clip_grad_norm = strategy.clip_grad_norm;
+  m.optimizer = training.optimizer;
+  m.lr_schedule = training.lr_schedule;
+  m.clip_grad_norm = training.clip_grad_norm;
   const ir::Precision& precision = request.module->precision;
   if (precision.scales()) m.loss_scale = precision.loss_scale;
-  m.run = strategy.run;
+  m.run = training.run;
   m.evaluates = request.module->evaluates;
   return m;
 }
@@ -149,7 +147,7 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   out.bundle.manifest = manifest_of(request);
   const ir::Module& module = *request.module;
   EmitShared shared(request);
-  Roles roles = find_roles(module, shared.connections, request.group);
+  Roles roles = find_roles(module, shared.connections, module.training.group_of);
   std::vector<RolePlan> plans(roles.roles.size());
   std::vector<Status> statuses(roles.roles.size());
   parallel_for(roles.roles.size(), [&](size_t role) {

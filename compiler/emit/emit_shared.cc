@@ -43,12 +43,10 @@ plan::WeightTensor weight_tensor(const std::string& name, const ir::TensorType& 
 }
 
 plan::Stream EmitShared::stream(std::string name, uint32_t of) const {
-  plan::Stream stream{std::move(name)};
-  for (const strategy::StreamConfig& config : request.strategy->streams)
-    if (config.name == module.distribution.streams[of]) {
-      stream.priority = config.priority;
-      stream.max_ctas = static_cast<int32_t>(config.max_ctas);
-    }
+  plan::Stream stream;
+  for (const plan::Stream& resources : module.distribution.resources)
+    if (resources.name == module.distribution.streams[of]) stream = resources;
+  stream.name = std::move(name);
   return stream;
 }
 
@@ -90,7 +88,7 @@ EmitShared::EmitShared(const EmitRequest& r)
 
 plan::GroupUpdate EmitShared::update_of(const ir::Bucket& bucket) const {
   const uint32_t first = module.state.accumulators[bucket.accumulators[0].index].parameter;
-  return plan::group_update(request.optimizer, request.group[first]);
+  return plan::group_update(module.training.optimizer, module.training.group_of[first]);
 }
 
 int32_t EmitShared::intern_program(plan::Program program) {

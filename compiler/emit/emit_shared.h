@@ -31,7 +31,7 @@ class EmitShared {
   const ir::Module& module;
   const Connections connections;
   // Norms of the optimizer's groups, where gradients are clipped by one of all.
-  bool reports_norms() const { return module.training.clips() && request.optimizer.groups.size() > 1; }
+  bool reports_norms() const { return module.training.clips() && module.training.optimizer.groups.size() > 1; }
   const Buffers buffers;
   // What updates a bucket; numbers of its groups aside. The moments that it keeps of each element are 0 to 2.
   plan::GroupUpdate update_of(const ir::Bucket& bucket) const;
@@ -58,7 +58,7 @@ class EmitShared {
   // Whether an exchange of rows that are counted sends the padding, too: where the host would have to read the counts,
   // and a bound keeps the parts small.
   bool sends_whole_parts(ir::ChunkId exchange) const;
-  // A stream of a plan, with the resources that the strategy gives to a stream of the distribution.
+  // A stream of a plan, with the resources of a stream of the distribution.
   plan::Stream stream(std::string name, uint32_t of) const;
   int32_t provenance(ir::ProvId id) const { return id.valid() ? provenance_of_[id.index] : -1; }
   // Moves programs, provenance and constants that roles use into `out`, and renumbers these in the roles' plans.

@@ -83,7 +83,8 @@ Status keep_forwards(ir::Module& module, const diag::Span& asked, diag::Diagnost
     row.recomputed.assign(row.recomputed.size(), false);
   }
   module.evaluates = true;
-  module.training = {};
+  module.training.clip_grad_norm = 0;
+  module.training.clip_prov = module.training.update_prov = {};
   module.precision.scaling = ir::LossScale::kNone;
   module.schedule = {};
   module.shapes.clear();

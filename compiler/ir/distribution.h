@@ -14,6 +14,7 @@
 #include "compiler/diag/diagnostics.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/ids.h"
+#include "schemas/plan/plan.h"
 
 namespace piper::ir {
 
@@ -131,6 +132,7 @@ struct Distribution {
   std::vector<DeviceGroup> groups;
   std::vector<Teams> teams;                        // of collectives
   std::vector<std::string> streams = {"compute"};  // [0]: of every compute that no directive puts elsewhere
+  std::vector<plan::Stream> resources;             // of streams by their names; others have none of their own
   std::vector<ChunkProperties> chunks;             // [chunk]
   std::vector<ExpertGroups> expert_groups;         // Chunk::shard and Parameter::shard index it
   std::vector<Cut> cuts;                           // ParameterCut::cut indexes it

@@ -17,6 +17,11 @@ inline Words words_of(CutDim) {
   return kWords;
 }
 
+void fields(auto& v, Of<plan::Stream> auto& stream) {
+  v("", stream.name);
+  v.optional("priority", stream.priority, plan::Priority::kNormal);
+  v.optional("max_ctas", stream.max_ctas, 0, "a number of thread blocks");
+}
 void fields(auto& v, Of<DeviceGroup> auto& group) {
   v("", group.ranks, "a rank");
   v.optional("places", group.places, 1, "a number of ranks that share samples");
@@ -123,6 +128,7 @@ void fields(V& v, Of<ChunkProperties> auto& row) {
 void fields(auto& v, Of<Distribution> auto& d) {
   v("world", d.world_size, "a number of ranks");
   v.table("stream", d.streams, "streams");
+  v.table("resources", d.resources, "resources of streams");
   v.table("group", d.groups, "groups");
   v.table("teams", d.teams, "teams");
   v.table("expert_groups", d.expert_groups, "expert groups");
@@ -133,7 +139,7 @@ void fields(auto& v, Of<Distribution> auto& d) {
 
 void print_distribution_section(const Module& module, std::ostream& out) {
   const Distribution& d = module.distribution;
-  if (d.chunks.empty() && d.groups.empty() && d.expert_groups.empty() && d.cuts.empty() &&
+  if (d.chunks.empty() && d.groups.empty() && d.resources.empty() && d.expert_groups.empty() && d.cuts.empty() &&
       d.world_size == Distribution().world_size && d.streams == Distribution().streams)
     return;
   BlockWriter(module, out, "").block("distribution", d);

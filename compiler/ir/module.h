@@ -35,6 +35,13 @@ struct Step {
 struct Training {
   double clip_grad_norm = 0;  // the largest norm of all gradients; 0: they are not clipped
   ProvId clip_prov, update_prov;
+  // From here on: lay_out_training. The text of a module leaves it out, since it follows from strategy and parameters.
+  plan::Optimizer optimizer;      // with its groups, at least one
+  std::vector<int32_t> group_of;  // [parameter] index into optimizer.groups
+  std::vector<plan::Feed> feeds;  // [graph input] what a token stream feeds to it
+  plan::LrSchedule lr_schedule;
+  plan::RunDefaults run;
+  bool laid_out() const { return !optimizer.groups.empty(); }
   bool clips() const { return clip_grad_norm > 0; }
 };
 
@@ -77,7 +84,7 @@ struct ModelVariant {
 struct Module {
   bool evaluates = false;              // forwards alone, which train nothing (evaluation/keep_forwards)
   Step step;                           // choose_step; bind_model and resolve_directives say whether the batch is cut
-  Training training;                   // choose_step
+  Training training;                   // choose_step, lay_out_training
   Precision precision;                 // choose_step
   std::vector<ModelVariant> variants;  // one per distinct local batch, the largest first: [0] is the reference
   Distribution distribution;           // resolve_directives; rows are carried along by refine_chunks, merge_chunks

@@ -45,6 +45,10 @@ inline Words words_of(Residency) {
   static constexpr std::string_view kWords[] = {"use", "microbatch", "step"};
   return kWords;
 }
+inline Words words_of(plan::Priority) {
+  static constexpr std::string_view kWords[] = {"normal", "high", "low"};
+  return kWords;
+}
 inline Words words_of(LossScale) {
   static constexpr std::string_view kWords[] = {"none", "fixed", "dynamic"};
   return kWords;

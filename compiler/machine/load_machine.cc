@@ -78,11 +78,48 @@ timeline::LinkLevel read_level(ReadContext& context, const Value* value, const s
   return level;
 }
 
-timeline::Collectives read_collectives(ReadContext& context, const Value& value) {
+timeline::Algorithm read_algorithm(ReadContext& context, const Value& value) {
+  timeline::Algorithm algorithm;
+  MapReader reader(context, value, "an algorithm of 'collectives'");
+  if (const Value* shape = reader.require("shape", kWholeFiles)) {
+    const std::string name = read_string(context, *shape, "'shape'").value_or("ring");
+    if (name != "ring" && name != "tree")
+      context.diags.error("P0207", shape->span) << "'shape' is 'ring' or 'tree', not '" << name << "'";
+    if (name == "tree") algorithm.shape = timeline::Algorithm::Shape::kTree;
+  }
+  algorithm.start_us = positive(context, reader, "start_us", true);
+  algorithm.inside_us = positive(context, reader, "inside_us", true);
+  algorithm.between_us = positive(context, reader, "between_us", true);
+  algorithm.bandwidth = positive(context, reader, "bandwidth");
+  if (algorithm.bandwidth > 1)
+    context.diags.error("P0207", reader.get("bandwidth")->span) << "'bandwidth' is a part of the links', at most 1";
+  reader.finish();
+  return algorithm;
+}
+
+void read_collectives(ReadContext& context, const Value& value, Machine& out) {
+  if (value.kind == Value::Kind::kList) {
+    for (const Value& item : value.items) out.algorithms.push_back(read_algorithm(context, item));
+    if (std::none_of(out.algorithms.begin(), out.algorithms.end(),
+                     [](const auto& a) { return a.shape == timeline::Algorithm::Shape::kRing; }))
+      context.diags.error("P0207", value.span) << "'collectives' needs a ring, by which gathers go";
+    return;
+  }
   const std::string name = read_string(context, value, "'collectives'").value_or("rings");
   if (name != "rings" && name != "direct")
-    context.diags.error("P0207", value.span) << "'collectives' are 'rings' or 'direct', not '" << name << "'";
-  return name == "direct" ? timeline::Collectives::kDirect : timeline::Collectives::kRings;
+    context.diags.error("P0207", value.span)
+        << "'collectives' are 'rings', 'direct' or a list of algorithms, not '" << name << "'";
+  if (name == "direct") out.collectives = timeline::Collectives::kDirect;
+}
+
+void read_multiprocessors(ReadContext& context, const Value& value, Machine& out) {
+  MapReader reader(context, value, "'multiprocessors'");
+  out.multiprocessors = count_of(context, reader.require("of_device", kWholeFiles), "of_device", 0, 1);
+  const Value* taken = reader.require("of_a_transfer", kWholeFiles);
+  out.of_a_transfer = count_of(context, taken, "of_a_transfer", 0, 1);
+  if (taken != nullptr && out.of_a_transfer >= out.multiprocessors)
+    context.diags.error("P0207", taken->span) << "a transfer leaves its device at least one multiprocessor";
+  reader.finish();
 }
 
 plan::DeviceKind read_device(ReadContext& context, const Value& value, std::optional<plan::DeviceKind> wanted) {
@@ -121,8 +158,9 @@ Machine read_machine(ReadContext& context, const Value& root, std::optional<plan
       read_level(context, reader.require("inside_node", kWholeFiles), "'inside_node'", machine.ranks_per_node);
   machine.between =
       read_level(context, reader.require("between_nodes", kWholeFiles), "'between_nodes'", machine.ranks_per_node);
-  if (const Value* collectives = reader.get("collectives"))
-    machine.collectives = read_collectives(context, *collectives);
+  if (const Value* collectives = reader.get("collectives")) read_collectives(context, *collectives, machine);
+  if (const Value* multiprocessors = reader.get("multiprocessors"))
+    read_multiprocessors(context, *multiprocessors, machine);
   reader.finish();
   return machine;
 }

@@ -11,7 +11,7 @@
 
 namespace piper::bootstrap {
 
-// Left in order by being destroyed, which every rank does behind its last message; or by abort().
+// Left in order by being destroyed, which every rank does after its last message; or by abort().
 class ProcessWorld {
  public:
   virtual ~ProcessWorld() = default;

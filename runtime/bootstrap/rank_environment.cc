@@ -88,7 +88,7 @@ Result<RankEnvironment> read_rank_environment(const GetVariable& get) {
   }
   RankEnvironment result;
   result.can_join_mpi = true;
-  if (auto rank = get("PMIX_RANK")) {  // a PMIx launcher that tells the size to MPI alone
+  if (auto rank = get("PMIX_RANK")) {  // a PMIx launcher that gives the size to MPI alone
     result.launcher = Launcher::kPmi;
     PIPER_ASSIGN(result.rank, number("PMIX_RANK", *rank));
     result.size = 0;

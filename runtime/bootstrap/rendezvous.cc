@@ -126,7 +126,7 @@ Result<hal::StoreAddress> of_slurm(const GetVariable& get) {
   return address;
 }
 
-// Reads the bracket that begins at `at`: "[03-05,9]". Its first number as it is written; `at` comes to stand behind it.
+// Reads the bracket that begins at `at`: "[03-05,9]". Its first number as it is written; `at` is then after it.
 std::optional<std::string> read_bracket(const std::string& text, size_t& at, bool& several) {
   const size_t end = text.find(']', at);
   if (end == std::string::npos) return std::nullopt;
@@ -166,7 +166,7 @@ Result<NodeList> read_node_list(const char* name, const std::string& text) {
     } else if (c == ',') {
       if (at + 1 == text.size()) return no_list();
       list.several = true;
-      break;  // the hosts behind are never asked for
+      break;  // the hosts after that are never asked for
     } else if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.') {
       list.first += c;
       ++at;

@@ -25,7 +25,7 @@ Result<int32_t> read_local_rank(const RankEnvironment& environment, const GetVar
 // them is a number above 0, as under srun.
 int ranks_of_node(const GetVariable& get);
 
-// Of a node list as Slurm writes it, "gpu[03-05,9],login1": its first host, and whether it has more.
+// For a node list as Slurm writes it, "gpu[03-05,9],login1": its first host, and whether it has more.
 struct NodeList {
   std::string first;
   bool several = false;

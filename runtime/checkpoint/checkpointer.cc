@@ -97,7 +97,7 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
   }
   PIPER_ASSIGN(const std::vector<Chosen> chosen, choose_pieces(pieces, infos, orders));
 
-  // Every rank computes all files alike, so that rank 0 needs to be told of digests alone.
+  // Every rank computes all files alike, so that rank 0 needs digests alone.
   std::vector<const StatePart*> mine;  // as encode_parts() lists them
   for (const StatePart& part : all_mine)
     if (!part.copy) mine.push_back(&part);

@@ -18,7 +18,7 @@
 
 namespace piper::checkpoint {
 
-// Of a run, the same on every rank.
+// For a run, the same on every rank.
 struct RunIdentity {
   std::string bundle_digest;
   uint64_t seed = 0;
@@ -37,9 +37,9 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  // In front of the first step of a run that does some: CheckpointWriter::begin_line().
+  // Before the first step of a run that does some: CheckpointWriter::begin_line().
   void begin_line() { writer_.begin_line(); }
-  // Behind a step; nothing may be under way on the device. Waits until the checkpoint before is written, copies, and
+  // After a step; nothing may be under way on the device. Waits until the checkpoint before is written, copies, and
   // returns: writing goes on. R0701 of the one before.
   Status save(int64_t step, int64_t samples);
   // The same of a step that is not worth saving: takes part, and keeps the ranks that call save() from committing it.
@@ -73,7 +73,7 @@ class Checkpointer {
   hal::Device& device_;
   hal::WaitControl wait_;
   CheckpointWriter writer_;
-  Manifest manifest_;  // of the next one; but for digests the same each time
+  Manifest manifest_;  // of the next one; the same each time, except digests
   std::string file_;   // this rank's; empty: it owns nothing
   std::vector<Copy> copies_;
   std::unique_ptr<hal::HostMemory> copy_;  // the shard, its header in front

@@ -17,8 +17,8 @@ std::string new_run_id() {
   return text;
 }
 
-// What the first process tells the others: "check STEP DIGEST", any number of times, then "from STEP DIGEST RUN", or
-// "begin RUN"; nothing after a failure, of which it tells itself.
+// What the first process says to the others: "check STEP DIGEST", any number of times, then "from STEP DIGEST RUN", or
+// "begin RUN"; nothing after a failure, which it reports itself.
 struct Announcement {
   std::string what, digest, run;
   int64_t step = -1;
@@ -43,7 +43,7 @@ class Processes {
  public:
   Processes(hal::ControlChannel* control, const hal::WaitControl& wait) : control_(control), wait_(wait) {}
 
-  // By the first one. Nothing more is told after a failure of the channel.
+  // By the first one. Nothing more is reported after a failure of the channel.
   Status announce(const Announcement& announcement) { return tell(print(announcement)); }
   Status announce_failure() { return tell(""); }
   // By the others. Nothing: the first process has failed.

@@ -1,5 +1,5 @@
 // A base that others trained, and adapters: which tensors of a model the files of --load may lack, and do, and a file
-// that stands over them.
+// that takes precedence over them.
 #pragma once
 
 #include <set>

@@ -18,7 +18,7 @@ namespace piper::checkpoint {
 namespace {
 
 constexpr const char* kLockFile = "LOCK";
-// File systems that cannot sync a directory are believed.
+// File systems that cannot sync a directory are trusted.
 int sync_unless_unknown(int fd) {
   if (::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP) return 0;
   return errno;

@@ -1,4 +1,4 @@
-// Every system call by which a checkpoint comes to disk. Tests stand behind this interface: they fail each call once,
+// Every system call by which a checkpoint comes to disk. Tests implement this interface: they fail each call once,
 // and generate what a power loss may leave of them.
 #pragma once
 

@@ -10,7 +10,7 @@
 namespace piper::checkpoint {
 
 // Whether a run of this bundle can go on from the checkpoint: R0703 with what differs: the optimizer, a tensor of the
-// model that is missing, has another shape or type, or that the model has not.
+// model that is missing, has another shape or type, or that the model does not have.
 Status check_same_training(const Manifest& checkpoint, const plan::Manifest& manifest,
                            const std::vector<StatePart>& parts);
 

@@ -22,12 +22,12 @@ namespace piper::checkpoint {
 bool is_weight(const plan::Placement& placement);
 
 struct LoadOptions {
-  std::string adapters;  // a file that stands over the loaded one, or over the bundle's weights; "": none
+  std::string adapters;  // a file that takes precedence over the loaded one, or over the bundle's weights; "": none
   std::vector<std::string>
       missing;  // globs over tensors that the bundle's weights give where the loaded files have none
 };
 
-// As load_state_dict of PyTorch tells it, which says used, unexpected and missing keys.
+// As load_state_dict of PyTorch reports it, which names used, unexpected and missing keys.
 struct LoadReport {
   std::vector<std::string> used, unused;  // names of the file
   std::vector<std::string> missing;       // first names of the model's tensors

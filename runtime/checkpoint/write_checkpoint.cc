@@ -31,13 +31,13 @@ bool starts_with(const std::string& name, std::string_view prefix) {
 }
 
 // The step of "PREFIXstep-000001200-RUN", -1 for any other name.
-int64_t step_behind(std::string_view prefix, const std::string& name) {
+int64_t step_after(std::string_view prefix, const std::string& name) {
   if (!starts_with(name, prefix)) return -1;
   const size_t run = name.find('-', prefix.size() + std::string_view("step-").size());
   return run == std::string::npos ? -1 : step_of_folder(name.substr(prefix.size(), run - prefix.size()));
 }
 
-// What a rank tells of its file: "bytes sha256 crc crc ...", or "!why".
+// What a rank says of its file: "bytes sha256 crc crc ...", or "!why".
 std::string record_of(std::string_view shard) {
   std::ostringstream text;
   text << shard.size() << ' ' << plan::sha256(shard);
@@ -52,7 +52,7 @@ void read_record(const std::string& record, plan::FileEntry& file) {
   for (uint32_t digest = 0; in >> digest;) file.chunks.push_back(digest);
 }
 
-constexpr std::string_view kRefused = "~";  // told instead of a record
+constexpr std::string_view kRefused = "~";  // sent instead of a record
 
 // The first rank's failure, with the rank; empty: none.
 std::string first_failure(const std::vector<std::string>& by_rank) {
@@ -72,7 +72,7 @@ void clear_leavings(Storage& storage) {
   for (const std::string& name : names) {
     const size_t in_progress = name.find(kInProgress);
     const bool begun = in_progress != std::string::npos && step_of_folder(name.substr(0, in_progress)) >= 0;
-    const int64_t replaced = step_behind(kReplaced, name);
+    const int64_t replaced = step_after(kReplaced, name);
     // Where its name is taken, the new one has it.
     if (replaced >= 0 && storage.rename(name, step_folder(replaced)) == 0) continue;
     if (begun || replaced >= 0 || starts_with(name, kTrash)) remove_folder(storage, name);
@@ -163,7 +163,7 @@ Result<std::string> CheckpointWriter::attempt(Manifest& manifest, const std::str
                                               std::optional<std::string_view> shard, const hal::WaitControl& wait) {
   using live::EventKind;
   const int64_t step = manifest.step;
-  // All ranks tell the same, whatever they have to write: so it shows who is behind whom.
+  // All ranks record the same events, whatever they have to write: so it shows who lags behind whom.
   options_.track.event(EventKind::kWrite, step);
   std::string mine;
   if (control_.rank() == 0)
@@ -196,16 +196,16 @@ Result<std::string> CheckpointWriter::attempt(Manifest& manifest, const std::str
   return first_failure(committed);
 }
 
-// Behind the commit: what is to go is renamed first, so that nobody takes a folder half removed for a checkpoint.
+// After the commit: what is to go is renamed first, so that nobody takes a folder half removed for a checkpoint.
 void CheckpointWriter::remove_old(int64_t step) {
   std::vector<std::string> names;
   if (storage_.list(".", names) != 0) return;
   std::vector<std::pair<int64_t, std::string>> older, abandoned;
   for (const std::string& name : names) {
-    const int64_t there = step_of_folder(name), aside = step_behind(kAbandoned, name);
+    const int64_t there = step_of_folder(name), aside = step_after(kAbandoned, name);
     if (there >= 0 && there < step && options_.damaged.count(there) == 0) older.emplace_back(there, name);
     if (aside >= 0) abandoned.emplace_back(aside, name);
-    if (step_behind(kReplaced, name) >= 0) remove_folder(storage_, name);
+    if (step_after(kReplaced, name) >= 0) remove_folder(storage_, name);
   }
   if (options_.keep == 0) return;
   remove_beyond(std::move(older), static_cast<size_t>(options_.keep) - 1);

@@ -1,6 +1,6 @@
 // How a checkpoint is committed. All ranks write their shards into a folder of a name that nothing reads; rank 0 writes
 // the manifest there and gives the folder its final name. Whatever fails on the way, on any rank, fails the attempt:
-// its files are removed and the next attempt writes to new names, since a file whose fsync has failed tells nothing
+// its files are removed and the next attempt writes to new names, since a file whose fsync has failed says nothing
 // about what is on the disk.
 #pragma once
 
@@ -24,7 +24,7 @@ struct WriterOptions {
   std::set<int64_t> damaged;  // steps that are known to be damaged: left alone, not counted
   std::string parent;         // digest of the checkpoint that the run goes on from
   int64_t from = 0;           // its step; 0: the run began at step 1
-  trace::RingTrack track;     // told what is written
+  trace::RingTrack track;     // records what is written
 };
 
 // By the owner, before it looks for a checkpoint. What was replaced by a checkpoint that never got its name has its own
@@ -37,9 +37,9 @@ class CheckpointWriter {
   CheckpointWriter(Storage& storage, hal::ControlChannel& control, WriterOptions options)
       : storage_(storage), control_(control), options_(std::move(options)) {}
 
-  // By every rank, in front of the first step. Checkpoints that are later than what the run goes on from belong to
-  // another line of the run: they are set aside, lest a run that is started again goes on from them. What fails of it
-  // the first commit does again.
+  // By every rank, before the first step. Checkpoints that are later than what the run goes on from belong to
+  // another line of the run: they are set aside, so that a run that is started again does not go on from them. What
+  // fails of it the first commit does again.
   void begin_line();
   // Collective. `manifest`: its files have a name and a size, in the order of `file` of parts; the rest of them is
   // filled in. `shard`: this rank's file, whole; empty `name`: it has none. Checkpoints beyond `keep` are removed

@@ -1,4 +1,4 @@
-// What kind of file a path is, by what stands in it. Only what content cannot tell is told by a name: raw tokens have
+// What kind of file a path is, by what is in it. Only what content cannot show is taken from a name: raw tokens have
 // no mark, and a file that is neither marked nor named as tokens must be text.
 #pragma once
 
@@ -17,7 +17,7 @@ enum class DataForm : uint8_t {
   kSafetensors,  // one tensor per input
 };
 
-// Of a file, not a folder. `dtype`: what --token-dtype says, "" for nothing: such a file is raw, and a mark
+// For a file, not a folder. `dtype`: what --token-dtype says, "" for nothing: such a file is raw, and a mark
 // that such tokens may well begin with means nothing. R0201; R0213: a file that is no data here, with the command that
 // makes data of it.
 Result<DataForm> recognise(const std::string& path, const std::string& dtype);

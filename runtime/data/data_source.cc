@@ -21,7 +21,7 @@ Place place_of(int64_t step, int64_t batch, int64_t position, int64_t samples) {
   return {static_cast<int64_t>(at / divisor % kEpochs), static_cast<int64_t>(at % divisor)};
 }
 
-// A chain over Philox: each id and what is behind it are a counter, the position in the chain is the key.
+// A chain over Philox: each id and what is after it are a counter, the position in the chain is the key.
 uint64_t DataSource::fingerprint(int64_t step, int64_t batch) const {
   uint64_t digest = 0;
   for (int64_t position = 0; position < batch; ++position) {

@@ -33,7 +33,7 @@ struct DataOptions {
 // R0201 where nothing is there.
 Status check_path(const std::string& path);
 
-// Where sample `position` of step `step` (from 1) stands in the endless sequence of epochs, both from 0. Every step and
+// Where sample `position` of step `step` (from 1) is in the endless sequence of epochs, both from 0. Every step and
 // batch has a place: epochs are counted modulo 2^62.
 struct Place {
   int64_t epoch = 0, sample = 0;
@@ -57,8 +57,8 @@ class DataSource {
   virtual int64_t num_samples() const = 0;
   virtual Sampling sampling() const = 0;
   // Whether the n-th sample of a run is one and the same for every batch. Else samples are drawn by their step and
-  // their place in it, and a run that goes on with another batch draws on with its next step, lest it draws what it has
-  // seen.
+  // their place in it, and a run that goes on with another batch draws on with its next step, so that it does not draw
+  // what it has seen.
   virtual bool numbers_samples() const { return true; }
   // What is read, for people: files, kind, type, tokens; a line for each of several sources.
   virtual std::vector<std::string> description() const { return {}; }
@@ -72,7 +72,7 @@ class DataSource {
   int64_t steps_per_epoch(int64_t batch) const;
   // The epoch (from 1) that begins in this step after the first, 0 if none.
   int64_t epoch_beginning_in(int64_t step, int64_t batch) const;
-  // What to tell of epochs that begin in this step; "" for nothing.
+  // What to report of epochs that begin in this step; "" for nothing.
   virtual std::string epoch_note(int64_t step, int64_t batch) const;
 };
 

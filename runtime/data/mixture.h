@@ -25,9 +25,9 @@ class Mixture {
 
   struct Draw {
     size_t source = 0;
-    int64_t index = 0;  // samples of this source in front of it
+    int64_t index = 0;  // samples of this source before it
   };
-  // Of sample n, 0 <= n < 2^62.
+  // For sample n, 0 <= n < 2^62.
   Draw draw(int64_t n) const;
   // How many of the first n samples are of a source.
   int64_t count(size_t source, int64_t n) const;

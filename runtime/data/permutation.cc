@@ -13,7 +13,7 @@ namespace {
 // others, at 24 none does.
 constexpr int kFewBits = 16;
 constexpr uint32_t kRounds = 12, kRoundsOfFew = 32;
-// Rounds stand above the purpose in the counter's first word.
+// Rounds are above the purpose in the counter's first word.
 constexpr uint32_t kRoundShift = 16;
 
 // One round's key is seed and epoch; an input is the part that stays, of at most 32 bits.

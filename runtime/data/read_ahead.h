@@ -23,7 +23,7 @@ class ReadAhead {
     size_t input = 0;  // of the manifest
     int64_t first = 0, count = 0, bytes = 0;
   };
-  // Steps [first, last] of the data; none where last < first. `source` outlives it. `track`: told what is read.
+  // Steps [first, last] of the data; none where last < first. `source` outlives it. `track`: records what is read.
   ReadAhead(const DataSource& source, std::vector<Part> parts, int64_t first, int64_t last,
             const trace::RingTrack& track = {});
   // Ends within one step's reading.
@@ -31,12 +31,12 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // The samples of `step`, part behind part; waits until they are read. Every step once, in their order, by one thread;
-  // valid until release(), behind which the memory serves a later step.
+  // The samples of `step`, part after part; waits until they are read. Every step once, in their order, by one thread;
+  // valid until release(), after which the memory serves a later step.
   const std::byte* take(int64_t step);
   void release();
 
-  // Of all steps that are read ahead.
+  // For all steps that are read ahead.
   int64_t bytes() const { return plan::kStepsReadAhead * step_bytes_; }
   // How long the last take() waited or read.
   double waited_s() const { return waited_s_; }

@@ -136,7 +136,7 @@ Result<std::unique_ptr<DataSource>> open_tensor_source(const DataOptions& option
                                             " samples, '" + first_name + "' has " + std::to_string(num_samples));
       num_samples = tensor.shape[0];
       first_name = declared.name;
-      // Tokens are what integer sequences hold; the first such input tells how many.
+      // Tokens are what integer sequences hold; the first such input says how many.
       if (tokens == 0 && !is_floating(declared.dtype) && declared.dtype != DType::kBool &&
           declared.sample_shape.size() == 1)
         tokens = declared.sample_shape[0];

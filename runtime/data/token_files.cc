@@ -106,7 +106,7 @@ std::string tokens_description(DataForm form, Element element, int64_t tokens) {
 bool holds_tensors(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    if (path.ends_with(".safetensors")) return true;  // a damaged one, too, which its reader tells
+    if (path.ends_with(".safetensors")) return true;  // a damaged one, too, which its reader reports
     const auto form = recognise(path, "");
     return form.ok() && *form == DataForm::kSafetensors;
   }

@@ -1,5 +1,5 @@
-// The token files behind one path: a file, or all files of a folder in the byte-wise order of their names. A sample is
-// T tokens and the one behind them; samples stand T apart, and none reaches from one file into the next: what is left
+// The token files of one path: a file, or all files of a folder in the byte-wise order of their names. A sample is
+// T tokens and the one after them; samples are T apart, and none reaches from one file into the next: what is left
 // at a file's end is not read. Mapped; read-only.
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace piper::data {
 
 struct TokenFile {
-  plan::MappedFile file;  // of .npy files, what stands after the header
+  plan::MappedFile file;  // of .npy files, what is after the header
   Element element = Element::kU8;
   int64_t tokens = 0;
   DataForm form = DataForm::kTokens;

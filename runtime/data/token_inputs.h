@@ -1,4 +1,4 @@
-// What the tokens of a sample feed to a model's inputs: themselves, those one further, and where each stands in its
+// What the tokens of a sample feed to a model's inputs: themselves, those one further, and where each is in its
 // document. Shared by all sources of token streams.
 #pragma once
 
@@ -21,8 +21,8 @@ class TokenInputs {
 
   int64_t sample_tokens() const { return sample_tokens_; }
   Element element() const { return element_; }
-  // Of one input, from the first of the sample's sample_tokens() + 1 tokens. Documents are those of the sample: the
-  // token that ends one is its last, and the sample's first token begins one, whatever stands in front of it.
+  // For one input, from the first of the sample's sample_tokens() + 1 tokens. Documents are those of the sample: the
+  // token that ends one is its last, and the sample's first token begins one, whatever is before it.
   void write(size_t input, const std::byte* tokens, std::byte* destination) const;
   int64_t bytes(size_t input) const { return sample_tokens_ * dtype_bytes(inputs_[input].dtype); }
 

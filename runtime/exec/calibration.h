@@ -18,13 +18,13 @@ namespace piper::exec {
 
 class Calibration : public StepHook, public PieceObserver {
  public:
-  // Of a loaded rank; all outlive it. Errors of CallByCall::make.
+  // For a loaded rank; all outlive it. Errors of CallByCall::make.
   static Result<std::unique_ptr<Calibration>> make(const Session& session, const LoadedRank& rank,
                                                    hal::ControlChannel& control, const hal::WaitControl& wait);
   // Steps before the kFirstStep-th one are not counted, as in a profile.
   std::optional<ByCall> by_call(int64_t step) override;
   void took(const StepPiece& piece, int64_t ns) override;
-  Status behind(const StepPiece&) override { return {}; }
+  Status after(const StepPiece&) override { return {}; }
   Status finish() override;  // collective; R0601
 
  private:

@@ -52,12 +52,12 @@ Status Executor::run_step(int64_t step, const CallByCall& calls, PieceObserver& 
 
 Status Executor::run_pieces(const CallByCall& calls, PieceObserver& observer) {
   for (const StepPiece& piece : calls.pieces()) {
-    Status status = observer.in_front_of(piece);
+    Status status = observer.before(piece);
     // Timed: what is issued so is not made a graph of.
     if (status.ok()) status = piece.recording->submit(wait_, *this, true);
     if (status.ok()) status = rank_.device().finish();
     if (status.ok()) observer.took(piece, last_cpu_ns_);
-    if (status.ok()) status = observer.behind(piece);
+    if (status.ok()) status = observer.after(piece);
     if (status.ok()) continue;
     if (hal::is_stopped(status)) return status;
     failed(-1, piece.instruction, std::move(status), {});
@@ -100,7 +100,7 @@ void Executor::ran(int32_t instruction, Clock::time_point begin, Clock::time_poi
 
 void Executor::failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) {
   std::string text = failure.error().message;
-  // Who waits in vain is rarely who is to blame: say where this rank's other streams stand.
+  // Who waits without result is rarely who is to blame: say where this rank's other streams are.
   if (failure.error().code == "R0302" || instruction < 0)
     for (size_t other = 0; other < positions.size(); ++other) {
       if (static_cast<int32_t>(other) == queue) continue;

@@ -34,7 +34,7 @@ class Executor : private hal::StepObserver {
   hal::MessageWaits* message_waits(int32_t queue) override;
   void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) override;
   Status run_pieces(const CallByCall& calls, PieceObserver& observer);
-  // Behind what has ended with a failure.
+  // After what has ended with a failure.
   void end_rank();
   // What kernels of the last step found wrong in their data.
   Status look_for_faults();

@@ -45,7 +45,7 @@ Result<std::unique_ptr<GradientCapture>> GradientCapture::make(const plan::Bundl
   return capture;
 }
 
-std::vector<hal::Command*> GradientCapture::in_front_of(int32_t instruction) const {
+std::vector<hal::Command*> GradientCapture::before(int32_t instruction) const {
   std::vector<hal::Command*> copies;
   auto range = std::lower_bound(ranges_.begin(), ranges_.end(), instruction,
                                 [](const Range& r, int32_t wanted) { return r.instruction < wanted; });

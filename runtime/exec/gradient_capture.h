@@ -1,5 +1,5 @@
 // Copies of the gradients of the first step that a run does, for --save-gradients: an update clears what it reads, so
-// that step is another recording, in which copies to the host stand in front of each update.
+// that step is another recording, in which copies to the host are before each update.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ class GradientCapture {
   static Result<std::unique_ptr<GradientCapture>> make(const plan::Bundle& bundle, const plan::RankPlan& plan,
                                                        const std::vector<hal::Address>& buffers, hal::Device& device);
   // The copies for the gradients that this instruction uses; none where it is no update.
-  std::vector<hal::Command*> in_front_of(int32_t instruction) const;
+  std::vector<hal::Command*> before(int32_t instruction) const;
   // The captured parts of the model's tensors, which this keeps.
   std::vector<checkpoint::Piece> pieces(const plan::Manifest& manifest) const;
 

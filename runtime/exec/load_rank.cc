@@ -40,7 +40,7 @@ void find_buffers(LoadedRank& rank, const ClassBytes& class_offset) {
 }
 
 // One region for the arena; one for all persistent classes, class after class. An evaluation has the same ones: its
-// plan has what is in both at the training's offsets, and the rest behind.
+// plan has what is in both at the training's offsets, and the rest after it.
 Status allocate_buffers(LoadedRank& rank) {
   ClassBytes class_bytes{};
   add_regions(rank, class_bytes);
@@ -205,14 +205,14 @@ Status prepare_commands(LoadedRank& rank, PrepareContext& context) {
   return {};
 }
 
-// The step, with what goes in front of its updates.
+// The step, with what goes before its updates.
 std::vector<hal::Issue> issues_of(const LoadedRank& rank, const GradientCapture* capture) {
   std::vector<hal::Issue> issues;
   for (size_t i = 0; i < rank.commands.size(); ++i) {
     const plan::Instruction& instruction = rank.plan->instructions[i];
     const auto index = static_cast<int32_t>(i);
     if (capture != nullptr)
-      for (hal::Command* copy : capture->in_front_of(index)) issues.push_back({instruction.stream, index, copy});
+      for (hal::Command* copy : capture->before(index)) issues.push_back({instruction.stream, index, copy});
     issues.push_back({instruction.stream, index, rank.commands[i].get()});
   }
   return issues;

@@ -29,14 +29,14 @@ struct LoadedRank {
   std::unique_ptr<GradientCapture> gradients;           // only where they are saved
   std::unique_ptr<hal::Recording> step;
   std::unique_ptr<hal::Download> faults;           // of the kernels' fault record; nullptr: they throw
-  std::unique_ptr<hal::Recording> capturing_step;  // the same, and the gradients in front of their updates
+  std::unique_ptr<hal::Recording> capturing_step;  // the same, and the gradients before their updates
   // What the rank evaluates by, on the same device, memory and groups; nullptr: nothing.
   std::unique_ptr<LoadedRank> evaluation;
   LoadedRank* training = nullptr;  // of an evaluation: whose it is
 
   // At the good end of a run: all ranks call it. A rank that goes without it waits for no other.
   void close();
-  // Of training and evaluation, in front of what ends the collectives: NCCL waits until no graph holds calls of it.
+  // For training and evaluation, before what ends the collectives: NCCL waits until no graph holds calls of it.
   void end_recordings();
   // Arena, persistent buffers and scratch of sums, in bytes.
   int64_t allocated_bytes() const { return arena->bytes() + persistent->bytes() + scratch->bytes(); }

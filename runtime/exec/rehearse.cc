@@ -25,7 +25,7 @@ class Failure : public hal::StepObserver {
                  : std::move(failure).with_context(describe_instruction(*rank_.bundle, *rank_.plan, instruction));
   }
   void ran(int32_t, Clock::time_point, Clock::time_point, int64_t) override {}
-  // `status` of a submission, with the reason where it was told here.
+  // `status` of a submission, with the reason where it was reported here.
   Status reason(Status status) { return first_.ok() ? std::move(status) : std::move(first_); }
 
  private:

@@ -12,13 +12,13 @@ namespace piper::exec {
 
 class StepInputs {
  public:
-  // `rank` and `data` outlive it. R0404: the plan has an input that the manifest has not.
+  // `rank` and `data` outlive it. R0404: the plan has an input that the manifest does not have.
   static Result<StepInputs> bind(const LoadedRank& rank, const data::DataSource& data, uint64_t seed);
   // The data of step s are from now on those of step s + `steps`.
   void shift_data(int64_t steps) { data_shift_ = steps; }
   // Begins to read the samples of steps [first, last], which are then written once each, in their order.
   void read_ahead(int64_t first, int64_t last, const trace::RingTrack& track = {});
-  // For step `step`, from 1; in front of what is submitted next.
+  // For step `step`, from 1; before what is submitted next.
   Status write(int64_t step);
   // How long the last write() waited for its samples.
   double data_wait_s() const { return ahead_->waited_s(); }

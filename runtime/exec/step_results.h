@@ -1,4 +1,4 @@
-// What a step tells the host: loss, norm of the gradients, dropped rows, where the rank has them.
+// What a step gives to the host: loss, norm of the gradients, dropped rows, where the rank has them.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class StepResults {
     std::optional<float> loss_scale;  // for the next step
     std::optional<bool> overflow;     // gradients that are no numbers: the step updated nothing
   };
-  // Of the last step that was submitted; waits for it.
+  // For the last step that was submitted; waits for it.
   Result<Values> read();
 
  private:

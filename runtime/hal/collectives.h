@@ -64,7 +64,7 @@ class Collectives {
   // At the good end of a run: all ranks call it, and wait for each other. No recordings with commands of it are left,
   // no commands are issued after it. What was not closed waits for nobody when it goes.
   virtual void close() {}
-  // Behind a failure, and behind the recordings with commands of it: the device's queues wait for no other rank any
+  // After a failure, and after the recordings with commands of it: the device's queues wait for no other rank any
   // more, and what they did is lost. No commands after it.
   virtual void abort() {}
 };

@@ -33,7 +33,7 @@ class Command {
   // capacity; stopped() after a failure elsewhere.
   virtual Status issue(Queue& queue, const Submission& submission) = 0;
   // Why issuing it once is not enough for a device that replays what was issued (a graph); nullptr: it is. The words go
-  // behind "it cannot be part of a graph: " and live as long as the command.
+  // after "it cannot be part of a graph: " and live as long as the command.
   virtual const char* prevents_capture() const { return nullptr; }
 };
 

@@ -64,7 +64,7 @@ Status ControlChannel::receive(int32_t peer, void* data, int64_t bytes, const Wa
   return {};
 }
 
-// Behind the rounds of distances 1, 2, 4, ... a rank has the texts of twice as many ranks, from itself on: it appends
+// After the rounds of distances 1, 2, 4, ... a rank has the texts of twice as many ranks, from itself on: it appends
 // those that the rank at this distance has. In each round the sizes go first, then all texts as one message.
 Result<std::vector<std::string>> ControlChannel::allgather(const std::string& mine, const WaitControl& wait) {
   const int32_t world = world_size();
@@ -95,7 +95,7 @@ Result<std::vector<std::string>> ControlChannel::allgather(const std::string& mi
   return all;
 }
 
-// Behind the round of distance d, 2 d ranks up to this one have come.
+// After the round of distance d, 2 d ranks up to this one have come.
 Status ControlChannel::barrier(const WaitControl& wait) {
   const int32_t world = world_size();
   for (int64_t distance = 1; distance < world; distance *= 2) {

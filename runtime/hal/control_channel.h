@@ -37,7 +37,7 @@ class ControlChannel {
 
  private:
   // exchange() of a meeting of all ranks, whose exchanges have the same numbers everywhere: WaitControl::messages is
-  // told of these, and of no others.
+  // given these, and no others.
   Result<std::string> meet(int32_t to, std::string out, int32_t from, size_t in, const WaitControl& wait);
 };
 

@@ -41,9 +41,9 @@ class HostMemory {
 class Upload {
  public:
   virtual ~Upload() = default;
-  // Where the host writes, all bytes of it: behind this call the last commit's copy has been taken.
+  // Where the host writes, all bytes of it: after this call the last commit's copy has been taken.
   virtual std::byte* begin() = 0;
-  // Copies what was written, in front of all that is submitted later.
+  // Copies what was written, before all that is submitted later.
   virtual Status commit() = 0;
 };
 
@@ -51,7 +51,7 @@ class Upload {
 class Download {
  public:
   virtual ~Download() = default;
-  // Copies behind all that was submitted.
+  // Copies after all that was submitted.
   virtual Status begin() = 0;
   // The copy, once it is there. Valid until the next begin() or submission.
   virtual Result<const std::byte*> wait() = 0;
@@ -69,7 +69,7 @@ struct Issue {
   Command* command = nullptr;
 };
 
-// Told where commands execute; called on any thread of the device, several at once.
+// Notified where commands execute; called on any thread of the device, several at once.
 class StepObserver {
  public:
   using Clock = std::chrono::steady_clock;
@@ -80,7 +80,7 @@ class StepObserver {
   // Where commands are done when they are issued: `queue` is about to issue one of `instruction`; -1: it has issued
   // all.
   virtual void reached([[maybe_unused]] int32_t queue, [[maybe_unused]] int32_t instruction) {}
-  // Where commands are done when they are issued: who is told what messages `queue` waits for; nullptr: nobody.
+  // Where commands are done when they are issued: who is notified which messages `queue` waits for; nullptr: nobody.
   virtual MessageWaits* message_waits([[maybe_unused]] int32_t queue) { return nullptr; }
   // Where the submission is timed. `cpu_ns`: processor time of the issuing thread.
   virtual void ran(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) = 0;
@@ -88,17 +88,17 @@ class StepObserver {
   virtual Status watch() { return {}; }
 };
 
-// A command that stands between graphs, and Command::prevents_capture() of it.
+// A command that is between graphs, and Command::prevents_capture() of it.
 struct Uncaptured {
   int32_t instruction = 0;
   const char* reason = nullptr;
 };
 
-// Commands of a step. Queue 0 forks to the others and joins them: what is submitted later comes behind all of it.
+// Commands of a step. Queue 0 forks to the others and joins them: what is submitted later comes after all of it.
 class Recording {
  public:
   virtual ~Recording() = default;
-  // Issues every command once. A failure, or a Stop raised elsewhere, is stopped(): the observer was told the reason.
+  // Issues every command once. A failure, or a Stop raised elsewhere, is stopped(): the observer was given the reason.
   // May return before the commands are done; Device::finish() waits.
   virtual Status submit(const WaitControl& wait, StepObserver& observer, bool timed) = 0;
   // Where the device makes graphs of recordings: what keeps this one from being a single graph, in issue order.
@@ -135,7 +135,7 @@ class Device {
   virtual Result<std::unique_ptr<Upload>> make_upload(Address to, int64_t bytes) = 0;
   virtual Result<std::unique_ptr<Download>> make_download(Address from, int64_t bytes) = 0;
 
-  // An event is recorded once in a submission; who waits for it goes on behind that record. `name` for messages.
+  // An event is recorded once in a submission; who waits for it goes on after that record. `name` for messages.
   virtual Result<std::unique_ptr<Event>> make_event(const std::string& name) = 0;
   virtual std::unique_ptr<Command> record_event(Event& event) = 0;
   virtual std::unique_ptr<Command> wait_event(Event& event) = 0;

@@ -1,6 +1,6 @@
-// What CUDA and NCCL read from the process's environment, set where the user has not: a value that is there stays.
-// Called before CUDA or NCCL are first asked for anything, while no other thread reads the environment. Needs neither
-// of them.
+// What CUDA and NCCL read from the process's environment, set where the user has not set it: a value that is there
+// stays. Called before CUDA or NCCL are first asked for anything, while no other thread reads the environment. Needs
+// neither of them.
 #pragma once
 
 namespace piper::hal {

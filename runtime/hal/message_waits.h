@@ -1,4 +1,4 @@
-// What a thread of a rank waits for inside of a command, told to who watches the rank from outside: a collective is
+// What a thread of a rank waits for inside of a command, shown to who watches the rank from outside: a collective is
 // many messages, and where one does not come it is the rank it comes from that matters. Written by transports.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace piper::hal {
 
-// Of one thread: it alone calls this, and each call is a few stores.
+// For one thread: it alone calls this, and each call is a few stores.
 class MessageWaits {
  public:
   virtual ~MessageWaits() = default;
@@ -41,7 +41,8 @@ class ExchangeScope {
   MessageWaits* const messages_;
 };
 
-// Which transfers of an exchange are not complete: told by the thread that completes them, asked by the one that waits.
+// Which transfers of an exchange are not complete: reported by the thread that completes them, asked by the one that
+// waits.
 class OpenTransfers {
  public:
   explicit OpenTransfers(size_t count) : open_(std::make_unique<std::atomic<bool>[]>(count)), count_(count) {}

@@ -24,7 +24,7 @@ class Polling {
   // `progress` outlives it; nullptr: unknown. Where it is known, time begins anew whenever it has changed, and is up
   // only where nothing has changed for `timeout`.
   explicit Polling(const WaitControl& wait, const Progress* progress = nullptr);
-  // Behind a look in vain: sleeps a little, but for the first millisecond. False: time is up.
+  // After a look that found nothing: sleeps a little, except in the first millisecond. False: time is up.
   bool pause();
 
  private:

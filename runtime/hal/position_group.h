@@ -44,7 +44,7 @@ struct GroupParts {
   std::function<MadeCommand(const PieceSum&)> sum;
   std::function<std::unique_ptr<Command>(Address to, Address from, int64_t bytes)> copy;
   std::function<MadeCommand(Elements to, Elements from, int64_t count)> convert;
-  // Of rows that are counted when it executes. Unset: this device's counts are not the host's.
+  // For rows that are counted when it executes. Unset: this device's counts are not the host's.
   std::function<MadeCommand(const ExchangeOperands&)> exchange_counted = nullptr;
 };
 

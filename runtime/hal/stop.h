@@ -45,7 +45,7 @@ class MessageWaits;  // message_waits.h
 struct WaitControl {
   const Stop* stop = nullptr;
   std::chrono::milliseconds timeout{300000};
-  MessageWaits* messages = nullptr;  // of the calling thread; told what it waits for. nullptr: nobody wants to know
+  MessageWaits* messages = nullptr;  // of the calling thread; records what it waits for. nullptr: nobody wants to know
 };
 
 inline bool raised(const WaitControl& wait) { return wait.stop != nullptr && wait.stop->raised(); }

@@ -64,7 +64,7 @@ class Transport {
 
  private:
   std::mutex mutex_;
-  std::vector<std::shared_ptr<const void>> kept_;  // destroyed behind the backend
+  std::vector<std::shared_ptr<const void>> kept_;  // destroyed after the backend
 };
 
 // "rank 3 to receive (channel 2)": what an exchange that waits is waiting for.

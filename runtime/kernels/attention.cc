@@ -1,4 +1,4 @@
-// Scaled dot-product attention: own kernels where they serve (short_attention.h), else the flash kernels behind
+// Scaled dot-product attention: own kernels where they serve (short_attention.h), else the flash kernels underlying
 // LibTorch's operator, which write into given outputs through their strides. Compiled with the definitions that
 // DispatchStub.h wants. The flash kernels take no bool mask: it becomes 0 / -inf in scratch, at every run, because a
 // mask may be data. Where a predicate says the mask, attention goes by blocks of queries, each over the keys that it

@@ -16,7 +16,7 @@ namespace {
 struct Choice {
   hal::Address data;
   DType dtype = DType::kI64;
-  std::vector<int64_t> shape, strides;  // the axis of the choice stands last
+  std::vector<int64_t> shape, strides;  // the axis of the choice is last
   int64_t count = 1, places = 1;
 
   int64_t chosen(int64_t i) const { return count < places ? i * places / count : i % places; }

@@ -54,7 +54,7 @@ class Groups {
     if (counts.size(0) < 1 || rows % counts.size(0) != 0) refuse(rows, " rows in ", counts.size(0), " segments");
   }
 
-  // group(expert, first row, rows) for every group with rows; padding(first row, rows) behind each segment.
+  // group(expert, first row, rows) for every group with rows; padding(first row, rows) after each segment.
   template <class Group, class Padding>
   void for_each(Group&& group, Padding&& padding) const {
     const int64_t segments = counts_.size(0), segment_rows = rows_ / segments;

@@ -1,4 +1,4 @@
-// GELU both ways through the kernel behind the operator: gelu_out with the error function goes through
+// GELU both ways through the kernel underlying the operator: gelu_out with the error function goes through
 // another library and allocates. The tanh form has an own kernel. Compiled with the definitions that
 // DispatchStub.h wants; the operator serves what that does not.
 #include <ATen/TensorIterator.h>

@@ -37,7 +37,7 @@ void explain_index(const at::Tensor& index, int64_t rows) {
       refuse("index ", values[i], " lies outside of the table, which has ", rows, " rows");
 }
 
-// Of a table of which a place has some rows: its own, and zeros for the others.
+// For a table of which a place has some rows: its own, and zeros for the others.
 void select_own_rows(at::Tensor& y, const at::Tensor& table, const at::Tensor& index, const OwnPart& own) {
   const at::Tensor flat = dense(index).view({-1});
   const int64_t* ids = flat.const_data_ptr<int64_t>();

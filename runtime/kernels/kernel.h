@@ -1,4 +1,4 @@
-// Kernels behind one header without LibTorch types. At load the executor binds every KernelCall of
+// Kernels that share one header without LibTorch types. At load the executor binds every KernelCall of
 // every run to memory and keeps the PreparedKernels; a step calls run() on each. A Library holds the kernels of one
 // kind of device; those of the CPU are LibTorch's operators on views made at load, and own kernels.
 //
@@ -43,7 +43,7 @@ class PreparedKernel {
   // On a CPU does the work and ignores the queue, on a GPU enqueues it there. Throws only OverCapacity, and on our own
   // bugs and library failures.
   virtual void run(hal::Queue& queue) = 0;
-  // Whether this one wrote what stands in a copy of the library's fault record.
+  // Whether this one wrote what is in a copy of the library's fault record.
   virtual bool wrote(const std::byte*) const { return false; }
 };
 
@@ -85,7 +85,7 @@ class Library {
   // Whether each kernel is to run once before the first step, on memory that holds zeros: what it takes from a
   // library's allocator is compared with the plan then.
   virtual bool wants_rehearsal() const { return false; }
-  // In front of that run and behind it, nothing being under way.
+  // Before that run and after it, nothing being under way.
   virtual void measure_scratch(bool) const {}
   // What was measured and is more than plans count, a call once.
   virtual std::vector<ScratchBeyondPlan> scratch_beyond_plan() const { return {}; }

@@ -1,4 +1,4 @@
-// Layer normalisation through the kernels behind the operator, which write into given outputs. Compiled
+// Layer normalisation through the kernels underlying the operator, which write into given outputs. Compiled
 // with the definitions that DispatchStub.h wants. bf16 and f16 are computed in f32; f64 keeps its statistics in
 // scratch and computes them again in the backward, because the saved ones are f32.
 #include <ATen/native/layer_norm.h>

@@ -68,7 +68,7 @@ PIPER_INLINE T row_lse_in(const T* x, int64_t s, int64_t count) {
   const T top = row_max<kBytes>(x, s, count);
   return std::isinf(top) ? top : top + std::log(row_exp_sum<kBytes>(x, s, count, top));
 }
-// sum_c w_c x_c, w null: 1; weights stand ws apart, 0 where one number stands for all.
+// sum_c w_c x_c, w null: 1; weights are ws apart, 0 where one number stands for all.
 template <int kBytes, class T>
 PIPER_INLINE T weighted_sum_in(const T* x, int64_t s, const T* w, int64_t ws, int64_t count) {
   Lanes<T, kBytes> sum, values, weights;

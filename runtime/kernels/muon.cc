@@ -1,4 +1,4 @@
-// As torch.optim.Muon, but for the type: there matrices are rounded to bf16 first, here everything is f32.
+// As torch.optim.Muon, except the type: there matrices are rounded to bf16 first, here everything is f32.
 #include "runtime/kernels/muon.h"
 
 #include <algorithm>

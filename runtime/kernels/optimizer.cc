@@ -1,7 +1,7 @@
 // The optimizers, element by element in f32 whatever the elements are kept as, with the operations and order of
 // torch.optim's plain (single-tensor) form; factors that are the same for all elements are taken in double as Python
 // does. The gradient is cleared in the same pass. No element sees another, and the loops have one order of operations,
-// so the bits do not depend on how a range is cut. But for Muon, which takes a matrix as a whole (muon.h).
+// so the bits do not depend on how a range is cut. Except for Muon, which takes a matrix as a whole (muon.h).
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -14,7 +14,7 @@ struct PoolWindow {
   int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
   bool ceil_mode = false;
 
-  // Of an operand of this shape, [N, C, H, W] or [C, H, W]; extents follow LibTorch's pooling_output_shape. Refuses
+  // For an operand of this shape, [N, C, H, W] or [C, H, W]; extents follow LibTorch's pooling_output_shape. Refuses
   // operands of another rank.
   std::vector<int64_t> pooled(std::vector<int64_t> shape) const;
 };

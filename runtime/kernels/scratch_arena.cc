@@ -28,7 +28,7 @@ struct Arena {
   }
 };
 
-// Stands before every block, so that one deleter can tell where a block came from.
+// Lies before every block, so that one deleter can see where a block came from.
 struct Header {
   Arena* arena;  // whose live bytes it counts in; nullptr: not counted
   size_t bytes;  // with the header

@@ -1,4 +1,4 @@
-// Where LibTorch's temporary tensors live while a kernel runs: one bump arena per thread behind
+// Where LibTorch's temporary tensors live while a kernel runs: one bump arena per thread underneath
 // LibTorch's CPU allocator. Outside a ScratchScope the allocator is the ordinary heap. Gives the bounded,
 // planned peak of library scratch and the counters the tests and the memory report read.
 //

@@ -74,7 +74,7 @@ int64_t reach_of(const Tiles& tiles, const AttentionShape& s, int64_t first) {
 }
 int64_t seen_by(const AttentionShape& s, int64_t query) { return s.causal ? std::min(s.keys, query + 1) : s.keys; }
 
-// Lanes at the end of a row run over it, into the room behind every row of scores.
+// Lanes at the end of a row run over it, into the room after every row of scores.
 template <class L>
 PIPER_INLINE void load(L& x, const float* from) {
   std::memcpy(x.part, from, sizeof(x.part));
@@ -111,7 +111,7 @@ struct Strip {
   float scale;
 };
 
-// Each row of p becomes exp(scale p - largest), 0 behind the keys that its query sees, and `sum` their sums.
+// Each row of p becomes exp(scale p - largest), 0 after the keys that its query sees, and `sum` their sums.
 template <int kBytes>
 PIPER_INLINE void softmax_body(const AttentionShape& s, const Strip& strip, const Rows<float>& p, float* largest,
                                float* sum) {
@@ -150,7 +150,7 @@ PIPER_BY_WIDTH(void, softmax_strip,
                (const AttentionShape& s, const Strip& strip, const Rows<float>& p, float* largest, float* sum),
                (s, strip, p, largest, sum), softmax_body<kBytes>)
 
-// p = exp(scale p - lse); d = p (d - delta) scale; both 0 behind the keys that the query sees.
+// p = exp(scale p - lse); d = p (d - delta) scale; both 0 after the keys that the query sees.
 template <int kBytes>
 PIPER_INLINE void gradient_body(const AttentionShape& s, const Strip& strip, const Rows<float>& p, const Rows<float>& d,
                                 const float* lse, const float* delta) {

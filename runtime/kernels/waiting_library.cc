@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A sleep ends late: by the timer's slack, and until a processor is free. Device kernels are not late, so what comes
-// behind one at once begins when that one should have ended.
+// of the one before at once begins when that one should have ended.
 class Sleeper {
  public:
   // The default slack of 50 us is as long as many a kernel.

@@ -20,7 +20,7 @@ enum Exit : int {
   kTerminated = 143     // on request, without a checkpoint
 };
 
-// Of a failure that has an exit status of its own; else `other`.
+// For a failure that has an exit status of its own; else `other`.
 inline int exit_of(const std::string& code, int other) {
   if (code == "bug") return kBug;
   if (code == "R0302" || code == "R0303") return kPeer;

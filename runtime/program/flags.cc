@@ -80,7 +80,7 @@ const CLI::Validator& whole_number() {
   return check;
 }
 
-// Of whole numbers with an upper bound; the message names both ends.
+// For whole numbers with an upper bound; the message names both ends.
 CLI::Validator between(int least, int most) {
   return CLI::Validator(
       [=](std::string& text) {
@@ -288,7 +288,7 @@ std::optional<int> read_flags(int argc, const char* const* argv, Flags& flags) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Of several ranks one speaks, and the others stay until it has: a launcher ends all when the first one exits.
+    // For several ranks one speaks, and the others stay until it has: a launcher ends all when the first one exits.
     const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
     if (!environment.ok() || environment->rank == 0) return command_line::end(app, error, kCommandLine);
     std::this_thread::sleep_for(std::chrono::milliseconds(500));

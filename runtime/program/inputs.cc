@@ -85,7 +85,7 @@ Status check_identity(const Flags& flags, const data::DataOptions& data, const I
                                       "; --new-data keeps weights and moments and goes on with these");
 }
 
-// But for the seed, which a checkpoint may say.
+// Except for the seed, which a checkpoint may give.
 data::DataOptions data_options(const Flags& flags, const plan::RunDefaults& run) {
   data::DataOptions data;
   data.path = flags.data;

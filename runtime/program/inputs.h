@@ -27,7 +27,7 @@ struct Inputs {
 // Where the run goes on. `control`: null where all ranks are in this process. Errors of checkpoint::choose_start().
 Status choose_start(const Flags& flags, hal::ControlChannel* control, const hal::WaitControl& wait, Inputs& inputs);
 
-// Behind choose_start(). Reads `ranks` of the bundle, all where it is empty; with rank 0 among them the bundle is
+// After choose_start(). Reads `ranks` of the bundle, all where it is empty; with rank 0 among them the bundle is
 // proved. Fills in what of `session` all ranks of the process share; `inputs` outlives its use.
 Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std::vector<int32_t>& ranks,
                    Inputs& inputs, exec::Session& session);

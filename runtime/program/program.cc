@@ -53,7 +53,7 @@ std::string ranks_text(bootstrap::CommBackend comm, const bootstrap::RankEnviron
   return text + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") + " a rank";
 }
 
-// Of this run so far, by torchrun's variable. It is only shown: one that cannot be read is none.
+// For this run so far, by torchrun's variable. It is only shown: one that cannot be read is none.
 int64_t restarts() {
   const std::string text = bootstrap::process_variable("TORCHELASTIC_RESTART_COUNT").value_or("");
   int64_t count = 0;
@@ -79,7 +79,7 @@ int run(const Flags& flags, const WrapRanks& wrap) {
     return kCommandLine;
   }
   const auto environment = bootstrap::read_rank_environment(bootstrap::process_variable);
-  // Before MPI runs, the launcher's rank tells which process speaks.
+  // Before MPI runs, the launcher's rank says which process speaks.
   const bool speaks = !environment.ok() || environment->rank == 0;
   auto refuse = [&](const Error& error) {
     if (speaks) print_error(error);

@@ -6,7 +6,7 @@
 
 namespace piper::program {
 
-// Puts something between a process's ranks and what they are executed on. It is asked in front of the first rank, and
+// Puts something between a process's ranks and what they are executed on. It is asked before the first rank, and
 // what it returns once the session has all that ranks share. For tests, which so make a rank fail: piper-run has none.
 using WrapRanks = std::function<MakeRank(const MakeRank& make, exec::Session& session)>;
 

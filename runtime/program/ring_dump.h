@@ -1,5 +1,5 @@
 // SIGQUIT: where every thread of this process's ranks is, and what it did before, goes to standard error, and the run
-// goes on. A thread of its own writes it, so that it also tells of a run that hangs.
+// goes on. A thread of its own writes it, so that it also reports a run that hangs.
 #pragma once
 
 #include <semaphore.h>

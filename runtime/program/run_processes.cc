@@ -17,7 +17,7 @@ namespace piper::program {
 
 namespace {
 
-// NCCL tells every rank that another one has gone: MPI ends this one, too, where that one had more to say.
+// NCCL reports to every rank that another one has gone: MPI ends this one, too, where that one had more to say.
 bool ended_by_cause(const Status& failure, const hal::Stop& stop) {
   using std::chrono::milliseconds;
   constexpr milliseconds kGrace{1000}, kTurn{20};
@@ -65,7 +65,8 @@ int run_in(bootstrap::ProcessWorld& world, const Flags& flags, const plan::OpenB
   const Status failure = session.stop.take_failure();
   // What every rank found alike needs one message, and nobody is left waiting.
   if (!failure.ok() && failure.error().code == "R0102") return conclude(session, failure, !speaks);
-  // Other ranks wait for this one: MPI or the launcher ends them, and where it is by SIGTERM the cause is told already.
+  // Other ranks wait for this one: MPI or the launcher ends them, and where it is by SIGTERM the cause is reported
+  // already.
   const bool told = failure.ok() ? session.stop.signal_number() == SIGTERM || !speaks
                                  : !by_transport && ended_by_cause(failure, session.stop);
   const int exit_code = conclude(session, failure, told);

@@ -75,8 +75,9 @@ void on_user_2(int) {
 }
 
 // Bytes of a mapped file that are gone: the kernel raises SIGBUS where they are read, and no code can go on there. The
-// address tells which file it was.
-// Ranks of one process meet them at the same time: the first one tells and ends the process, the others wait for that.
+// address says which file it was.
+// Ranks of one process meet them at the same time: the first one reports and ends the process, the others wait for
+// that.
 std::atomic_flag bus_error_told;
 
 void on_bus_error(int, siginfo_t* info, void*) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kBlock = 4096;  // elements that are widened at a time
 
-// Calls body(bytes, count) for each run of elements that stand one behind the other, in row-major order.
+// Calls body(bytes, count) for each run of elements that are one after the other, in row-major order.
 template <class Body>
 void for_each_run(const plan::Operand& value, const std::byte* bytes, Body&& body) {
   const size_t element = static_cast<size_t>(dtype_bytes(value.dtype));

@@ -11,7 +11,7 @@
 
 namespace piper::trace {
 
-// Bytes from the first element of a value to behind its last one.
+// Bytes from the first element of a value to after its last one.
 int64_t extent_bytes(const plan::Operand& value);
 // `bytes`: extent_bytes() of them, strided as `value` says; its slot and offset mean nothing here.
 digest::Statistic digest_values(const plan::Operand& value, const std::byte* bytes);

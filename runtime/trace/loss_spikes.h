@@ -12,7 +12,7 @@ namespace piper::trace {
 class LossSpikes {
  public:
   static constexpr size_t kWindow = 1000;  // losses
-  static constexpr size_t kFirst = 100;    // losses that come in front of the first one that is judged
+  static constexpr size_t kFirst = 100;    // losses that come before the first one that is judged
   static constexpr double kDeviations = 7;
 
   // Judges a loss by those before it. Constant time.

@@ -24,7 +24,7 @@ std::string Profile::line(const Subject& subject) const {
   const auto time = [&](const char* name, int64_t ns) {
     json.member(name, steps_ > 0 ? std::round(1e-2 * static_cast<double>(ns) / static_cast<double>(steps_)) / 10 : 0);
   };
-  const int64_t moved = steps_ * behind_begin_.count();
+  const int64_t moved = steps_ * after_begin_.count();
   time("begin_us", times.begin_ns - moved);
   time("end_us", times.end_ns - moved);
   time("cpu_us", times.cpu_ns);

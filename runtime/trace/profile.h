@@ -1,5 +1,5 @@
 // Where a rank's steps go: for every instruction when it began and ended and how long its thread
-// computed, as means over the steps behind the warm-up. Ranks come to a step one after the other; their times count
+// computed, as means over the steps after the warm-up. Ranks come to a step one after the other; their times count
 // from one moment, so that both ends of a message can be compared. Written by `piper-run --profile`, one line an
 // instruction; read by `piper-plan simulate --profile`. Costs two clock readings an instruction.
 #pragma once
@@ -27,11 +27,11 @@ class Profile {
   }
   // The mean over the counted steps of when they began; when this was made, where there are none.
   Clock::time_point mean_begin() const { return made_ + Clock::duration(steps_ > 0 ? begins_ns_ / steps_ : 0); }
-  // From now on line() counts from that much behind this rank's begin of a step.
-  void count_from(Clock::duration behind_begin) { behind_begin_ = behind_begin; }
+  // From now on line() counts from that much after this rank's begin of a step.
+  void count_from(Clock::duration after_begin) { after_begin_ = after_begin; }
   // Processor time of the calling thread.
   static int64_t thread_ns();
-  // Of different instructions from several threads at once.
+  // For different instructions from several threads at once.
   void add(int32_t instruction, Clock::time_point begin, Clock::time_point end, int64_t cpu_ns) {
     if (!counted_) return;
     Times& times = times_[static_cast<size_t>(instruction)];
@@ -54,7 +54,7 @@ class Profile {
   std::vector<Times> times_;
   Clock::time_point made_ = Clock::now(), step_begin_;
   int64_t begins_ns_ = 0;  // sum over steps; from made_
-  Clock::duration behind_begin_{};
+  Clock::duration after_begin_{};
   bool counted_ = false;
   int64_t steps_ = 0;
 };

@@ -10,7 +10,7 @@
 
 namespace piper::trace {
 
-// "step 12/100  loss 5.4321  1234 tokens/s  1:23 left"; "3 rows dropped" stands in it where experts dropped some.
+// "step 12/100  loss 5.4321  1234 tokens/s  1:23 left"; "3 rows dropped" is in it where experts dropped some.
 std::string progress_text(const StepRecord& record, int64_t total_steps, double seconds_left);
 
 // "step 12: evaluation, loss 5.4321, perplexity 228.6".

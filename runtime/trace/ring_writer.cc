@@ -35,7 +35,7 @@ int reserve(int file, uint64_t bytes) {
   return error;
 }
 
-// Of the four that a SHA-256 makes.
+// For the four that a SHA-256 makes.
 uint64_t digest_word(const std::string& digest, uint64_t number) {
   if (digest.size() != 64) return 0;
   return std::strtoull(digest.substr(number * 16, 16).c_str(), nullptr, 16);

@@ -15,7 +15,7 @@
 
 namespace piper::trace {
 
-// Of one thread. Copies write to the same place; one without a ring writes nothing.
+// For one thread. Copies write to the same place; one without a ring writes nothing.
 class RingTrack {
  public:
   RingTrack() = default;

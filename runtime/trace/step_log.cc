@@ -37,7 +37,7 @@ std::string measured(double value) {
 
 std::string resume_line(int64_t step) { return "{\"resume\": {\"step\": " + std::to_string(step) + "}}"; }
 
-// The step that a line is of, or that a run went on behind; nothing: neither, or cut off.
+// The step that a line is of, or after which a run went on; nothing: neither, or cut off.
 std::optional<int64_t> step_of(const std::string& line) {
   if (line.empty() || line.back() != '}') return std::nullopt;
   for (const std::string_view begin : {"{\"step\": ", "{\"resume\": {\"step\": "}) {

@@ -34,7 +34,7 @@ struct StepRecord {
 };
 
 struct EvaluationRecord {
-  int64_t step = 0;  // behind which
+  int64_t step = 0;  // after which
   double loss = 0;   // mean over all terms of its batches
   std::optional<double> perplexity;
 };
@@ -65,7 +65,7 @@ class StepLog {
 
   // R0601 when the file cannot be written, or another run writes it. An empty path writes nowhere.
   static Result<StepLog> open(const std::string& path);
-  // Keeps the lines of earlier runs up to the first of a step behind `step`, which is where this one goes on, or one
+  // Keeps the lines of earlier runs up to the first of a step after `step`, which is where this one goes on, or one
   // that is no step's, and says so in a line. Of what is no file nothing is kept.
   static Result<StepLog> resume(const std::string& path, int64_t step);
   // Each line is flushed, so that a run can be followed. R0601.

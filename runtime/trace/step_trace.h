@@ -16,12 +16,12 @@ namespace piper::trace {
 class StepTrace {
  public:
   using Clock = std::chrono::steady_clock;
-  // Of steps `first` to `last`; `bundle` and `plan` outlive it. `names`: by instruction.
+  // For steps `first` to `last`; `bundle` and `plan` outlive it. `names`: by instruction.
   StepTrace(const plan::Bundle& bundle, const plan::RankPlan& plan, std::vector<std::string> names, int64_t first,
             int64_t last);
   // Whether the step is one of them, and is written from now on.
   bool begin_step(int64_t step);
-  // Of different instructions from several threads at once, during a step.
+  // For different instructions from several threads at once, during a step.
   void add(int32_t instruction, Clock::time_point begin, Clock::time_point end) {
     if (step_ != nullptr) step_->at(static_cast<size_t>(instruction)) = {begin, end};
   }

@@ -15,8 +15,8 @@ Cause cause_of(const RunThreads& threads, const Thread& thread);
 // Where the thread is, as a culprit for this cause.
 Culprit describe(const RunThreads& threads, const Thread& thread, Cause cause);
 
-// The culprit and its line; nobody who waits for it yet. A rank that is stopped or gone is told where its streams are;
-// for a message that does not come, its sender. `now_ns`: of CLOCK_MONOTONIC.
+// The culprit and its line; nobody who waits for it yet. A rank that is stopped or gone is reported where its streams
+// are; for a message that does not come, its sender. `now_ns`: of CLOCK_MONOTONIC.
 Hang blame(const RunThreads& threads, const Thread& found, int64_t now_ns);
 
 // "rank 1 waits at step 3, instr 4, ..., for 5.0 s, for rank 0".

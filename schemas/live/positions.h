@@ -1,4 +1,4 @@
-// Where the threads of all ranks are, by their newest events, and who is in front of what. Used by run_threads.h and
+// Where the threads of all ranks are, by their newest events, and who is before what. Used by run_threads.h and
 // ring_text.cc.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace piper::live {
 
-// One submission of a plan's instructions: a step, or a batch of the evaluation behind it. In the order of the run.
+// One submission of a plan's instructions: a step, or a batch of the evaluation after it. In the order of the run.
 struct Submission {
   int64_t step = 0;
   bool evaluation = false;

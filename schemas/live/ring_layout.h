@@ -5,7 +5,7 @@
 // All of it is 64-bit words in the byte order of the machine:
 //   kHeaderWords              HeaderWord says which is which
 //   kTrackWords   per track   TrackWord
-//   kEventWords x capacity    per track: EventWord; event n of a track stands at place n % capacity
+//   kEventWords x capacity    per track: EventWord; event n of a track is at place n % capacity
 // A track has one writer. It stores the words of an event first and then the number of events written, with release:
 // who reads that number, the events, and the number again knows which events were overwritten meanwhile.
 #pragma once
@@ -29,7 +29,7 @@ enum class HeaderWord : uint8_t {
   kRank,
   kWorldSize,
   kProcess,       // its id
-  kProcessStart,  // in clock ticks since the machine started: tells the process from a later one of the same id
+  kProcessStart,  // in clock ticks since the machine started: tells the process apart from a later one of the same id
   kBoot,          // the first 64 bits of /proc/sys/kernel/random/boot_id
   kTracks,        // their number
   kCapacity,      // events of a track, a power of two
@@ -48,13 +48,13 @@ enum class Section : uint8_t {
   kStart,       // until the first step begins
   kFirstStep,   // memory and connections are cold
   kStep,        // the others, with their samples, without what follows
-  kAgree,       // waits for the other ranks' hosts behind a step
+  kAgree,       // waits for the other ranks' hosts after a step
   kCheckpoint,  // what a checkpoint keeps the steps waiting
   kEvaluation,
-  kEnd,  // behind the last step
+  kEnd,  // after the last step
 };
 inline constexpr int kNumSections = 7;
-// Of each section two words: how often it was done, and the longest time it took, in nanoseconds.
+// For each section two words: how often it was done, and the longest time it took, in nanoseconds.
 inline constexpr uint64_t kSectionWords = 2;
 static_assert(static_cast<int>(HeaderWord::kSectionsEnd) - static_cast<int>(HeaderWord::kSections) + 1 ==
               kNumSections * kSectionWords);
@@ -85,10 +85,10 @@ enum class EventKind : uint8_t {
   kData,         // host: waits for the samples of the step
   kStep,         // host: has submitted the step, waits for its streams
   kReport,       // host: writes the log of the step
-  kAgree,        // host: waits for all other ranks' hosts behind the step
+  kAgree,        // host: waits for all other ranks' hosts after the step
   kSave,         // host: copies a checkpoint of the step, and waits for the one before to be written
-  kEvaluate,     // host: evaluates behind the step
-  kEnding,       // host: behind the last step
+  kEvaluate,     // host: evaluates after the step
+  kEnding,       // host: after the last step
   kEnded,        // host, writer: done
   kRead,         // loader: reads the samples of the step
   kWrite,        // writer: writes its files of the checkpoint of the step

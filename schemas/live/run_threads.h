@@ -1,5 +1,5 @@
 // What each thread of a run's ranks is at, from their rings and the bundle that they execute: its streams, its host,
-// its loader, its writer of checkpoints. Used by what tells who waits for whom (thread_needs.h) and by what says it in
+// its loader, its writer of checkpoints. Used by what finds who waits for whom (thread_needs.h) and by what says it in
 // words (hang_words.h).
 #pragma once
 
@@ -70,7 +70,7 @@ class RunThreads {
   const plan::RankPlan& plan_at(const Thread& thread) const;
   // The transfer of which a stream's instruction is an end; -1: of none.
   int32_t transfer_at(const Thread& thread) const;
-  // Of that transfer.
+  // For that transfer.
   std::vector<TransferEnd> other_ends(const Thread& thread, int32_t transfer) const;
   // The one whose message the thread waits for; nullptr: it waits for none.
   static const TransferEnd* awaited(const Thread& thread, const std::vector<TransferEnd>& ends);

@@ -29,7 +29,7 @@ std::map<int64_t, int64_t> whole_steps(const Ring& ring) {
     if (const auto found = begun.find(event.step); found != begun.end())
       whole[event.step] = event.time_ns - found->second;
   }
-  // Of the oldest step that a stream still has, it may have lost events.
+  // For the oldest step that a stream still has, it may have lost events.
   for (const RingTrack& track : ring.tracks)
     if (track.kind == TrackKind::kStream && !track.events.empty() && track.written > track.events.size())
       whole.erase(whole.begin(), whole.upper_bound(track.events.front().step));

@@ -12,7 +12,7 @@
 
 namespace piper::live {
 
-// Of the whole steps that a ring has, the newest 64: medians.
+// For the whole steps that a ring has, the newest 64: medians.
 struct Pace {
   int32_t rank = 0;
   int64_t steps = 0;    // that there are; 0: none, and no medians

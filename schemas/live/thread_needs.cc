@@ -84,7 +84,7 @@ class Needs {
     }
   }
 
-  // Of a meeting of all hosts: whose message it waits for, unless that one is past the exchange, or waits in it.
+  // For a meeting of all hosts: whose message it waits for, unless that one is past the exchange, or waits in it.
   std::vector<int32_t> met_needs(const Thread& thread) const {
     const int32_t peer = threads_.index(thread.exchange.peer, TrackKind::kHost);
     const Thread& other = threads_[peer];
@@ -95,7 +95,7 @@ class Needs {
     return {peer};
   }
 
-  // On a GPU nobody tells what a stream has reached.
+  // On a GPU nobody knows what a stream has reached.
   bool streams_are_seen(int32_t rank) const {
     const auto& tracks = threads_.ring(rank)->tracks;
     return std::any_of(tracks.begin(), tracks.end(),
@@ -133,7 +133,7 @@ class Needs {
     return result;
   }
 
-  // All writers of a checkpoint tell the same events, so who has told fewer is behind.
+  // All writers of a checkpoint record the same events, so who has recorded fewer lags behind.
   std::vector<int32_t> writer_needs(const Thread& thread) const {
     if (thread.at == nullptr || thread.at->kind == EventKind::kIdle)
       return {threads_.index(thread.rank, TrackKind::kHost)};

@@ -10,7 +10,7 @@
 
 namespace piper::timeline {
 
-// Of a loaded rank, in the unit of the timeline; they add up to its step.
+// For a loaded rank, in the unit of the timeline; they add up to its step.
 struct RankTime {
   double busy = 0;           // a run or an update goes on
   double communication = 0;  // none does, but a message or a collective of the rank is on its way: exposed

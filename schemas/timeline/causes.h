@@ -1,4 +1,4 @@
-// Why an instruction of a timeline did not begin earlier: the instruction in front of it on its stream, what recorded
+// Why an instruction of a timeline did not begin earlier: the instruction before it on its stream, what recorded
 // the event that it waited for, or the last end of its transfer to come. assess.h follows these from the step's end,
 // line_costs.h from the end of every gap in a rank's work. It holds for simulated and for measured timelines.
 #pragma once

@@ -54,7 +54,7 @@ double computed_share(const KernelCall& call, size_t query) {
   return attends.ok() ? form::computed_share(*attends) : 1;
 }
 
-// Of products of all elements; 0: the call is no product.
+// For products of all elements; 0: the call is no product.
 double product_flops(const KernelCall& call) {
   const CalledKernel& kernel = call.kernel;
   const auto& in = call.inputs;
@@ -71,8 +71,8 @@ double product_flops(const KernelCall& call) {
   return 0;
 }
 
-// Of an update that makes a matrix orthogonal; 0: the call is none. With the number of steps that is the default: what
-// a strategy says instead stands in the manifest.
+// For an update that makes a matrix orthogonal; 0: the call is none. With the number of steps that is the default: what
+// a strategy says instead is in the manifest.
 double orthogonal_flops(const KernelCall& call) {
   const OptimizerInfo* const info = find_optimizer(call.kernel.text());
   if (info == nullptr || !info->has(OptimizerInfo::kOrthogonal) || call.outputs[0].shape.size() != 2) return 0;

@@ -21,7 +21,7 @@ struct KernelWork {
 // grouped products work on rows only, and where no capacity bounds them, there are places for all rows to go to one
 // rank.
 using RouterLoad = std::map<int64_t, double>;
-// Of the expert_order calls of a bundle: rows there are, by places they are put into.
+// For the expert_order calls of a bundle: rows there are, by places they are put into.
 RouterLoad balanced_load(const plan::Bundle& bundle);
 // The part of an exchange's bytes that is rows; 1 where whole parts travel.
 double filled_part(const plan::RankPlan& plan, const plan::AllToAll& exchange, const RouterLoad& load);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace plan;
 
-// Of the provenance's key, "s.yaml:3:5" or "PASS@s.yaml:3:5@..", and of its text, "place at ..".
+// From the provenance's key, "s.yaml:3:5" or "PASS@s.yaml:3:5@..", and from its text, "place at ..".
 std::string place_of(const ProvenanceEntry& entry) {
   const size_t at = entry.key.find('@');
   if (at == std::string::npos) return entry.key;

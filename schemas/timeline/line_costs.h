@@ -1,5 +1,5 @@
 // What every line of a strategy costs in a step, simulated or measured. Used by `piper-plan report`. Which line made an
-// instruction its provenance tells; where several did, the first of them has it.
+// instruction its provenance names; where several did, the first of them has it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace piper::timeline {
 
-// In the unit of the timeline; but for `on_path` and `bytes` sums over all loaded ranks.
+// In the unit of the timeline; except for `on_path` and `bytes`, sums over all loaded ranks.
 struct LineCost {
   std::string line;       // "s.yaml:3:5"; "" for what no line made
-  std::string directive;  // "place", "optimizer"; of several that stand there the first
+  std::string directive;  // "place", "optimizer"; of several that are there the first
   double on_path = 0;     // of the critical path
   // Time of streams, so that a moment in which two streams of a rank work counts twice.
   double kernel = 0;      // runs and updates
@@ -25,7 +25,7 @@ struct LineCost {
   // The sum over lines is that of RankTime::communication (assess.h).
   double exposed = 0;
   // Time of ranks in which nothing computes, by what the rank's next run waited for at that moment (causes.h), on
-  // whatever rank that was; behind a rank's last run, what the step's end waited for.
+  // whatever rank that was; after a rank's last run, what the step's end waited for.
   double lost = 0;
   int64_t bytes = 0;  // that its instructions send
 };

@@ -1,11 +1,12 @@
 // A machine that plans are priced for: nodes of devices, one a rank, and what the calls and messages of a plan have of
-// them. Read from strategies/targets/*.yaml by compiler/machine; every number there tells its source. Plain data.
+// them. Read from strategies/targets/*.yaml by compiler/machine; every number there names its source. Plain data.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/plan.h"
@@ -23,15 +24,26 @@ struct LinkLevel {
 
 // How sums and gathers go among the ranks of a communicator.
 enum class Collectives : uint8_t {
-  kRings,   // from neighbour to neighbour in a ring, a step a part: libraries of GPUs, for all but few bytes
+  kRings,   // by the fastest of Machine::algorithms: libraries of GPUs
   kDirect,  // every rank sends each other one its part at once, twice for a sum: piper's own on CPU ranks
+};
+// One way of a library to do a sum or a gather.
+struct Algorithm {
+  enum class Shape : uint8_t {
+    kRing,  // from neighbour to neighbour, a step a part
+    kTree,  // sums alone: up and down two binary trees over the nodes, with a chain of the ranks inside of each
+  };
+  Shape shape = Shape::kRing;
+  double start_us = 0;                   // before the first step
+  double inside_us = 0, between_us = 0;  // of a step inside of a node, between nodes
+  double bandwidth = 1;                  // the part of the links' that it reaches
 };
 
 struct Machine {
   std::string name;
   plan::DeviceKind device = plan::DeviceKind::kCpu;  // plans of another one have no price here
   int32_t ranks_per_node = 1;
-  // Of the processor, or of one core of it: floating-point operations a second by the type of a product's operands. A
+  // For the processor, or of one core of it: floating-point operations a second by the type of a product's operands. A
   // type that is not there has 0; it is priced as f32.
   std::array<double, kNumDTypes> flops{};
   double memory_bytes = 0;             // for one rank
@@ -44,6 +56,10 @@ struct Machine {
   double host_us = 0;    // that the host needs to issue a kernel call or a transfer; streams do not wait for less
   LinkLevel inside, between;
   Collectives collectives = Collectives::kRings;
+  std::vector<Algorithm> algorithms;  // empty: a ring whose steps have the latencies of the links
+  // Multiprocessors of a rank's device, and those that a transfer under way takes from its kernels where its stream has
+  // no max_ctas; 0: transfers take none.
+  int32_t multiprocessors = 0, of_a_transfer = 0;
 };
 
 }  // namespace piper::timeline

@@ -229,7 +229,7 @@ class Player {
     finish(number);
   }
 
-  // Of the flows whose rates change: what is left by now, and when they end.
+  // For the flows whose rates change: what is left by now, and when they end.
   void set_rates() {
     unsettled_ = false;
     shares_.settle();
@@ -289,7 +289,7 @@ class Player {
     return over;
   }
 
-  // Of one alone, its own: members that are not loaded are like those that are.
+  // For one alone, its own: members that are not loaded are like those that are.
   static double latest_of_others(const std::vector<double>& times, size_t own) {
     if (times.size() == 1) return times[0];
     double latest = times[own == 0 ? 1 : 0];

@@ -1,8 +1,8 @@
-// The event simulation behind timeline.h: streams go through their instructions in issue order, a wait lasts until its
-// event is recorded, a transfer begins when the last of its ends has come, and activities that use one resource share
-// it (fair_shares.h). What things cost is the Pricing's business. Where a Pricing has messages that travel on their
-// own, every rank has one port out and one port in (schemas/plan/link_port.h), and an end of a transfer goes on when
-// what the others sent has come through.
+// The event simulation underlying timeline.h: streams go through their instructions in issue order, a wait lasts until
+// its event is recorded, a transfer begins when the last of its ends has come, and activities that use one resource
+// share it (fair_shares.h). What things cost is the Pricing's business. Where a Pricing has messages that travel on
+// their own, every rank has one port out and one port in (schemas/plan/link_port.h), and an end of a transfer goes on
+// when what the others sent has come through.
 #pragma once
 
 #include <span>
@@ -29,16 +29,16 @@ struct Messages {
   double latency = 0;      // from the sender's port to the receiver's
   bool receives = true;    // else the end goes on when all are there
   int rounds = 1;          // the next one is sent when this one has arrived
-  double own = 0;          // behind all that
+  double own = 0;          // after all that
 };
 
 class Pricing {
  public:
   virtual ~Pricing() = default;
   virtual size_t resources() const { return 0; }
-  // Of a run or an update. `plan`: index into Bundle::ranks.
+  // For a run or an update. `plan`: index into Bundle::ranks.
   virtual Task local(size_t plan, size_t instruction) const = 0;
-  // Of a message (sender, receiver) or a collective (its loaded members).
+  // For a message (sender, receiver) or a collective (its loaded members).
   virtual Task transfer(std::span<const TransferEnd> ends) const = 0;
   // Whether ends of transfers have messages() beside their task.
   virtual bool has_messages() const { return false; }

@@ -1,7 +1,9 @@
 #include "schemas/timeline/priced.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 
 #include "schemas/plan/actions.h"
 #include "schemas/plan/call_key.h"
@@ -183,20 +185,23 @@ std::map<int32_t, std::vector<int32_t>> Priced::by_node(const std::vector<int32_
   return nodes;
 }
 
-// `rounds` times around the ring, in each of which `bytes` go through every link.
-Task Priced::ring(const std::vector<int32_t>& members, double rounds, double bytes) const {
+// `rounds` times a part of every member to all: 2 for a sum, 1 for a gather.
+Task Priced::by_algorithm(const Algorithm& algorithm, const std::vector<int32_t>& members, double rounds,
+                          double part_bytes) const {
   const auto nodes = by_node(members);
-  const auto n = static_cast<double>(members.size());
-  const double across = nodes.size() > 1 ? static_cast<double>(nodes.size()) : 0;
+  const auto n = static_cast<double>(members.size()), num_nodes = static_cast<double>(nodes.size());
+  const bool tree = algorithm.shape == Algorithm::Shape::kTree;
+  const double bytes = rounds * (tree ? n : n - 1) * part_bytes / algorithm.bandwidth;
   std::vector<Use> uses;
   for (const auto& [node, ranks] : nodes) {
     if (ranks.size() > 1)
-      for (const int32_t rank : ranks) use_inside(uses, rank, rounds * bytes, rounds * bytes);
-    if (across > 0) use_between(uses, ranks, rounds * bytes);
+      for (const int32_t rank : ranks) use_inside(uses, rank, bytes, bytes);
+    if (nodes.size() > 1) use_between(uses, ranks, bytes);
   }
-  const double step_us =
-      (across * machine_.between.latency_us + (n - across) * machine_.inside.latency_us) / std::max(1.0, n);
-  return shared_task(rounds * (n - 1) * step_us, std::move(uses));
+  const double inside = tree ? std::ceil(n / num_nodes) - 1 : n - num_nodes;
+  const double between = tree ? std::ceil(std::log2(num_nodes)) : num_nodes - 1;
+  return shared_task(algorithm.start_us + rounds * (inside * algorithm.inside_us + between * algorithm.between_us),
+                     std::move(uses));
 }
 
 // `rounds` times a part from every member to every other.
@@ -220,7 +225,23 @@ Task Priced::exchange(const std::vector<int32_t>& members, double rounds, double
 
 Task Priced::collective(const std::vector<int32_t>& members, double rounds, double part_bytes) const {
   if (machine_.collectives == Collectives::kDirect) return exchange(members, rounds, part_bytes);
-  return ring(members, rounds, static_cast<double>(members.size() - 1) * part_bytes);
+  if (machine_.algorithms.empty())
+    return by_algorithm({Algorithm::Shape::kRing, 0, machine_.inside.latency_us, machine_.between.latency_us, 1},
+                        members, rounds, part_bytes);
+  std::optional<Task> fastest;
+  for (const Algorithm& algorithm : machine_.algorithms) {
+    if (algorithm.shape == Algorithm::Shape::kTree && rounds != 2) continue;
+    Task task = by_algorithm(algorithm, members, rounds, part_bytes);
+    if (!fastest || task.fixed + task.shared < fastest->fixed + fastest->shared) fastest = std::move(task);
+  }
+  return *fastest;
+}
+
+void Priced::use_multiprocessors(Task& task, const std::vector<int32_t>& members, int32_t max_ctas) const {
+  const int32_t taken = max_ctas > 0 ? max_ctas : machine_.of_a_transfer;
+  if (machine_.multiprocessors == 0 || taken == 0 || task.shared <= 0) return;
+  const double part = std::min(1.0, static_cast<double>(taken) / machine_.multiprocessors);
+  for (const int32_t rank : members) task.uses.push_back({processor_of(rank), part});
 }
 
 Task Priced::transfer(std::span<const TransferEnd> ends) const {
@@ -229,24 +250,35 @@ Task Priced::transfer(std::span<const TransferEnd> ends) const {
   const auto members = [&](int32_t communicator) -> const std::vector<int32_t>& {
     return plan.communicators[static_cast<size_t>(communicator)].ranks;
   };
+  const auto ctas = [&](int32_t communicator) {
+    return plan.communicators[static_cast<size_t>(communicator)].max_ctas;
+  };
+  // A sum goes twice around, each time with a part of it for each member.
+  const auto done_by = [&](int32_t communicator, double rounds, double part_bytes) {
+    Task task = collective(members(communicator), rounds, part_bytes);
+    use_multiprocessors(task, members(communicator), ctas(communicator));
+    return task;
+  };
   return std::visit(
       Cases{[&](const Send& a) {
-              return message(plan.rank, plan.channels[static_cast<size_t>(a.channel)].peer,
-                             static_cast<double>(a.bytes()));
+              const int32_t to = plan.channels[static_cast<size_t>(a.channel)].peer;
+              Task task = message(plan.rank, to, static_cast<double>(a.bytes()));
+              use_multiprocessors(task, {plan.rank, to}, 0);
+              return task;
             },
             [&](const AllReduce& a) {
               const auto n = static_cast<double>(members(a.communicator).size());
-              const auto bytes = static_cast<double>(a.count * dtype_bytes(a.types.message));
-              return collective(members(a.communicator), 2, bytes / n);
+              return done_by(a.communicator, 2, static_cast<double>(a.count * dtype_bytes(a.types.message)) / n);
             },
             [&](const ReduceScatter& a) {
-              return collective(members(a.communicator), 1,
-                                static_cast<double>(a.count * dtype_bytes(a.types.message)));
+              return done_by(a.communicator, 1, static_cast<double>(a.count * dtype_bytes(a.types.message)));
             },
-            [&](const AllGather& a) { return collective(members(a.communicator), 1, static_cast<double>(a.bytes())); },
+            [&](const AllGather& a) { return done_by(a.communicator, 1, static_cast<double>(a.bytes())); },
             [&](const AllToAll& a) {
               const double part = static_cast<double>(a.bytes()) * filled_part(plan, a, load_);
-              return exchange(members(a.communicator), 1, part);
+              Task task = exchange(members(a.communicator), 1, part);
+              use_multiprocessors(task, members(a.communicator), ctas(a.communicator));
+              return task;
             },
             [](const IsOneOf<Run, Update, Recv, Record, Wait> auto&) { return Task(); }},
       action);

@@ -3,12 +3,15 @@
 //
 // A kernel call takes the larger of flops / (peak x efficiency) and bytes / (bandwidth x efficiency), and
 // Machine::kernel_us. Calls of a run follow each other; two runs of a rank at one time share its device.
-// Collectives are rings over members in the order of their nodes (Thakur, Rabenseifner, Gropp 2005): all-reduce 2 (n -
-// 1) steps and 2 (n - 1) / n of the bytes through every link of the ring, all-gather and reduce-scatter half of that. A
-// step between nodes has the latency of that level. Where a machine has direct ones (machine.h), all-gather and
-// reduce-scatter are exchanges, and all-reduce is two. An exchange is n - 1 messages of each member, which are sent at
-// once: one latency, the longest, and all of their bytes through the member's port. What leaves a node is spread over
-// the ports of its members.
+// Collectives of n members on N nodes take the fastest of the machine's algorithms, each by itself. A ring goes over
+// members in the order of their nodes (Thakur, Rabenseifner, Gropp 2005): all-reduce 2 (n - N) steps inside of nodes, 2
+// (N - 1) between them, and 2 (n - 1) / n of the bytes through every link; all-gather and reduce-scatter half of that.
+// A tree (Sanders, Speck, Traeff 2009), for all-reduce: 2 (n / N - 1) steps inside, 2 log2 N between, and twice the
+// bytes through every link. These are the counts of NCCL's own model (src/graph/tuning.cc). Where a machine has direct
+// ones (machine.h), all-gather and reduce-scatter are exchanges, and all-reduce is two. An exchange is n - 1 messages
+// of each member, which are sent at once: one latency, the longest, and all of their bytes through the member's port.
+// What leaves a node is spread over the ports of its members. While bytes move on a GPU, its kernels have the
+// multiprocessors that the transfer leaves.
 #pragma once
 
 #include <map>
@@ -39,7 +42,7 @@ class Priced : public Pricing {
   Task transfer(std::span<const TransferEnd> ends) const override;
   double issued(size_t plan, size_t instruction) const override;
 
-  // Of one kernel call, alone on the device, by the roofline or by its measured time.
+  // For one kernel call, alone on the device, by the roofline or by its measured time.
   double call_us(const plan::KernelCall& call) const;
   double roofline_us(const plan::KernelCall& call) const { return roofline(kernel_work(call, load_)).us; }
   // Product flops of the kernel calls of one step, all loaded ranks: more than the model's where work is done again.
@@ -58,7 +61,7 @@ class Priced : public Pricing {
     std::array<double, kNumDTypes> by_type{};
     size_t calls = 0;
   };
-  // Of one call: what it takes alone by the roofline, and what it would take of the memory's whole bandwidth alone.
+  // For one call: what it takes alone by the roofline, and what it would take of the memory's whole bandwidth alone.
   struct Roofline {
     double us = 0, memory_us = 0;
   };
@@ -66,14 +69,17 @@ class Priced : public Pricing {
   double factor_of(const std::string& kernel) const;
   ProgramPrice price(const plan::Program& program);
   double peak(DType type) const;
-  // The task of what takes so many microseconds of each resource. Adds up what stands twice.
+  // The task of what takes so many microseconds of each resource. Adds up what appears twice.
   static Task shared_task(double fixed_us, std::vector<Use> resource_us);
   // Adds the time of `bytes` that go from a rank, or come to it, at a level.
   void use_inside(std::vector<Use>& uses, int32_t rank, double out_bytes, double in_bytes) const;
   void use_between(std::vector<Use>& uses, const std::vector<int32_t>& ranks_of_node, double bytes) const;
   Task message(int32_t from, int32_t to, double bytes) const;
   Task collective(const std::vector<int32_t>& members, double rounds, double part_bytes) const;
-  Task ring(const std::vector<int32_t>& members, double rounds, double bytes) const;
+  Task by_algorithm(const Algorithm& algorithm, const std::vector<int32_t>& members, double rounds,
+                    double part_bytes) const;
+  // Adds what the transfer takes of its members' devices.
+  void use_multiprocessors(Task& task, const std::vector<int32_t>& members, int32_t max_ctas) const;
   Task exchange(const std::vector<int32_t>& members, double rounds, double part_bytes) const;
 
   int32_t node_of(int32_t rank) const { return rank / machine_.ranks_per_node; }

@@ -11,9 +11,9 @@ namespace piper::timeline {
 
 // `times`: microseconds of every call of a program that the profiled bundle runs. A program takes the mean of its runs
 // and updates on all ranks. Its calls begin with the parts of that which `prices` gives them; then each call's time is
-// made the mean, over all places where it stands, of its part in what was measured there, again and again: the steps of
-// expectation maximisation for sums of parts that are not seen (Shepp and Vardi 1982), by which the sums over programs
-// come as near to the measured ones as one time for each call allows.
+// made the mean, over all places where it appears, of its part in what was measured there, again and again: the steps
+// of expectation maximisation for sums of parts that are not seen (Shepp and Vardi 1982), by which the sums over
+// programs come as near to the measured ones as one time for each call allows.
 struct ProfiledTimes {
   plan::KernelTimes times;
   RooflineFactors factors;  // of these calls, all places together: measured over roofline

@@ -37,10 +37,10 @@ struct Measured {
 };
 // Reads what `piper-run --profile` wrote of this bundle: cost_us is the time that an instruction's thread computed. A
 // step begins when the last rank comes to it; what others do before that goes on while the step in front still does,
-// and counts as done at 0. An error tells the line that does not fit, or that a rank is missing.
+// and counts as done at 0. An error names the line that does not fit, or that a rank is missing.
 Result<Measured> read_profile(const plan::Bundle& bundle, const std::string& path);
 // What `piper-run --kernel-times` waits for: the times of a table for each kernel call, nothing for the rest. An error
-// tells a call that the table lacks.
+// names a call that the table lacks.
 Result<Measured> times_by_table(const plan::Bundle& bundle, const plan::KernelTimes& times);
 
 struct Span {

@@ -69,7 +69,7 @@ std::vector<int32_t> everyone(const CollectiveRank& c) {
   for (int32_t r = 0; r < c.world_size(); ++r) all.push_back(r);
   return all;
 }
-// Of an all_reduce of `count` elements; a reduce_scatter's are `count` x members.
+// For an all_reduce of `count` elements; a reduce_scatter's are `count` x members.
 Shown<std::byte> scratch_of(CollectiveRank& c, int64_t count, const std::vector<int32_t>& group,
                             const plan::SumTypes& types) {
   const int64_t element = dtype_bytes(types.message);
@@ -99,7 +99,7 @@ std::string in_group(const std::string& wrong, const std::vector<int32_t>& group
 }
 
 float value_of(int32_t rank, size_t i) {
-  // Of very different sizes, so that another order of the sum gives other bits.
+  // Very different sizes, so that another order of the sum gives other bits.
   const uint32_t mixed = static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(rank) * 40503u;
   return (static_cast<float>(mixed % 20011) - 10000.f) * (mixed % 3 == 0 ? 1e-4f : mixed % 3 == 1 ? 1.f : 3e3f);
 }
@@ -334,7 +334,7 @@ std::string all_to_all_parts(CollectiveRank& c) {
   return "";
 }
 
-// Counts that do not fit are told before anything is sent.
+// Counts that do not fit are reported before anything is sent.
 std::string all_to_all_counts(CollectiveRank& c) {
   const std::vector<int32_t> all = everyone(c);
   Shown<uint8_t> send(c, 16 * all.size()), recv(c, 16 * all.size());

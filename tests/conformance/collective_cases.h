@@ -17,11 +17,12 @@ class CollectiveRank {
   virtual ~CollectiveRank() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t world_size() const = 0;
-  // Of these ranks: the first ones of the world, forwards or backwards, with this one. Stays the rank's.
+  // The communicator of these ranks: the first ones of the world, forwards or backwards, with this one. Stays the
+  // rank's.
   virtual hal::Group& group(const std::vector<int32_t>& ranks) = 0;
   virtual void show(std::byte* memory, size_t bytes) = 0;
   virtual void hide(std::byte* memory) = 0;
-  // Of a place in memory that is shown.
+  // A place in memory that is shown.
   virtual hal::Address address_of(std::byte* place) = 0;
   // Until it is done.
   virtual Status run(hal::Command& command) = 0;

@@ -34,7 +34,7 @@ TEST_CASE("memory begins at the boundaries that plans for it assume") {
   }
 }
 
-// Large ones go past the caches, line by line: what comes before the first line and behind the last one, and nothing
+// Large ones go past the caches, line by line: what comes before the first line and after the last one, and nothing
 // beside it.
 TEST_CASE("reads of any size and alignment") {
   constexpr int64_t kBytes = 1 << 18, kGuard = 128;

@@ -16,7 +16,7 @@ using hal::Issue;
 constexpr int64_t kBytes = 4096;
 const hal::WaitControl kWait{nullptr, std::chrono::seconds(60)};
 
-// Keeps what it is told.
+// Keeps what is reported to it.
 class Told : public hal::StepObserver {
  public:
   void failed(int32_t queue, int32_t instruction, Status failure, const std::vector<int32_t>& positions) override {
@@ -33,7 +33,7 @@ class Told : public hal::StepObserver {
   std::vector<int32_t> positions, ran_instructions;
 };
 
-// A recording's commands and what they stand on.
+// A recording's commands and what they work on.
 class Script {
  public:
   Script(const MakeDevice& make, size_t queues) : device(make(queues)) {}
@@ -152,7 +152,7 @@ std::string events_order_queues(const MakeDevice& make) {
   return "";
 }
 
-// Behind a submission stands what all of its queues did, and the next one begins behind that.
+// Whatever follows a submission sees what all of its queues did, and the next one begins after that.
 std::string queues_join(const MakeDevice& make) {
   constexpr int32_t kQueues = 3;
   Script first(make, kQueues);
@@ -181,7 +181,7 @@ class Fails : public Command {
   Status issue(hal::Queue&, const hal::Submission&) override { return Status::failure("R0403", "as it must"); }
 };
 
-// A failure is told once, with queue, instruction and where the others stand; the rest is not issued. What stands in
+// A failure is reported once, with queue, instruction and where the others are; the rest is not issued. What is in
 // front may have been done, or may have been part of a graph that was not to be.
 std::string failures_are_told(const MakeDevice& make) {
   Script script(make, 2);

@@ -1,4 +1,4 @@
-// A failure in one process of a run ends the others, and one of them tells it: between threads that each have what a
+// A failure in one process of a run ends the others, and one of them reports it: between threads that each have what a
 // process has, over a store on loopback.
 #include "runtime/hal/tcp/failure_watch.h"
 
@@ -45,8 +45,8 @@ void wait_until_raised(const Stop& stop) {
 
 using Verdicts = std::map<int32_t, FailureWatch::Verdict>;
 
-// What each rank is told when `fail` has been called on all of them, with its Stop; no rank goes before all have been
-// told, unless `fail` ends its channel.
+// What each rank is given when `fail` has been called on all of them, with its Stop; no rank goes before all have been
+// given it, unless `fail` ends its channel.
 Verdicts verdicts(int32_t ranks, const std::function<void(int32_t rank, Stop& stop, Channel& channel)>& fail) {
   Verdicts told;
   std::mutex mutex;

@@ -1,5 +1,5 @@
 // The MPI transport where MPI fails, is late or has few tags; run under mpirun as: mpi_faults_test CASE. The MPI
-// functions defined here stand before the library's and make what a case needs happen. Each rank prints what it finds
+// functions defined here come before the library's and make what a case needs happen. Each rank prints what it finds
 // wrong; the exit status is 1 then.
 #include <malloc.h>
 #include <mpi.h>
@@ -125,7 +125,7 @@ namespace {
 
 using hal::Direction;
 
-// What is waited for in vain ends long before a test does.
+// What is waited for without result ends long before a test does.
 const hal::WaitControl kShort{nullptr, 100ms}, kWait{nullptr, 20s};
 
 std::byte* memory(size_t bytes) {
@@ -143,7 +143,7 @@ std::string expect(const Status& status, const std::string& code, const std::str
              : status.error().code + ": " + status.error().message;
 }
 
-// Behind it, what either rank sent before has arrived.
+// After it, what either rank sent before has arrived.
 std::string meet(hal::Transport& c) {
   const int32_t peer = 1 - c.rank();
   return message_of(

@@ -211,7 +211,7 @@ TEST_CASE("a goodbye that does not come is R0302") {
   });
 }
 
-// A store of another run stands in for the launcher's: it knows nothing of the runs that meet in it.
+// A store of another run replaces the launcher's: it knows nothing of the runs that meet in it.
 TEST_CASE("ranks meet in a store that the launcher serves, attempt by attempt") {
   BoundPort port = free_port();
   const uint16_t number = port.port();

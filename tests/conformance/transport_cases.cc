@@ -95,7 +95,7 @@ std::string sends_pass_receives(hal::Transport& c) {
     return failed.empty() ? send(1, kLate, late) : failed;
   }
   if (c.rank() == 2) {
-    std::string failed = receive(1, kHello, hello);  // rank 1's receive stands
+    std::string failed = receive(1, kHello, hello);  // rank 1's receive is waiting
     if (failed.empty()) failed = send(1, kHello, hello);
     if (failed.empty()) failed = receive(1, kPassing, passing);
     return failed.empty() ? send(0, kHeard, heard) : failed;
@@ -113,7 +113,7 @@ std::string sends_pass_receives(hal::Transport& c) {
   return in == late ? "" : "the late message differs";
 }
 
-// Lets another thread wait for what an exchange tells that it waits for.
+// Lets another thread wait for what an exchange reports that it waits for.
 class Told : public hal::MessageWaits {
  public:
   void begin_exchange() override {}
@@ -134,8 +134,8 @@ class Told : public hal::MessageWaits {
   std::set<std::pair<Direction, int32_t>> told_;
 };
 
-// An exchange of several messages tells whose it waits for, one after the other: ranks 1 and 2 send when rank 0, which
-// waits for both, has told that it waits for theirs.
+// An exchange of several messages reports whose it waits for, one after the other: ranks 1 and 2 send when rank 0,
+// which waits for both, has reported that it waits for theirs.
 std::string waits_are_told(hal::Transport& c) {
   if (c.world_size() < 3 || c.rank() > 2) return "";
   enum Channel : int32_t { kAwaited = 40, kGo };

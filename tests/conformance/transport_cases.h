@@ -20,7 +20,7 @@ std::vector<Case> common_cases();
 Case delays();
 // The same transport with a short delay: all common cases hold on it too.
 std::unique_ptr<hal::Transport> delayed(hal::Transport& transport);
-// A send and a receive of different sizes must fail on the receiving rank; leaves messages behind, so
+// A send and a receive of different sizes must fail on the receiving rank; leaves messages unread, so
 // it comes last.
 std::string sizes_that_differ(hal::Transport& transport);
 

@@ -116,7 +116,7 @@ std::string failed_part(Transport& c) {
   return message_of(hal::TransportChannel(c).barrier(kWait));
 }
 
-// What was waited for in vain comes later, and does not go where it was expected any more.
+// What was waited for without result comes later, and does not go where it was expected any more.
 std::string late_message(Transport& c) {
   std::array<char, 8> word;
   word.fill('-');

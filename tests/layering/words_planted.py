@@ -20,7 +20,7 @@ SOUND = {
                  "- an item\n\n        behind: code of an item\n\n```\nit tells all\n```\nIt stands for `behind()`. Nothing is left behind.\n",
     "docs/page.md": "A stand-in for CUDA. Communication hides behind compute. They are all the same.\n",
     "compiler/diag/codes.def": 'PIPER_CODE(P0001, "a key appears twice", "Of two values one is kept.", "Delete one.")\n',
-    "tools/main.cc": 'int behind = told("stands");  // this folder\'s comments are not read yet: seldom\n'
+    "tools/main.cc": 'int behind = told("stands");\n'
                      'app.add_option("--told", flags.told, "the step after which "\n               "a run ends")->check(in_front_of);\n',
     "tools/flags.py": 'import argparse\ntold = f"a {told[0]} of {tells}"\n',
     f"{COMMENTED}/one.yaml": "# Bubbles are small.\nbehind: 1\n",

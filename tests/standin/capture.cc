@@ -127,7 +127,7 @@ cudaStreamCaptureStatus Capture::status() {
   return invalid_ ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
 }
 
-// Whether all nodes are in front of where the first stream stands.
+// Whether all nodes are before where the first stream is.
 bool Capture::all_joined() const {
   std::vector<bool> joined(nodes_.size(), false);
   for (const size_t node : branches_.at(origin_).front) joined[node] = true;

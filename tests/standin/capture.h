@@ -14,10 +14,10 @@
 
 namespace piper::standin {
 
-// An operation behind others.
+// An operation after others.
 struct Node {
   std::shared_ptr<const Operation> operation;
-  std::vector<size_t> predecessors;  // nodes in front of it in the list
+  std::vector<size_t> predecessors;  // nodes before it in the list
   size_t chain = 0;                  // nodes of one stream, of which each has an edge to the next
 };
 
@@ -48,7 +48,7 @@ class Capture : public std::enable_shared_from_this<Capture> {
  private:
   friend cudaError_t unsafe_call();
   struct Branch {
-    std::vector<size_t> front;    // what the stream's next node is behind
+    std::vector<size_t> front;    // what the stream's next node follows
     std::optional<size_t> chain;  // once it has a node
   };
   Capture(cudaStream_t origin, cudaStreamCaptureMode mode) : origin_(origin), mode_(mode) {}

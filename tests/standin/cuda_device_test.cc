@@ -38,7 +38,7 @@ TEST_CASE("no GPU, and memory that a GPU has not") {
   CHECK(region.error().code == "R0405");
 }
 
-// What CUDA refuses is told with the call that it refused.
+// What CUDA refuses is reported with the call that it refused.
 TEST_CASE("a copy beyond the memory is R0407") {
   const auto device = std::move(hal::make_cuda_device({}, {})).value();
   const auto region = std::move(device->allocate(4096)).value();

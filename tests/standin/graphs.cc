@@ -1,5 +1,5 @@
 // Graphs: what a capture made, and its execution. A launched graph keeps to the edges and to nothing else: the nodes of
-// each captured stream have a thread of their own, which waits for the nodes that theirs are behind.
+// each captured stream have a thread of their own, which waits for the nodes that theirs follow.
 #include <cuda_runtime_api.h>
 
 #include <condition_variable>
@@ -72,7 +72,7 @@ class Body {
       if (!all_allocated(node.operation->reads) || !all_allocated(node.operation->writes)) return false;
     return true;
   }
-  // A launch in the clocks: chains begin behind the stream, the stream goes on behind them.
+  // A launch in the clocks: chains begin after the stream, the stream goes on after them.
   void launched_by(Lane stream) {
     RaceDetector& races = RaceDetector::instance();
     races.enqueue(stream);

@@ -65,7 +65,7 @@ cudaError_t call(cudaStream_t stream, std::function<void()> body) {
   return enqueue(stream, {"call", {}, {}, std::move(body)});
 }
 
-// `to` goes on behind `from`.
+// `to` goes on after `from`.
 cudaError_t order(cudaStream_t from, cudaStream_t to, cudaEvent_t event) {
   const cudaError_t error = cudaEventRecord(event, from);
   return error == cudaSuccess ? cudaStreamWaitEvent(to, event, 0) : error;
@@ -135,7 +135,7 @@ TEST_CASE("a stream that was not joined is told at the end, and everything can b
   REQUIRE(order(stream, other, fork) == cudaSuccess);
   REQUIRE(call(other, [] {}) == cudaSuccess);
   REQUIRE(cudaEventRecord(join, other) == cudaSuccess);
-  REQUIRE(call(other, [] {}) == cudaSuccess);  // behind the join
+  REQUIRE(call(other, [] {}) == cudaSuccess);  // after the join
   REQUIRE(cudaStreamWaitEvent(stream, join, 0) == cudaSuccess);
   CHECK(end(stream) == cudaErrorStreamCaptureUnjoined);
   for (cudaStream_t after : {static_cast<cudaStream_t>(stream), static_cast<cudaStream_t>(other)}) {
@@ -157,7 +157,7 @@ TEST_CASE("captures know no events of others") {
   CHECK(status_of(stream) == cudaStreamCaptureStatusInvalidated);
   CHECK(call(stream, [] {}) == cudaErrorStreamCaptureInvalidated);
   CHECK(end(stream) == cudaErrorStreamCaptureInvalidated);
-  // Of a capture that is over.
+  // For a capture that is over.
   REQUIRE(begin(stream) == cudaSuccess);
   REQUIRE(cudaEventRecord(inside, stream) == cudaSuccess);
   REQUIRE(end(stream) == cudaSuccess);

@@ -29,7 +29,7 @@ class Alone : public hal::Transport {
   std::vector<std::shared_ptr<const void>> kept;
 };
 
-// Whatever fails elsewhere, and whenever: the other rank may be about to wait for an event that it was told of.
+// Whatever fails elsewhere, and whenever: the other rank may be about to wait for an event that it knows of.
 TEST_CASE("what two ranks tell each other of a transfer outlives the command") {
   Alone transport;
   {

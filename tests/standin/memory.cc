@@ -190,7 +190,7 @@ cudaError_t cudaFreeHost(void* place) {
   std::free(place);
   return cudaSuccess;
 }
-// Of pageable memory; in no order with the streams. To the host it is there when this returns; to the device, when the
+// For pageable memory; in no order with the streams. To the host it is there when this returns; to the device, when the
 // default stream has come there.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, enum cudaMemcpyKind) {
   if (const cudaError_t error = unsafe_call(); error != cudaSuccess) return error;

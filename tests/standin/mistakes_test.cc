@@ -12,7 +12,7 @@
 namespace piper::standin {
 namespace {
 
-// Nothing comes back from rank 1, so that nothing but its offers orders the next y behind its last use.
+// Nothing comes back from rank 1, so that nothing but its offers orders the next y after its last use.
 plan::Bundle one_way() {
   plan::Bundle bundle = hand_written::pipeline();
   drop(bundle, 1, find<plan::Send>(bundle, 1));
@@ -110,7 +110,7 @@ TEST_CASE("the plans without mistakes train") {
     for (const On on : {On::kGpu, On::kGraphs}) CHECK(trained(bundle(), on, {}, false).failure().empty());
 }
 
-// A race between what stands in two segments is none where the cut orders them: then the bits must be right.
+// A race between what is in two segments is none where the cut orders them: then the bits must be right.
 TEST_CASE("each planted mistake is found") {
   for (const Mistake& mistake : mistakes()) {
     plan::Bundle bundle = mistake.bundle();

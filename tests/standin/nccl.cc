@@ -9,7 +9,7 @@
 //   A cycle of ranks, each of which waits in its first unfinished call for the next one, can never end.
 // - A member that aborted, or whose thread has ended.
 // Calls that NCCL does not come back from wait here as well, and end the process with words where nothing can help:
-// - ncclCommAbort and ncclCommDestroy wait until what was launched has ended, which may stand behind calls of other
+// - ncclCommAbort and ncclCommDestroy wait until what was launched has ended, which may be after calls of other
 //   communicators. In a group all of them are let go before any is waited for.
 // - They and ncclCommFinalize wait until no graph holds calls of the communicator.
 // - ncclCommFinalize waits for all members.
@@ -17,7 +17,7 @@
 // until somebody's time is up. The rest is found there, too, when members have come to the call.
 //
 // Communicators are not blocking: a call is under way until ncclCommGetAsyncError has been asked twice, and only then
-// is it enqueued. Whoever enqueues something behind a call without asking finds it in front.
+// is it enqueued. Whoever enqueues something after a call without asking finds it in front.
 #include <nccl.h>
 
 #include <algorithm>
@@ -246,8 +246,9 @@ class Nccl {
   std::condition_variable changed_;
   int waiting_ = 0;  // threads, in await_rest()
   std::map<std::string, std::shared_ptr<World>> worlds_;
-  std::vector<std::unique_ptr<ncclComm>> communicators_;  // for ever: handles that were destroyed are told
-  std::map<Key, std::vector<Call>> issued_;               // not by all members yet
+  std::vector<std::unique_ptr<ncclComm>>
+      communicators_;                        // for ever: the use of handles that were destroyed is reported
+  std::map<Key, std::vector<Call>> issued_;  // not by all members yet
   std::map<std::pair<Key, uint64_t>, Meeting> meetings_;  // by call and round of its graph
 };
 
@@ -281,7 +282,7 @@ ncclResult_t refuse(ncclResult_t result, const std::string& text) {
   return result;
 }
 
-// Of members in other processes; with the mutex.
+// For members in other processes; with the mutex.
 void hear_of_failure(ncclComm& comm) {
   if (comm.link == nullptr || comm.error != ncclSuccess) return;
   if (const auto failure = comm.link->failure()) std::tie(comm.error, comm.error_text) = *failure;
@@ -389,7 +390,7 @@ ncclResult_t call(Call o, const void* send, size_t send_bytes, void* recv, size_
     o.member = static_cast<size_t>(o.comm->rank);
     const auto members = static_cast<int>(o.comm->world->members.size());
     if (size_of(o.type) == 0) return refuse(ncclInvalidArgument, std::string(name_of(o.kind)) + ": no such type");
-    // Of a member to itself where ranks are processes: nobody does that.
+    // For a member to itself where ranks are processes: nobody does that.
     const bool to_itself = o.peer == o.comm->rank;
     if (is_message(o.kind) && (o.peer < 0 || o.peer >= members || (to_itself && o.comm->link != nullptr)))
       return refuse(ncclInvalidArgument, std::string(name_of(o.kind)) + ": invalid peer " + std::to_string(o.peer));
@@ -432,7 +433,7 @@ int nccl_waiting() {
 
 extern "C" {
 
-// Each rank's device has nothing but the rank's communicators on it, as far as this tells.
+// Each rank's device has nothing but the rank's communicators on it, as far as this says.
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *total = size_t{8} << 30;
   *free = *total - this_rank().device_bytes;

@@ -33,7 +33,7 @@ bool all_reduce(Member& m, size_t comm) {
   return m.called(ncclAllReduce(m.data, m.data, 4, ncclFloat32, ncclSum, m.comms[comm], m.streams[0]), comm);
 }
 
-// Of member 0, whose calls nobody meets; the other does nothing.
+// For member 0, whose calls nobody meets; the other does nothing.
 std::string of_the_first(size_t communicators, const std::function<std::string(Member&)>& body) {
   return on_members(2, communicators, [&](Member& m) { return m.rank == 0 ? body(m) : ""; })[0];
 }

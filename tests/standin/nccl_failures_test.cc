@@ -68,7 +68,7 @@ class Failing : public hal::Command {
 };
 
 // The pipeline, and a sum of both ranks at its end: of the communicators of rank 0, the first one has a call on the
-// device that stands behind a message of the last one.
+// device that is after a message of the last one.
 plan::Bundle pipeline_and_sum() {
   plan::Bundle bundle = hand_written::pipeline();
   for (size_t rank = 0; rank < 2; ++rank) {

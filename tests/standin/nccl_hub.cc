@@ -13,7 +13,7 @@ namespace piper::standin {
 
 namespace {
 
-// Of Linux's abstract names: no file is left behind.
+// For Linux's abstract names: no file is left behind.
 sockaddr_un address_of(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

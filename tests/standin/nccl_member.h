@@ -43,7 +43,7 @@ class Member {
     (void)cudaFree(data);
   }
 
-  // Behind a call: whether it was enqueued.
+  // After a call: whether it was enqueued.
   bool settled(ncclComm_t comm) {
     for (;;) {
       ncclResult_t state = ncclSuccess;

@@ -6,7 +6,7 @@ namespace piper::standin {
 
 namespace {
 
-// The call of a member among the calls at which its rank stands.
+// The call of a member among the calls at which its rank is.
 Call* at_head(const ncclComm* comm, const Key& key) {
   if (comm == nullptr || comm->owner == nullptr || comm->owner->queue.empty()) return nullptr;
   for (Call& o : comm->owner->queue.front()->calls)
@@ -14,7 +14,7 @@ Call* at_head(const ncclComm* comm, const Key& key) {
   return nullptr;
 }
 
-// A rank waits in a call for one that stands at other calls.
+// A rank waits in a call for one that is at other calls.
 struct Edge {
   const Call* call = nullptr;
   const ncclComm* waits_for = nullptr;

@@ -121,7 +121,7 @@ struct Deadlock {
   std::string text;
   std::vector<World*> worlds;
 };
-// A cycle of ranks, each of which waits in its first unfinished call for the next one, which stands at other calls.
+// A cycle of ranks, each of which waits in its first unfinished call for the next one, which is at other calls.
 std::optional<Deadlock> find_deadlock(const std::set<Rank*>& ranks);
 
 }  // namespace piper::standin

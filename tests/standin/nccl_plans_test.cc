@@ -46,7 +46,7 @@ TEST_CASE("messages, sums, parts and exchanges over NCCL give the bits of the CP
   }
 }
 
-// Whole steps, but for an exchange of rows that the host counts.
+// Whole steps, except an exchange of rows that the host counts.
 TEST_CASE("steps over NCCL are single graphs") {
   const std::tuple<const char*, plan::Bundle, size_t> bundles[] = {{"pipeline", hand_written::pipeline(), 0},
                                                                    {"replicas", hand_written::replicas(), 0},
@@ -126,7 +126,7 @@ TEST_CASE("one communicator for each of the plan, then one for each channel, in 
   }
 }
 
-// Where a message stands is known to the last event that its stream has passed. The first message of a communicator is
+// The place of a message is known to the last event that its stream has passed. The first message of a communicator is
 // that of the start.
 struct Mistake {
   const char* name;

@@ -63,7 +63,7 @@ TEST_CASE("a member sends to itself, both ends in one group") {
   CHECK(words == std::vector<std::string>{""});
 }
 
-// What stands behind a call before NCCL has enqueued it comes in front of it.
+// What is after a call before NCCL has enqueued it comes before it.
 TEST_CASE("a call is not enqueued before it was asked for") {
   const auto words = on_members(1, 1, [](Member& m) -> std::string {
     m.seen()[0] = 1;

@@ -10,7 +10,7 @@
 
 namespace piper::standin {
 
-// Of a communicator: the number of a collective, where `from` and `to` are -1, or of a message from one member to
+// For a communicator: the number of a collective, where `from` and `to` are -1, or of a message from one member to
 // another; and how often its graph has been launched before.
 struct CallId {
   int32_t from = -1, to = -1;
@@ -36,7 +36,7 @@ struct Letter {
   Kind kind = Kind::kSend;
   ncclDataType_t type = ncclUint8;
   ncclResult_t result = ncclSuccess;
-  uint64_t count = 0, bytes = 0;  // elements; bytes behind the letter
+  uint64_t count = 0, bytes = 0;  // elements; bytes after the letter
 };
 
 // All of a letter, or false: the other process has gone.

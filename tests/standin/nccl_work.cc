@@ -67,7 +67,7 @@ void add(ncclDataType_t type, std::byte* to, const std::byte* from, size_t count
     convert_elements(DType::kF32, &a, half, to + 2 * i, 1);
   }
 }
-// Of elements [first, first + count) of all members, beginning behind member `last` and ending with it.
+// For elements [first, first + count) of all members, beginning after member `last` and ending with it.
 void add_in_ring(const std::vector<const Work*>& members, size_t last, size_t first, size_t count, std::byte* sum) {
   const size_t element = size_of(members[0]->type);
   for (size_t i = 1; i <= members.size(); ++i) {

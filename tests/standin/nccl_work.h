@@ -31,7 +31,7 @@ size_t received_bytes(const Work& work, size_t members);
 // Whether two members' calls of one number agree: what differs, or nothing. `from` and `to` are -1 for a collective.
 std::string difference(const std::string& communicator, int from, int to, uint64_t number, const Work& a,
                        const Work& b);
-// Of all members of a collective, or of both ends of a message, which are one where a member sends to itself. Sums are
+// For all members of a collective, or of both ends of a message, which are one where a member sends to itself. Sums are
 // taken in the order of a ring, each part beginning with another member, so that they differ from sums in position
 // order in the last bits where there are three members or more.
 void perform(std::vector<const Work*> all);

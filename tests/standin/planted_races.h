@@ -26,7 +26,7 @@ size_t find(plan::Bundle& bundle, size_t rank, size_t from = 0) {
 }
 size_t wait_for(plan::Bundle& bundle, size_t rank, int32_t event);
 void drop(plan::Bundle& bundle, size_t rank, size_t at);
-// `first` and `second`, which stand in this order, change places.
+// `first` and `second`, which are in this order, change places.
 void swap(plan::Bundle& bundle, size_t rank, size_t first, size_t second);
 
 // The pipeline with y in two messages, in each of them one of the two rows.

@@ -63,7 +63,7 @@ void RaceDetector::host_learns(const VectorClock& clock) {
   all_threads_.advance(default_stream_, clock.of(default_stream_));
 }
 
-// The cell that begins at `at`, or the first one behind.
+// The cell that begins at `at`, or the first one after.
 RaceDetector::Cells::iterator RaceDetector::split(uintptr_t at) {
   auto next = cells_.lower_bound(at);
   if (next == cells_.begin() || (next != cells_.end() && next->first == at)) return next;

@@ -1,6 +1,6 @@
 // Races found by vector clocks: two accesses to the same bytes, one of them a write, that nothing orders, whatever
 // their real timing was. Who acts in a sequence is a lane: a stream, the nodes of a graph that were captured from one
-// stream. A lane knows how far it is behind the operations of each lane; recording an event keeps that knowledge,
+// stream. A lane knows how much of each lane it has waited for; recording an event keeps that knowledge,
 // waiting for it passes it on. Threads of the host know what they waited for, and pass that on to the lanes that they
 // enqueue to; what they tell each other is not seen.
 #pragma once
@@ -37,7 +37,7 @@ class VectorClock {
 // Any thread.
 class RaceDetector {
  public:
-  // Of the stand-in's streams and graphs.
+  // For the stand-in's streams and graphs.
   static RaceDetector& instance();
   RaceDetector() : default_stream_(open_lane()) {}
 
@@ -47,13 +47,13 @@ class RaceDetector {
   // The default stream's. What the host has waited for of its operations, all threads know.
   Lane default_stream() const { return default_stream_; }
 
-  // What is enqueued now comes behind what the calling thread has waited for.
+  // What is enqueued now comes after what the calling thread has waited for.
   void enqueue(Lane lane);
   // The next operation of a lane.
   void operate(Lane lane, const std::string& name, const std::vector<Range>& reads, const std::vector<Range>& writes);
   VectorClock clock(Lane lane);
   void learn(Lane lane, const VectorClock& clock);
-  // The calling thread has waited for what `clock` is behind of.
+  // The calling thread has waited for what `clock` has seen.
   void host_learns(const VectorClock& clock);
   // Nobody will touch these bytes as what they were.
   void forget(const Range& range);

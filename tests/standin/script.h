@@ -1,4 +1,4 @@
-// Commands of a small recording on the stand-in's GPU, and what they stand on.
+// Commands of a small recording on the stand-in's GPU, and what they work on.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ class Script : public hal::StepObserver {
     const bool submitted = recording.submit(wait, *this, timed).ok(), finished = device->finish().ok();
     return submitted && finished ? "" : failures.empty() ? "untold" : failures.back();
   }
-  // Of all bytes; -1 where they differ.
+  // For all bytes; -1 where they differ.
   int value_at(hal::Address at, int64_t bytes) const {
     std::vector<uint8_t> read(static_cast<size_t>(bytes));
     if (!device->read(read.data(), at, bytes).ok()) return -1;

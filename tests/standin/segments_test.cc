@@ -45,7 +45,7 @@ class Issued : public hal::Command {
   std::function<Status(cudaStream_t)> body_;
 };
 
-// Place 0 is filled and goes from place to place, each copy on the next of three queues behind an event. Copies that
+// Place 0 is filled and goes from place to place, each copy on the next of three queues after an event. Copies that
 // `direct` lists cannot be captured.
 struct Hops {
   static constexpr int kHops = 6;

@@ -55,7 +55,7 @@ void Streams::wait_for_all(int device) {
   RaceDetector& races = RaceDetector::instance();
   std::vector<std::shared_ptr<Completion>> reached;
   {
-    std::lock_guard lock(mutex_);  // a stream that is destroyed behind this finishes its work first
+    std::lock_guard lock(mutex_);  // a stream that is destroyed after this finishes its work first
     for (cudaStream_t stream : all_)
       if (stream->device == device) reached.push_back(stream->mark());
   }
@@ -139,7 +139,7 @@ cudaError_t may_ask(cudaStream_t stream) {
   return unsafe_call();
 }
 
-// Of an event that is asked for; nullptr: it was never recorded.
+// For an event that is asked for; nullptr: it was never recorded.
 cudaError_t last_record(cudaEvent_t event, std::shared_ptr<Completion>& record) {
   std::lock_guard lock(event->mutex);
   if (event->capture != nullptr) return event->capture->invalidate(cudaErrorCapturedEvent);

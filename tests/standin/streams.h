@@ -26,7 +26,7 @@ class Completion {
   void complete();
   void wait();
   bool is_done();
-  // Of one that is done.
+  // For one that is done.
   std::chrono::steady_clock::time_point when() const { return when_; }
   // What is done when it is done.
   const VectorClock& clock() const { return clock_; }
@@ -39,7 +39,7 @@ class Completion {
   std::chrono::steady_clock::time_point when_;
 };
 
-// Of the calling thread, by cudaSetDevice().
+// For the calling thread, by cudaSetDevice().
 int device_of_thread();
 
 // All streams there are.
@@ -48,7 +48,7 @@ class Streams {
   static Streams& instance();
   void add(cudaStream_t stream);
   bool remove(cudaStream_t stream);
-  // Of a device, for the calling thread.
+  // For a device, for the calling thread.
   void wait_for_all(int device);
 
  private:

@@ -21,7 +21,7 @@ struct Training {
   const data::DataSource* data = nullptr;
   int64_t steps = 1;
   std::string save, save_gradients, log;    // files
-  GpuOptions gpu;                           // but for its graphs
+  GpuOptions gpu;                           // all but its graphs
   std::chrono::milliseconds timeout{5000};  // of a wait for another rank, or for the device
 };
 // The first failure of a rank, or "race" where operations of the GPU were not ordered.
@@ -29,7 +29,7 @@ Status train(const Training& training, On on);
 // Each rank on what `make` makes of its transport, which the control channel uses, too.
 using MakeRank = std::function<exec::MakeBackend(hal::Transport&)>;
 Status train(const Training& training, const MakeRank& make);
-// Of the ranks' GPUs where it is one.
+// For the ranks' GPUs where it is one.
 GpuOptions gpu_options(const Training& training, On on);
 // All bytes of a file that a training saved.
 std::string contents(const std::string& path);

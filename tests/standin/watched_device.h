@@ -10,7 +10,7 @@
 namespace piper::standin {
 
 struct Watch {
-  // Of a recording, before it is made; what is put in lives as long as the recording.
+  // For a recording, before it is made; what is put in lives as long as the recording.
   std::function<void(hal::Device& device, std::vector<hal::Issue>& commands)> commands;
   std::function<void(const hal::Recording& recording)> recorded;
 };

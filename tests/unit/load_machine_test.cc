@@ -81,6 +81,18 @@ TEST_CASE("a machine is what its file says") {
   const auto direct = load_machine(folder.write("d.yaml", std::string(kRight) + "collectives: direct\n"), diags);
   REQUIRE(direct.ok());
   CHECK(direct->collectives == timeline::Collectives::kDirect);
+  const auto listed = load_machine(folder.write("l.yaml", std::string(kRight) + R"(collectives:
+  - {shape: ring, start_us: 8, inside_us: 3, between_us: 14, bandwidth: 1}
+  - {shape: tree, start_us: 0, inside_us: 4, between_us: 15, bandwidth: 0.5}
+multiprocessors: {of_device: 132, of_a_transfer: 20}
+)"),
+                                   diags);
+  REQUIRE(listed.ok());
+  REQUIRE(listed->algorithms.size() == 2);
+  CHECK(listed->algorithms[0].between_us == 14);
+  CHECK(listed->algorithms[1].shape == timeline::Algorithm::Shape::kTree);
+  CHECK(listed->algorithms[1].bandwidth == 0.5);
+  CHECK((listed->multiprocessors == 132 && listed->of_a_transfer == 20));
 }
 
 TEST_CASE("a wrong machine is told with its place") {
@@ -94,7 +106,18 @@ TEST_CASE("a wrong machine is told with its place") {
               "a node of 2 ranks uses at most as many ports"));
   CHECK(holds(said_of(replaced("f32: 1.0e9", "bf16: 1.0e9")), "'flops' needs 'f32'"));
   CHECK(holds(said_of(std::string(kRight) + "collectives: trees\n"),
-              "'collectives' are 'rings' or 'direct', not 'trees'"));
+              "'collectives' are 'rings', 'direct' or a list of algorithms, not 'trees'"));
+  const auto by = [](const char* algorithm) {
+    return said_of(std::string(kRight) + "collectives:\n  - {" + algorithm + "}\n");
+  };
+  CHECK(holds(by("shape: star, start_us: 1, inside_us: 1, between_us: 1, bandwidth: 1"),
+              "m.yaml:13:13: error[P0207]: 'shape' is 'ring' or 'tree', not 'star'"));
+  CHECK(holds(by("shape: ring, start_us: 1, inside_us: 1, between_us: 1, bandwidth: 2"), "a part of the links'"));
+  CHECK(holds(by("shape: ring, start_us: 1, inside_us: 1, between_us: 1"), "P0206"));
+  CHECK(holds(by("shape: tree, start_us: 1, inside_us: 1, between_us: 1, bandwidth: 1"),
+              "'collectives' needs a ring, by which gathers go"));
+  CHECK(holds(said_of(std::string(kRight) + "multiprocessors: {of_device: 4, of_a_transfer: 4}\n"),
+              "a transfer leaves its device at least one multiprocessor"));
   const std::string of_a_core = "'core_bytes_per_second' is what one of 'cores' has";
   CHECK(holds(said_of(replaced("kernel_us", "core_bytes_per_second: 0.5e9\nkernel_us")), of_a_core));
   CHECK(holds(said_of(replaced("kernel_us", "cores: 2\ncore_bytes_per_second: 2.0e9\nkernel_us")), of_a_core));

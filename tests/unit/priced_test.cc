@@ -196,14 +196,57 @@ TEST_CASE("collectives take the time of their rings") {
   CHECK(step_of(4, ReduceScatter{{0, 0}, {1, 0}, 16, DType::kF32, 0, Reduction::kSum}, slow(4)) ==
         Approx(3 * 10 + 3 * 64));
   CHECK(step_of(4, exchange_of(16), slow(4)) == Approx(10 + 3 * 64));
-  // Two nodes of two: two of four steps cross, at half the rate; 1 near and 2 far messages, the far ones of both ranks
-  // through one port.
-  CHECK(step_of(4, sum_of(64), slow(2)) == Approx(6 * (2 * 100 + 2 * 10) / 4.0 + 2 * 384));
+  // Two nodes of two: in each direction two steps inside and one across, at half the rate; 1 near and 2 far messages,
+  // the far ones of both ranks through one port.
+  CHECK(step_of(4, sum_of(64), slow(2)) == Approx(2 * (2 * 10 + 100) + 2 * 384));
   CHECK(step_of(4, exchange_of(16), slow(2)) == Approx(100 + 2 * (2 * 2 * 64)));
   Machine direct = slow(4);
   direct.collectives = Collectives::kDirect;
   CHECK(step_of(4, sum_of(64), direct) == Approx(2 * 10 + 384));
   CHECK(step_of(4, AllGather{{0, 0}, {1, 0}, 16, 0, DType::kF32}, direct) == Approx(10 + 3 * 64));
+}
+
+TEST_CASE("a collective goes by the fastest algorithm of its size") {
+  using Shape = Algorithm::Shape;
+  Machine machine = slow(2);
+  machine.algorithms = {{Shape::kRing, 8, 10, 100, 1}, {Shape::kRing, 1, 2, 20, 0.5}, {Shape::kTree, 3, 4, 40, 0.8}};
+  const auto sum_on = [&](int32_t ranks, int64_t floats, std::vector<Algorithm> by) {
+    Machine one = machine;
+    one.algorithms = std::move(by);
+    return step_of(ranks, sum_of(floats), one);
+  };
+  const Algorithm far = machine.algorithms[0], fast = machine.algorithms[1], tree = machine.algorithms[2];
+  // 16 ranks on 8 nodes. Rings: 2 x 8 steps inside and 2 x 7 between; a tree: 2 inside and 2 x 3 between. Between nodes
+  // a byte takes two microseconds: a ring brings 2 x 15 / 16 of them, a tree each twice.
+  CHECK(sum_on(16, 160, {far}) == Approx(8 + 2 * (8 * 10 + 7 * 100) + 2 * 2 * 600));
+  CHECK(sum_on(16, 160, {fast}) == Approx(1 + 2 * (8 * 2 + 7 * 20) + 2 * 2 * 2 * 600));
+  CHECK(sum_on(16, 160, {tree}) == Approx(3 + 2 * (1 * 4 + 3 * 40) + 2 * 2 * 640 / 0.8));
+  for (const int64_t floats : {16, 160, 1600}) {
+    const double fastest =
+        std::min({sum_on(16, floats, {far}), sum_on(16, floats, {fast}), sum_on(16, floats, {far, tree})});
+    CHECK(step_of(16, sum_of(floats), machine) == Approx(fastest));
+  }
+  CHECK(step_of(16, sum_of(16), machine) < sum_on(16, 16, {far, fast}));  // a tree
+  CHECK(step_of(16, sum_of(16000), machine) == Approx(sum_on(16, 16000, {far})));
+  // Gathers go by rings.
+  CHECK(step_of(4, AllGather{{0, 0}, {1, 0}, 1, 0, DType::kF32}, machine) == Approx(1 + 2 * 2 + 20 + 2 * 2 * 12));
+}
+
+TEST_CASE("a transfer takes multiprocessors from the kernels beside it") {
+  Bundle bundle = all_do(2, {Run{0, 0, {}}, sum_of(400)});
+  bundle.programs.push_back({"c0.F.b1", {}, 0, {call("linear", {dense({20, 4})}, {dense({20, 20}), dense({4, 20})})}});
+  Machine machine = slow(2);
+  machine.inside.latency_us = 0;
+  const double kernels = step_of(all_do(2, {}), machine), alone = 3200;  // 2 x 20 x 4 x 20 flops
+  CHECK(kernels == Approx(0).margin(1e-9));
+  CHECK(step_of(bundle, machine) == Approx(alone));
+  machine.multiprocessors = 4;
+  machine.of_a_transfer = 1;
+  // 1600 us of transfer, a quarter of the device: both go at 4 / 5 meanwhile, and 2000 us long.
+  CHECK(step_of(bundle, machine) == Approx(2000 + alone - 1600));
+  for (RankPlan& plan : bundle.ranks) plan.communicators[1].max_ctas = 2;
+  for (RankPlan& plan : bundle.ranks) std::get<AllReduce>(plan.instructions.edit()[1].action).communicator = 1;
+  CHECK(step_of(bundle, machine) == Approx(2400 + alone - 1600));
 }
 
 TEST_CASE("a message takes the links between its ends") {

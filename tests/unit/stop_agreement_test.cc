@@ -38,7 +38,7 @@ Outcome run_rank(StopAgreement& stopping, hal::Stop& stop, unsigned seed, int64_
   Outcome outcome;
   for (int64_t step = kFirst - 1; step < last; ++step) {
     if (step >= kFirst) std::this_thread::sleep_for(microseconds(random() % (seed % 3 == 0 ? 2000 : 200)));
-    const auto action = stopping.behind(step, write_s);
+    const auto action = stopping.after(step, write_s);
     if (!action.ok()) {
       outcome.failed = true;
       if (!hal::is_stopped(action.status())) stop.raise(Status(action.error()));
@@ -185,7 +185,7 @@ TEST_CASE("runs that nobody stops end, also where a request comes with the last 
       std::this_thread::sleep_for(microseconds(trial * 300));
       world.requests[trial % 4]->stop = SIGUSR1;
     });
-    // behind() is not called behind the last step.
+    // after() is not called behind the last step.
     for (const Outcome& outcome : outcomes) {
       const auto end = [](const Outcome& of) { return of.stopped == 0 ? kFirst + 10 : of.stopped; };
       CHECK(end(outcome) == end(outcomes.front()));
@@ -264,7 +264,7 @@ TEST_CASE("what signals ask for") {
 }
 
 TEST_CASE("behind SIGTERM the time to agree is short, and that to save the rest of the grace period") {
-  const auto left = [](bool agreed_before, bool agreed_behind, bool by_threads = true) {
+  const auto left = [](bool agreed_before, bool agreed_after, bool by_threads = true) {
     return in_a_child([&] {
       hal::Stop stop;
       StopRequests requests;
@@ -275,7 +275,7 @@ TEST_CASE("behind SIGTERM the time to agree is short, and that to save the rest 
       alarm(0);
       if (agreed_before) requests.agree();
       raise(SIGTERM);
-      if (agreed_behind) requests.agree();
+      if (agreed_after) requests.agree();
       return static_cast<int>(alarm(0));
     });
   };

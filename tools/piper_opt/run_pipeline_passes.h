@@ -18,8 +18,8 @@ struct ModuleRun {
 };
 // Whether the text is a module, not a graph.
 bool is_module(const std::string& text);
-// The module behind the last pass as text; where that is emit_plans, the plans. The module is verified in front of the
-// first pass and behind each, and its text is read back to the same bytes.
+// The module after the last pass as text; where that is emit_plans, the plans. The module is verified before the
+// first pass and after each, and its text is read back to the same bytes.
 Result<std::string> run_pipeline_passes(const ModuleRun& run, diag::Diagnostics& diags);
 
 }  // namespace piper::opt

@@ -76,7 +76,7 @@ struct Comparison {
   }
 };
 
-// Of two runs of one bundle.
+// For two runs of one bundle.
 void compare_places(const std::vector<ValueRecord>& a, const std::vector<ValueRecord>& b, double tolerance,
                     Comparison& result) {
   const auto key = [](const ValueRecord& r) {
@@ -105,8 +105,8 @@ Name name_of(const ValueRecord& record) {
   return {record.step, n.value, n.kernel, n.nth, n.output, n.pass.empty() ? ' ' : n.pass[0]};
 }
 
-// The pieces of a value, by first sample. `twice`: two of them are of the same samples, so that neither can be told
-// from the other.
+// The pieces of a value, by first sample. `twice`: two of them are of the same samples, and nothing distinguishes
+// them.
 struct Pieces {
   std::map<int64_t, const ValueRecord*> by_sample;
   bool twice = false;
@@ -164,7 +164,7 @@ bool adds_up(const Pieces& a, const Pieces& b) {
   return in_a == in_b;
 }
 
-// Of runs of two bundles.
+// For runs of two bundles.
 void compare_names(const digest::DigestFile& a, const digest::DigestFile& b, double tolerance, Comparison& result) {
   const std::map<Name, Pieces> in_a = by_name(a.values), in_b = by_name(b.values);
   for (const ValueRecord& record : a.values) {

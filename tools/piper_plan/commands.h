@@ -114,7 +114,7 @@ struct ExplainOptions {
 };
 Result<std::string> explain(const std::string& directory, const ExplainOptions& options);
 
-// Of checkpoints: `path` is a folder of them, or the folder of one.
+// For checkpoints: `path` is a folder of them, or the folder of one.
 // A line each; `differs` where one of them is damaged.
 Result<Difference> list_checkpoints(const std::string& path, bool json = false);
 // R0705: those that are damaged, a line each. As JSON they are an answer, with `differs`.

@@ -173,7 +173,7 @@ class BundleDiff {
                         plan::print_rank_plan(b.ranks[rank], matched.b_as_a(), b.programs)));
     return {};
   }
-  // Ranks that differ in the same way are told once.
+  // Ranks that differ in the same way are reported once.
   void add(const std::string& path, const std::string& change) {
     if (change.empty()) return;
     ++files_;

@@ -13,7 +13,7 @@
 
 namespace piper::tools {
 
-// Of one bundle.
+// For one bundle.
 struct StepFigures {
   double step = 0;         // in Meaning::unit
   double idle = 0;         // share of all ranks' step in which nothing runs, 0 to 1
@@ -24,7 +24,7 @@ struct StepFigures {
 // Instructions of all ranks that one place of the strategy made. A moved one is in both plans of its rank, on the same
 // stream, but not in the same order beside the others: it lies outside of a longest common subsequence.
 struct LineChange {
-  std::string line;  // as "place at s.yaml:3:5, made by insert_transfers"; where it stands elsewhere now, both places
+  std::string line;  // as "place at s.yaml:3:5, made by insert_transfers"; where it is elsewhere now, both places
   int64_t removed = 0, added = 0, moved = 0;
 };
 // How long a pass takes: by the products that its calls do, so that a step of more microbatches or more stages is

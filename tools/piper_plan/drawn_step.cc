@@ -251,7 +251,7 @@ class StepWriter {
     });
   }
 
-  // Those of ranks that share rows are told once.
+  // Those of ranks that share rows are reported once.
   void transfers() {
     std::set<std::vector<int64_t>> told;
     json_.key("transfers");

@@ -5,7 +5,7 @@
 //               length in that unit
 //   strings     every text once; columns hold indices into it, -1 for none
 //   origins     [{key, text}], of provenance.json
-//   programs    [{name, calls, origins}]: the model's operators behind its calls, by strings
+//   programs    [{name, calls, origins}]: the model's operators that its calls come from, by strings
 //   rows        ranks that do the same at the same time, as one with the names of its first rank:
 //               {ranks: "0,2-3", streams, persistent: bytes kept from step to step,
 //                buffers: [[name, bytes, first, last]] of the arena, alive from instruction first to last,

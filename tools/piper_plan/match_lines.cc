@@ -13,7 +13,7 @@ using Place = std::pair<int32_t, int32_t>;  // line and column
 
 // A text cut at each FILE:LINE:COLUMN in it.
 struct Piece {
-  std::string before, text;  // what stands before the place, and the place
+  std::string before, text;  // what is before the place, and the place
   Place place;
 };
 struct Cut {

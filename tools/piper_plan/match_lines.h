@@ -1,5 +1,5 @@
 // Which line of one strategy is which of another: by its directive, the first `place` of the one with the first `place`
-// of the other, whatever the files are called and wherever the lines stand.
+// of the other, whatever the files are called and wherever the lines are.
 #pragma once
 
 #include <string>

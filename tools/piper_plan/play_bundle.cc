@@ -8,7 +8,7 @@
 namespace piper::tools {
 namespace {
 
-// Of a file, without its folders: pages are the same wherever they are made.
+// For a file, without its folders: pages are the same wherever they are made.
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace

@@ -103,8 +103,10 @@ std::string formatted(const char* format, Parts... parts) {
 std::string milliseconds(double us) { return formatted("%.6g", std::round(us) / 1000); }
 
 std::string assumptions(const Machine& machine, const Estimate& estimate) {
-  return std::string("collectives: ") + (machine.collectives == Collectives::kDirect ? "direct" : "rings") +
-         "; exchanges: pairwise; links shared max-min fair\nrouter: " +
+  const char* const collectives = machine.collectives == Collectives::kDirect ? "direct"
+                                  : machine.algorithms.empty()                ? "rings"
+                                                                              : "the fastest of rings and trees";
+  return std::string("collectives: ") + collectives + "; exchanges: pairwise; links shared max-min fair\nrouter: " +
          (estimate.routes ? "balanced, every expert has as many rows" : "none") +
          formatted("\nkernel times: %zu of %zu distinct calls measured, the others by roofline", estimate.measured,
                    estimate.calls) +

@@ -40,8 +40,8 @@ std::string report_as_text(const Report& report);
 std::string report_as_markdown(const Report& report);
 // {"priced_by","measured_by","unit","step","unexplained","paths_part","ranks":[{"rank","busy","exposed_communication",
 // "waiting","peak_bytes"}],"lines":[{"line","directive","lost","on_path","exposed","kernel","message","collective",
-// "wait","bytes"}]}. But for names and bytes every value is [predicted, measured]; a measured peak that is not known is
-// null.
+// "wait","bytes"}]}. Except for names and bytes every value is [predicted, measured]; a measured peak that is not known
+// is null.
 std::string report_as_json(const Report& report);
 
 }  // namespace piper::tools

@@ -28,7 +28,7 @@ struct ScheduleRow {
 std::vector<ScheduleRow> schedule_rows(const plan::Bundle& bundle, const timeline::Timeline& timeline);
 // Ranks with the same cells share a row, that of the first one.
 std::vector<ScheduleRow> merge_like_rows(std::vector<ScheduleRow> rows);
-// Of the shortest cell that takes time; 0 where there is none.
+// For the shortest cell that takes time; 0 where there is none.
 double shortest_cell(const std::vector<ScheduleRow>& rows);
 
 }  // namespace piper::tools

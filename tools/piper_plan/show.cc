@@ -27,7 +27,7 @@ using Rows = std::vector<std::vector<std::string>>;
 constexpr size_t kShownRows = 64;  // of a table, unless all are asked for
 
 // One row: every time unit `width` columns wide, idle time as dots. Runs of two streams at one time
-// stand one after the other as far as they fit.
+// are one after the other as far as they fit.
 std::string draw(const std::vector<Cell>& cells, double unit, size_t width, double step) {
   std::string row(static_cast<size_t>(std::lround(step / unit)) * width, '.');
   for (const auto& cell : cells) {

@@ -12,7 +12,7 @@ std::string format_table(const std::vector<std::string>& headings, const std::ve
 // The same for Markdown: the first column is aligned left, the others right.
 std::string markdown_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
 
-// Rows that are equal but for their first cell, a rank, become one row: "0,2,4-7".
+// Rows that are equal except for their first cell, a rank, become one row: "0,2,4-7".
 std::vector<std::vector<std::string>> merge_ranks(const std::vector<std::vector<std::string>>& rows);
 // "0,2,4-7" of an ascending list.
 std::string rank_list(const std::vector<int32_t>& ranks);

@@ -52,7 +52,7 @@ const std::map<std::string, std::string>& size_operators() {
   return names;
 }
 
-// What stands behind a value of the script.
+// What underlies a value of the script.
 struct Known {
   Json argument;  // {"as_tensor": {"name": "x"}}, {"as_int": 3}, ...
   bool is_list = false;

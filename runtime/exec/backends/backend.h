@@ -1,5 +1,5 @@
 // What a rank is executed on: its device, the kernels of that device, and its way to the other ranks. Made for a rank's
-// plan, on the rank's thread; nothing behind it asks which one it is.
+// plan, on the rank's thread; nothing that uses it asks which one it is.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace piper::exec {
 struct Backend {
   std::shared_ptr<const kernels::Library> kernels;
   std::unique_ptr<hal::Device> device;
-  std::unique_ptr<hal::Transport> delayed;  // what `collectives` stands on, where links are delayed
+  std::unique_ptr<hal::Transport> delayed;  // what `collectives` uses, where links are delayed
   std::unique_ptr<hal::Collectives> collectives;
 };
 using MakeBackend = std::function<Result<Backend>(const plan::RankPlan& plan)>;

@@ -8,7 +8,7 @@ namespace piper::exec {
 
 namespace {
 
-// Of the library, which stays open.
+// A symbol of the library, which stays open.
 decltype(&piper_cuda_backend) backend_entry = nullptr;
 
 MakeBackend make_by_library(const CudaBackendOptions& options) {
@@ -18,7 +18,7 @@ MakeBackend make_by_library(const CudaBackendOptions& options) {
 }
 
 // The driver is asked before libpiper_cuda.so is opened, which wants libraries that a machine without a GPU need not
-// have: "there is no GPU" is what such a machine is told, not the first of those libraries.
+// have: "there is no GPU" is what such a machine reports, not the first of those libraries.
 Status look_for_device() {
   const std::string none = "there is no CUDA device here: ";
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

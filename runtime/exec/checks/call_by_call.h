@@ -19,7 +19,7 @@ struct PlacedValue {
   int32_t output = 0;  // which of a call's outputs, or which of its inputs
 };
 
-// Elements that stand one behind the other.
+// Elements that are one after the other.
 PlacedValue dense_value(hal::Address at, DType dtype, int64_t count);
 
 struct StepPiece {
@@ -33,14 +33,14 @@ struct StepPiece {
   std::unique_ptr<hal::Recording> recording;
 };
 
-// Told around each piece; a failure ends the step.
+// Called around each piece; a failure ends the step.
 class PieceObserver {
  public:
   virtual ~PieceObserver() = default;
-  virtual Status in_front_of(const StepPiece&) { return {}; }
-  // In front of behind(): nanoseconds of the thread that did it, of the processor; on a GPU those of the device.
+  virtual Status before(const StepPiece&) { return {}; }
+  // Before after(): nanoseconds of the thread that did it, of the processor; on a GPU those of the device.
   virtual void took(const StepPiece&, int64_t) {}
-  virtual Status behind(const StepPiece& piece) = 0;
+  virtual Status after(const StepPiece& piece) = 0;
 };
 
 // `rank` outlives it. Errors of hal::Device::record().

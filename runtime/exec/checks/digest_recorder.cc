@@ -26,7 +26,7 @@ bool DigestRecorder::due(int64_t step) const {
   return step >= options.first && step <= options.last;
 }
 
-Status DigestRecorder::behind(const StepPiece& piece) {
+Status DigestRecorder::after(const StepPiece& piece) {
   for (const PlacedValue& value : piece.outputs) {
     PIPER_ASSIGN(const std::vector<std::byte> bytes, read_value(rank_.device(), value));
     found_.push_back({piece.instruction, piece.call, value.output, 0, trace::digest_values(value.type, bytes.data())});

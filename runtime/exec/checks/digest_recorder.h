@@ -1,5 +1,5 @@
 // `--digest FILE`: digests of all values of the steps that are asked for. Every rank digests what it makes; rank 0 gets
-// all of it behind each step and writes it, in the order of the flow of data (schemas/digest).
+// all of it after each step and writes it, in the order of the flow of data (schemas/digest).
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace piper::exec {
 
 class DigestRecorder : public StepHook, public PieceObserver {
  public:
-  // Of a loaded rank; all outlive it. R0601 where rank 0 cannot write the file; errors of StepValues::read().
+  // For a loaded rank; all outlive it. R0601 where rank 0 cannot write the file; errors of StepValues::read().
   static Result<std::unique_ptr<DigestRecorder>> make(Session& session, const LoadedRank& rank,
                                                       hal::ControlChannel& control);
   std::optional<ByCall> by_call(int64_t step) override;
-  Status behind(const StepPiece& piece) override;
+  Status after(const StepPiece& piece) override;
   Status after(int64_t step) override;  // collective; R0601
 
  private:

@@ -44,7 +44,7 @@ NanReplay::NanReplay(Session& session, LoadedRank& rank, hal::ControlChannel& co
       data_shift_(data_shift),
       watch_(rank.device()) {}
 
-// Rank 0 checks the newest checkpoint and tells which one it is. `why_not`: on every rank, where it cannot be read.
+// Rank 0 checks the newest checkpoint and says which one it is. `why_not`: on every rank, where it cannot be read.
 Status NanReplay::load_start(int64_t committed, std::string& why_not) {
   std::string told(kFromStart), failure;
   if (control_.rank() == 0 && committed > 0) {

@@ -1,7 +1,7 @@
-// What made the loss of a step no number. Behind a step that all ranks agreed on (StopAction::kReplay) the training is
+// What made the loss of a step no number. After a step that all ranks agreed on (StopAction::kReplay) the training is
 // done once more from the newest checkpoint of the run, else from where the run began, call by call, until the first
-// step that ends with such a number; the first call of it that made one is told (nan_watch.h). Steps are functions of
-// state, data and step alone, so the replay comes to the same numbers. Nothing is saved.
+// step that ends with such a number; the first call of it that made one is reported (nan_watch.h). Steps are functions
+// of state, data and step alone, so the replay comes to the same numbers. Nothing is saved.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class NanReplay {
  public:
   // `data_shift`: by how many steps the data are ahead. All outlive it.
   NanReplay(Session& session, LoadedRank& rank, hal::ControlChannel& control, Executor& executor, int64_t data_shift);
-  // Collective, behind a step that every rank has done, with no checkpoint under way. `committed`: step of the newest
+  // Collective, after a step that every rank has done, with no checkpoint under way. `committed`: step of the newest
   // checkpoint of the run, 0: there is none. R0801, the same on every rank; other failures where the replay fails.
   Status run(const NanFound& found, int64_t committed);
 
@@ -46,7 +46,7 @@ class NanReplay {
   hal::ControlChannel& control_;
   Executor& executor_;
   hal::WaitControl wait_;
-  int64_t data_shift_, start_ = 0;  // start_: the step behind which the replay begins
+  int64_t data_shift_, start_ = 0;  // start_: the step after which the replay begins
   std::optional<checkpoint::OpenCheckpoint> checkpoint_;
   std::unique_ptr<CallByCall> calls_;
   NanWatch watch_;

@@ -24,7 +24,7 @@ Result<trace::NotFinite> NanWatch::look_at(const PlacedValue& value) {
   return trace::find_not_finite(value.type, bytes.data());
 }
 
-Status NanWatch::in_front_of(const StepPiece& piece) {
+Status NanWatch::before(const StepPiece& piece) {
   overwritten_ = {};
   if (piece.reads_outputs)
     for (const PlacedValue& output : piece.outputs) {
@@ -49,7 +49,7 @@ Result<trace::NotFinite> NanWatch::look_at_inputs(const StepPiece& piece) {
   return all;
 }
 
-Status NanWatch::behind(const StepPiece& piece) {
+Status NanWatch::after(const StepPiece& piece) {
   constexpr std::string_view kConstant = "fill";
   if (piece.kernel != nullptr && piece.kernel->kernel == kConstant) return {};
   // A message brings what another rank has made.

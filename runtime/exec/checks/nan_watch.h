@@ -1,4 +1,4 @@
-// Looks behind each call of a step for the ones that make numbers that are none: a call whose result has a NaN, and
+// Looks, after each call of a step, for the ones that make numbers that are none: a call whose result has a NaN, and
 // what it read has none; or an infinity, and what it read has neither. Masks are full of infinities that the model
 // means: a call that only hands one on makes nothing, nor does one that writes a constant.
 #pragma once
@@ -22,8 +22,8 @@ struct NanMaker {
 class NanWatch : public PieceObserver {
  public:
   explicit NanWatch(hal::Device& device) : device_(device) {}
-  Status in_front_of(const StepPiece& piece) override;
-  Status behind(const StepPiece& piece) override;
+  Status before(const StepPiece& piece) override;
+  Status after(const StepPiece& piece) override;
   // Since the last call, in the order of the step.
   std::vector<NanMaker> take() { return std::exchange(found_, {}); }
 

@@ -21,7 +21,7 @@ class ReplicaCheck : public StepHook {
                                                     const hal::WaitControl& wait, int64_t every);
   // R0811 on every rank where a check is due and finds a difference.
   Status after(int64_t step) override;
-  // Behind a step; nothing may be under way on the device. Collective. What differs, the same on every rank, "" where
+  // After a step; nothing may be under way on the device. Collective. What differs, the same on every rank, "" where
   // nothing does. Errors of the channel and the device.
   Result<std::string> run(int64_t step);
   // Bytes of this rank that are digested in a check.
@@ -54,7 +54,7 @@ class ReplicaCheck : public StepHook {
   std::vector<Kept> kept_;
   std::vector<Shared> shared_;  // of the whole run, in one order on every rank
   std::vector<std::byte> block_;
-  int64_t bytes_ = 0, agreed_step_ = 0;  // behind which the last check found nothing; 0: none has
+  int64_t bytes_ = 0, agreed_step_ = 0;  // after which the last check found nothing; 0: none has
 };
 
 }  // namespace piper::exec

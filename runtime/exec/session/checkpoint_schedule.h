@@ -1,4 +1,4 @@
-// Behind which steps a run saves a checkpoint: the same ones on every rank, also where the clock decides.
+// After which steps a run saves a checkpoint: the same ones on every rank, also where the clock decides.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,9 @@ struct CheckpointSchedule {
 
 class CheckpointClock {
  public:
-  // Begins to count now, in front of step `first`; the last step is saved in any case.
+  // Begins to count now, before step `first`; the last step is saved in any case.
   CheckpointClock(const CheckpointSchedule& schedule, int64_t first, int64_t last);
-  // Behind each step, on every rank. Where the clock decides it is rank 0's, and the ranks meet on `control` in steps
+  // After each step, on every rank. Where the clock decides it is rank 0's, and the ranks meet on `control` in steps
   // that they agreed on before: about twice as often as a checkpoint is due, and more often near it.
   Result<bool> due(int64_t step, hal::ControlChannel& control, const hal::WaitControl& wait);
 

@@ -1,4 +1,4 @@
-// Evaluations of a run: behind every so many steps, and behind the last, forwards over the same first batches of data
+// Evaluations of a run: after every so many steps, and after the last, forwards over the same first batches of data
 // of their own, by the second program of a bundle. They change nothing that training reads. The mean is over all terms
 // of all batches. All ranks take part; the reporting rank knows the result.
 #pragma once
@@ -34,7 +34,7 @@ class MeanLoss {
 
 class Evaluation : public StepHook {
  public:
-  // Of a rank that was loaded with its evaluation, and a session with data for it; all outlive this. R0404.
+  // For a rank that was loaded with its evaluation, and a session with data for it; all outlive this. R0404.
   static Result<std::unique_ptr<Evaluation>> make(Session& session, LoadedRank& rank, hal::ControlChannel& control,
                                                   const plan::RankPlan& training, RunReports& reports,
                                                   const trace::RingWriter* ring);

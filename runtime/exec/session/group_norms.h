@@ -1,4 +1,4 @@
-// The norm of the gradients of each group of the optimizer, from what a step tells the host. Used by the reporter.
+// The norm of the gradients of each group of the optimizer, from what a step gives to the host. Used by the reporter.
 #pragma once
 
 #include <span>

@@ -163,14 +163,14 @@ Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
   CheckpointClock clock(session_.options.checkpoints, first_step_, last);
   if (first_step_ <= last) {
     if (checkpointer_ != nullptr) checkpointer_->begin_line();
-    PIPER_ASSIGN([[maybe_unused]] const StopAction none, agreed_behind(first_step_ - 1));
+    PIPER_ASSIGN([[maybe_unused]] const StopAction none, agreed_after(first_step_ - 1));
   }
   StopAction action = StopAction::kGoOn;
   for (int64_t step = first_step_; step <= last && action < StopAction::kStop; ++step) {
     PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
     PIPER_RETURN_IF_ERROR(after(step));
     if (!verdict_.ok()) return false;
-    PIPER_ASSIGN(action, step < last ? agreed_behind(step) : StopAction::kGoOn);
+    PIPER_ASSIGN(action, step < last ? agreed_after(step) : StopAction::kGoOn);
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
   }
   for (const auto& hook : hooks_)
@@ -220,10 +220,10 @@ void RankRun::host(live::EventKind kind, int64_t step) {
   for (const auto& hook : hooks_) hook->host(kind, step);
 }
 
-Result<StopAction> RankRun::agreed_behind(int64_t step) {
+Result<StopAction> RankRun::agreed_after(int64_t step) {
   if (session_.stopping == nullptr) return StopAction::kGoOn;
   host(live::EventKind::kAgree, step);
-  return session_.stopping->behind(step, checkpointer_ == nullptr ? 0 : checkpointer_->write_seconds());
+  return session_.stopping->after(step, checkpointer_ == nullptr ? 0 : checkpointer_->write_seconds());
 }
 
 Status RankRun::save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action) {

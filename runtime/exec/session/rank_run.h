@@ -30,7 +30,7 @@ class RankRun : private RunReports {
   // With the other ranks: all run the same bundle with the same options.
   Status meet();
   Status load(const MakeBackend& make_backend);
-  // Behind the checkpoint's steps and samples.
+  // After the checkpoint's steps and samples.
   Status go_on(StepInputs& inputs);
   // A thread that waits for another rank's file waits as long as that takes; a failure wakes it.
   Status open_checkpointer();
@@ -42,22 +42,22 @@ class RankRun : private RunReports {
   // Whether they ended before the last one, because a signal asked for it.
   Result<bool> all_steps(Executor& executor, StepInputs& inputs);
   Status after(int64_t step);
-  // Behind the last of the steps that all ranks do: whether one of them was lost, and what lost it.
+  // After the last of the steps that all ranks do: whether one of them was lost, and what lost it.
   Status look_for_nan(Executor& executor);
   Status end_with_verdict();
   void host(live::EventKind kind, int64_t step);
-  Result<StopAction> agreed_behind(int64_t step);
+  Result<StopAction> agreed_after(int64_t step);
   Status save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action);
   Status run_step(Executor& executor, int64_t step);
   Status one_step(Executor& executor, StepInputs& inputs, int64_t step);
-  // A loss that is no number ends the run behind a step that all ranks agree on, so that they can look for what made
+  // A loss that is no number ends the run after a step that all ranks agree on, so that they can look for what made
   // it. Steps until then are not reported.
   Status report(int64_t step, double seconds, const StepInputs& inputs);
   // Where the host's memory is the device's.
   int64_t read_ahead_bytes() const;
   void entered(live::EventKind kind, live::RankState state, int64_t step) override;
   void evaluated(int64_t step, double loss) override;
-  // Behind the last step. `stopped`: it was not the last one of the run, a signal asked for the end.
+  // After the last step. `stopped`: it was not the last one of the run, a signal asked for the end.
   Status end(Executor& executor, bool stopped);
   Status finish(Executor& executor);
 

@@ -1,4 +1,4 @@
-// What the reporting rank tells about the steps of a run: the log, event files and the progress line.
+// What the reporting rank says about the steps of a run: the log, event files and the progress line.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace piper::exec {
 
 class Reporter {
  public:
-  // Of a run that begins, or that goes on behind a checkpoint. `session` and `rank` outlive it. R0601.
+  // For a run that begins, or that goes on after a checkpoint. `session` and `rank` outlive it. R0601.
   static Result<std::unique_ptr<Reporter>> open(const Session& session, const LoadedRank& rank);
 
   // Reads the results of a step, and waits for it. `data_step`: whose samples they were; `seconds`: it took; `inputs`:
@@ -27,11 +27,11 @@ class Reporter {
   Status step(int64_t step, int64_t data_step, double seconds, const StepInputs& inputs);
   // At the start of a run that saves checkpoints: bytes of one, and of this rank's copy.
   void tell_checkpoints(int64_t bytes, int64_t copy_bytes);
-  // The loss that an evaluation behind a step found.
+  // The loss that an evaluation after a step found.
   void evaluation(int64_t step, double loss);
   // The last line; `peak_memory` in bytes by rank. Afterwards: what became of the log and the event file, R0601.
   Status finish(std::vector<int64_t> peak_memory);
-  // Of the last step; not a number before there was one. Steps that an overflow left without an update.
+  // For the last step; not a number before there was one. Steps that an overflow left without an update.
   float loss() const { return loss_; }
   int64_t skipped() const { return skipped_; }
   // Model FLOPs utilization of the last step; 0: not known.

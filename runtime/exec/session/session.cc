@@ -15,7 +15,7 @@ void Session::end_with(Status found) {
 void run_rank(Session& session, const plan::RankPlan& plan, const MakeBackend& make_backend,
               hal::ControlChannel& control, hal::ControlChannel* checkpoint_control) {
   Status status;
-  // Behind the failure's report: a thread that writes waits for other ranks until it hears of one.
+  // After the failure's report: a thread that writes waits for other ranks until it hears of one.
   RankRun run(session, plan, control, checkpoint_control);
   try {
     status = run.run(make_backend);

@@ -48,7 +48,7 @@ struct SessionOptions {
 // Evaluations by the bundle's second program.
 struct SessionEvaluation {
   const data::DataSource* data = nullptr;  // nullptr: there are none
-  int64_t every = 0;                       // steps; 0: behind the last step alone
+  int64_t every = 0;                       // steps; 0: after the last step alone
   int64_t batches = 0;                     // of each, the first ones of the data
   bool perplexity = false;                 // the loss is a mean cross entropy
   std::string save_best;                   // the weights of the smallest loss; empty: not written
@@ -71,14 +71,14 @@ struct Session {
   SessionOptions options;
   trace::Rings rings;
   hal::Stop stop;
-  // What all ranks have found alike, behind the same step, ends the run: no rank waits for another one then, and one of
-  // them tells it.
+  // What all ranks have found alike, after the same step, ends the run: no rank waits for another one then, and one of
+  // them reports it.
   void end_with(Status found);
   std::mutex verdict_mutex;
   Status verdict;                      // ok: there is none
   Status log_failure;                  // of the reporting rank: the log is incomplete, all else was done
   std::atomic<bool> started{false};    // the first step began
-  std::atomic<bool> stopped{false};    // behind a step that all ranks agreed on, and whose checkpoint is committed
+  std::atomic<bool> stopped{false};    // after a step that all ranks agreed on, and whose checkpoint is committed
   std::atomic<int64_t> committed{0};   // step of the newest checkpoint of this run; for messages
   std::atomic<int64_t> steps_done{0};  // by the reporting rank, or by any where it is elsewhere; for messages
 };

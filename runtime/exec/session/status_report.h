@@ -1,5 +1,5 @@
-// What a rank tells whoever watches it: its status page, where the launcher gave one. Written by the rank's own thread
-// without a system call.
+// What a rank shows to whoever watches it: its status page, where the launcher gave one. Written by the rank's own
+// thread without a system call.
 #pragma once
 
 #include "runtime/checkpoint/checkpointer.h"
@@ -15,7 +15,7 @@ class StatusReport {
   StatusReport(const Session& session, int32_t rank);
 
   void enter(live::RankState state);
-  // Behind each step. `reporter`, `checkpointer`: nullptr where the rank has none. `seconds`: the step took.
+  // After each step. `reporter`, `checkpointer`: nullptr where the rank has none. `seconds`: the step took.
   void step(int64_t step, double seconds, const Reporter* reporter, checkpoint::Checkpointer* checkpointer);
   // What has been committed by now.
   void committed(checkpoint::Checkpointer& checkpointer);

@@ -66,7 +66,7 @@ StopAgreement::Told StopAgreement::told() {
   return mine;
 }
 
-Result<StopAction> StopAgreement::behind(int64_t step, double write_s) {
+Result<StopAction> StopAgreement::after(int64_t step, double write_s) {
   std::unique_lock lock(mutex_);
   write_ms_ = static_cast<int64_t>(write_s * 1e3);
   if (begun_ < 0) requests_.stepping = true;
@@ -97,7 +97,7 @@ Result<std::vector<StopAgreement::Told>> StopAgreement::tell(const Told& mine) {
   return all;
 }
 
-// The same on every process, whatever each was asked for: all see the same `all`. `saves`: of requests_, as told.
+// The same on every process, whatever each was asked for: all see the same `all`. `saves`: of requests_, as sent.
 void StopAgreement::decide(int64_t step, const std::vector<Told>& all, int64_t saves) {
   int by = 0;
   int64_t write_ms = 0;
@@ -147,7 +147,7 @@ Status StopAgreement::meet() {
         if (first[rank].step_ms > 0) step_ms_[static_cast<int32_t>(rank)] = first[rank].step_ms;
     }
     if (std::all_of(first.begin(), first.end(), [](const Told& one) { return one.ended; })) return {};
-    // Who is still loading has begun no step that all could end behind.
+    // Who is still loading has begun no step that all could end after.
     const bool begun = std::all_of(first.begin(), first.end(), [](const Told& one) { return one.begun >= 0; });
     if (!begun || std::none_of(first.begin(), first.end(), asked)) continue;
     int64_t saves = 0;

@@ -1,4 +1,4 @@
-// Behind which step all ranks of a run save a checkpoint, or end with one, because a signal asked for it, or stop
+// After which step all ranks of a run save a checkpoint, or end with one, because a signal asked for it, or stop
 // training to look for the call that made the loss NaN. No rank decides alone, and no step waits to ask the others:
 // docs/decisions/0024-stopping.md.
 //
@@ -19,7 +19,7 @@
 
 namespace piper::exec {
 
-// What ranks do behind a step; the later one wins. kReplay: they save nothing and look for what made a NaN
+// What ranks do after a step; the later one wins. kReplay: they save nothing and look for what made a NaN
 // (nan_replay.h).
 enum class StopAction : uint8_t { kGoOn, kSave, kStop, kReplay };
 
@@ -36,17 +36,17 @@ class StopAgreement {
   StopAgreement(const StopAgreement&) = delete;
   StopAgreement& operator=(const StopAgreement&) = delete;
 
-  // Each rank, in front of its first step (`step`: the one before) and behind each but the last: what is to be done
+  // Each rank, before its first step (`step`: the one before) and after each but the last: what is to be done
   // there. The next step counts as begun unless it is kStop. `write_s`: what the last checkpoint took from its step to
   // its commit, 0: none was saved. Where SIGTERM's grace period is too short for that, the run is stopped at once.
   // Errors of the channel; stopped().
-  Result<StopAction> behind(int64_t step, double write_s);
+  Result<StopAction> after(int64_t step, double write_s);
   // How long a rank's last step took. For people: ranks hear of those of other processes when these next meet.
   void tell_step_time(int32_t rank, double ms);
   std::map<int32_t, double> step_times_ms();  // by rank, those that are known
   // The signal that asked for kStop, 0: none.
   int signal_number();
-  // No rank of this process calls behind() any more. Waits until that is so everywhere. Errors of the channel.
+  // No rank of this process calls after() any more. Waits until that is so everywhere. Errors of the channel.
   Status end();
 
  private:
@@ -71,7 +71,7 @@ class StopAgreement {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t begun_ = -1;         // the latest step that a rank here has begun; -1: none is in front of its first step yet
+  int64_t begun_ = -1;         // the latest step that a rank here has begun; -1: none is before its first step yet
   int64_t limit_ = INT64_MAX;  // no later one is begun
   int64_t write_ms_ = 0;       // of the last checkpoint
   std::map<int64_t, StopAction> agreed_;  // by step; one for each request, and ranks may be far apart: all are kept

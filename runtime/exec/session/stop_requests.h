@@ -17,12 +17,12 @@ struct StopRequests {
   std::atomic<bool> checkpoints{false};  // somebody looks here; else a request to stop ends the run at once
   std::atomic<bool> stepping{false};     // steps are being done: before them SIGTERM has nothing to save
   std::atomic<bool> by_threads{false};   // processes agree beside the steps, and not at the end of one
-  std::atomic<bool> agreed{false};       // on the step behind which the run ends
+  std::atomic<bool> agreed{false};       // on the step after which the run ends
   std::atomic<unsigned> grace_s{30};     // from SIGTERM to the end of the process, at most
   // Handlers use them.
   static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-  // Sets `agreed`. Behind SIGTERM, whose handler has set an alarm, the run has the rest of its grace period from now
+  // Sets `agreed`. After SIGTERM, whose handler has set an alarm, the run has the rest of its grace period from now
   // on.
   void agree();
 };

@@ -18,8 +18,8 @@ Bytes number_in(const std::string& path) {
   return std::nullopt;
 }
 
-// The number behind a word that begins a line.
-Bytes number_behind(const std::string& path, std::string_view word) {
+// The number after a word that begins a line.
+Bytes number_after(const std::string& path, std::string_view word) {
   std::ifstream in(path);
   for (std::string first; in >> first; in.ignore(1 << 12, '\n')) {
     int64_t value = 0;
@@ -41,7 +41,7 @@ Bytes left_in(const std::string& folder, const Names& names) {
   const Bytes limit = number_in(folder + names.limit), used = number_in(folder + names.used);
   if (!limit || !used) return std::nullopt;
   const std::string stat = folder + "/memory.stat";
-  const int64_t files = number_behind(stat, names.inactive).value_or(0) + number_behind(stat, names.active).value_or(0);
+  const int64_t files = number_after(stat, names.inactive).value_or(0) + number_after(stat, names.active).value_or(0);
   return *limit - std::max<int64_t>(0, *used - files);
 }
 
@@ -68,7 +68,7 @@ void take_limits(const std::string& machine, const Names& names, Bytes& least) {
 
 std::optional<int64_t> available_memory(const std::string& machine) {
   Bytes least;
-  if (const Bytes kilobytes = number_behind(machine + "/proc/meminfo", "MemAvailable:"))
+  if (const Bytes kilobytes = number_after(machine + "/proc/meminfo", "MemAvailable:"))
     take_less(least, *kilobytes * 1024);
   for (const Names& names : {kVersion2, kVersion1}) take_limits(machine, names, least);
   return least;

@@ -14,7 +14,7 @@ Result<std::unique_ptr<CudaQueue>> CudaQueue::make(plan::Priority priority) {
   int least = 0, greatest = 0;
   PIPER_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   auto queue = std::make_unique<CudaQueue>();
-  // Communication in front of computation; `low` is where everything without a wish stands, too: CUDA has no lower one.
+  // Communication before computation; `low` is where everything without a wish is, too: CUDA has no lower one.
   const int value = priority == plan::Priority::kHigh ? greatest : least;
   PIPER_CUDA(cudaStreamCreateWithPriority(&queue->stream_, cudaStreamNonBlocking, value));
   return queue;

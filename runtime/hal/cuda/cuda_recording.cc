@@ -53,7 +53,7 @@ Status CudaRecording::submit(const WaitControl& wait, StepObserver& observer, bo
 
 Status CudaRecording::submit_all() {
   cudaStream_t first = queues_[0]->stream();
-  // Of a command alone the time is wanted that it takes on the device. Where it needs the host, it cannot be held.
+  // The time that a command takes alone on the device is wanted. Where it needs the host, it cannot be held.
   const bool held = timed_ && commands_.size() == 1 && commands_[0].command->prevents_capture() == nullptr;
   if (held) PIPER_RETURN_IF_ERROR(gate_.close(first));
   Status status = enqueue_all(first);

@@ -63,7 +63,7 @@ class CudaRecording : public Recording, private Progress {
   bool by_segments_ = false;        // it
   const Issue* failing_ = nullptr;  // its command that failed
   StepObserver* observer_ = nullptr;
-  // Of a timed submission: before and after each command, and the moment in which the first was enqueued.
+  // For a timed submission: before and after each command, and the moment in which the first was enqueued.
   bool timed_ = false;
   std::unique_ptr<CudaEvent> start_;
   std::vector<std::unique_ptr<CudaEvent>> begins_, ends_;

@@ -1,4 +1,4 @@
-// The stream behind a queue of a CUDA device, for who launches kernels on it.
+// The stream of a queue of a CUDA device, for who launches kernels on it.
 #pragma once
 
 #include "runtime/hal/command.h"

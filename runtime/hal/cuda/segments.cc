@@ -27,7 +27,7 @@ std::vector<size_t> queues_in(const std::vector<Issue>& commands, const Segment&
   return {queues.begin(), queues.end()};
 }
 
-// By command, whether it goes into a graph: all that stands between two commands that cannot, where there is any work.
+// By command, whether it goes into a graph: all that is between two commands that cannot, where there is any work.
 std::vector<bool> captured_of(const std::vector<Issue>& commands) {
   std::vector<bool> captured(commands.size(), false);
   for (size_t begin = 0; begin < commands.size();) {

@@ -71,7 +71,7 @@ class Progress {
     }
     changed_.notify_one();
   }
-  // Takes a job that nobody waits for any more; it goes behind its last part, in the round after that.
+  // Takes a job that nobody waits for any more; it goes after its last part, in the round after that.
   void retire(std::unique_ptr<Job> job) {
     std::lock_guard lock(mutex_);
     retired_.push_back(std::move(job));

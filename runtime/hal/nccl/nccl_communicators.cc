@@ -123,12 +123,12 @@ Result<std::unique_ptr<NcclCommunicators>> NcclCommunicators::open(std::vector<N
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank_in_run[a] < rank_in_run[b]; });
 
-  size_t free_before = 0, free_behind = 0, total = 0;
+  size_t free_before = 0, free_after = 0, total = 0;
   PIPER_CUDA(cudaMemGetInfo(&free_before, &total));
   PIPER_RETURN_IF_ERROR(opened->initialise(own));
   PIPER_RETURN_IF_ERROR(opened->use_each_once(order));
-  PIPER_CUDA(cudaMemGetInfo(&free_behind, &total));
-  if (free_before > free_behind) opened->device_bytes_ = static_cast<int64_t>(free_before - free_behind);
+  PIPER_CUDA(cudaMemGetInfo(&free_after, &total));
+  if (free_before > free_after) opened->device_bytes_ = static_cast<int64_t>(free_before - free_after);
   return opened;
 }
 

@@ -16,9 +16,9 @@
 
 namespace piper::hal {
 
-// What the members of a communicator agree on, but for `max_ctas`.
+// What the members of a communicator agree on, except `max_ctas`.
 struct NcclMembership {
-  std::string name;            // with `ranks` it tells the communicators of a run apart
+  std::string name;            // with `ranks` it distinguishes the communicators of a run
   std::vector<int32_t> ranks;  // by position; the first one makes the id
   int32_t max_ctas = 0;        // 0: NCCL's choice
   // What will be called; compared when the ids are exchanged. Done once on a few bytes at the start, so that
@@ -46,7 +46,7 @@ class NcclCommunicator {
   int32_t position() const { return position_; }
   // R0404: the rank is no member.
   Result<int32_t> position_of(int32_t rank) const;
-  // Of a result that is no success, and no call under way: R0303 with the call, the communicator and NCCL's words.
+  // For a result that is no success, and no call under way: R0303 with the call, the communicator and NCCL's words.
   Status status(ncclResult_t result, const char* call) const;
 
  private:
@@ -70,7 +70,7 @@ class NcclCommunicators {
   // What members of the device take there.
   int64_t device_bytes() const { return device_bytes_; }
 
-  // Behind each call: waits until NCCL has enqueued it, which takes long only where connections are made. R0302, R0303;
+  // After each call: waits until NCCL has enqueued it, which takes long only where connections are made. R0302, R0303;
   // stopped().
   Status enqueued(const NcclCommunicator& on, ncclResult_t result, const char* call, const WaitControl& wait);
   // Messages as one group, enqueued. R0302, R0303; stopped().

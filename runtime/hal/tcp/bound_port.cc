@@ -62,7 +62,7 @@ uint16_t port_of(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  // The port stands at the same place in the addresses of both families.
+  // The port is at the same place in the addresses of both families.
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
   sockaddr_in in{};
   std::memcpy(&in, &address, sizeof in);

@@ -24,7 +24,7 @@ struct BoundedThread::Shared {
       job = nullptr;
       lock.unlock();
       Status status = next(given_up);
-      next = nullptr;  // what it owns goes before the caller is told
+      next = nullptr;  // what it owns goes before the caller is notified
       lock.lock();
       result = std::move(status);
       busy = false;

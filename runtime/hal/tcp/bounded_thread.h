@@ -1,5 +1,5 @@
 // A thread that makes calls which may never return: a library's answer from a machine that has vanished comes neither
-// as a result nor as an error. The caller waits as long as its WaitControl says and leaves the thread behind then. Used
+// as a result nor as an error. The caller waits as long as its WaitControl says and abandons the thread then. Used
 // by the channel over the TCP store; one caller at a time.
 #pragma once
 
@@ -20,7 +20,7 @@ class BoundedThread {
   BoundedThread(const BoundedThread&) = delete;
   BoundedThread& operator=(const BoundedThread&) = delete;
 
-  // Tells a job that nobody waits for it any more; read by every turn of a loop that waits.
+  // Signals to a job that nobody waits for it any more; read by every turn of a loop that waits.
   using GivenUp = std::atomic<bool>;
   using Job = std::function<Status(const GivenUp& given_up)>;
   // What `job` returned; stopped() when Stop was raised, noticed within about 50 ms; nothing when it has not returned

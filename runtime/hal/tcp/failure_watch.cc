@@ -68,7 +68,7 @@ struct FailureWatch::State {
     if (!ends) stop->raise(std::move(failure));
   }
 
-  // Of another process; nothing where none has failed.
+  // For another process; nothing where none has failed.
   std::optional<std::string> of_another() {
     if (!store->check({failed})) return std::nullopt;
     const Bytes told = store->get(failed);
@@ -128,7 +128,7 @@ struct FailureWatch::State {
       lock.unlock();
       try {
         say_goodbye();
-      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): who would be told has ended
+      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): who would be notified has ended
       }
       lock.lock();
     }

@@ -18,7 +18,7 @@ struct StoreAddress {
   bool several_nodes = false;
   // The launcher serves the store, as torchrun does; otherwise rank 0 serves it.
   bool served_by_launcher = false;
-  // Of rank 0: a socket that listens on `port` already, to be taken over; -1: none.
+  // For rank 0: a socket that listens on `port` already, to be taken over; -1: none.
   int listening = -1;
 
   static constexpr size_t kMaxRunIdBytes = 256;

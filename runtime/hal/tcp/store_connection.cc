@@ -10,7 +10,7 @@ namespace piper::hal {
 
 namespace {
 
-// A store that goes away is an error, which is told in one line; the library would warn of it with a stack before.
+// A store that goes away is an error, which is reported in one line; the library would warn of it with a stack before.
 // Once: ranks of one process connect at the same time.
 void leave_warnings_out() {
   static constexpr int kErrors = 2;

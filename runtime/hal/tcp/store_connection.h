@@ -1,5 +1,5 @@
 // A connection to the TCP store of a run, and what its keys begin with. For the files of this folder; LibTorch's header
-// stays behind it.
+// stays after it.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>

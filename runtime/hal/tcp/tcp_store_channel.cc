@@ -48,7 +48,7 @@ Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 // Used by jobs of the thread alone, `options` excepted, which nobody changes.
 struct TcpStoreChannel::State {
-  // What has gone from one rank to another. Both ends count the same, so neither tells the other where a block ends.
+  // What has gone from one rank to another. Both ends count the same, so neither sends the other where a block ends.
   struct Flow {
     int64_t pieces = 0, bytes = 0;
     int64_t acknowledged = 0;  // blocks, at the sender

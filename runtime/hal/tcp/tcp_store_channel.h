@@ -38,8 +38,8 @@ class TcpStoreChannel : public ControlChannel {
   Result<std::unique_ptr<TcpStoreChannel>> beside(const std::string& name, const WaitControl& wait) const;
   const Options& options() const;
 
-  // Behind the last message, on every rank: whoever serves the store stays until all have taken theirs.
-  // R0302: a rank has not come; what this rank has taken is right all the same.
+  // After the last message, on every rank: whoever serves the store stays until all have taken theirs.
+  // R0302: a rank has not come; what this rank has taken is right anyway.
   Status leave(const WaitControl& wait);
 
   int32_t rank() const override;

@@ -1,5 +1,5 @@
 // Which processes of a run are on this node, and which of them have ended: a process in shared memory leaves no broken
-// connection behind. Used by the UCX transport's progress thread; it sends nothing.
+// connection. Used by the UCX transport's progress thread; it sends nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace piper::hal {
 
-// Of this process, for the others: "PID NODE", where NODE is the same text for processes that can see each other's ids,
-// share memory and have one network (one boot of one machine, the same namespaces).
+// What this process sends to the others: "PID NODE", where NODE is the same text for processes that can see each
+// other's ids, share memory and have one network (one boot of one machine, the same namespaces).
 std::string process_identity();
 
 // Whether two of these processes share memory and have two networks, as containers of one machine may. Shared memory

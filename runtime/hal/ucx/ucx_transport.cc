@@ -18,7 +18,7 @@
 #include "runtime/hal/ucx/process_watch.h"
 #include "schemas/base/check.h"
 
-// Of headers of the library that are not written for C++.
+// For headers of the library that are not written for C++.
 extern "C" {
 void ucs_debug_disable_signal(int signal_number);
 ucs_status_t ucs_global_opts_set_value(const char* name, const char* value);
@@ -105,7 +105,7 @@ class Progress {
     }
     if (asleep) wake();
   }
-  // Takes a job that nobody waits for any more; it goes behind its last part, in the round after that.
+  // Takes a job that nobody waits for any more; it goes after its last part, in the round after that.
   void retire(std::unique_ptr<Job> job) {
     std::lock_guard lock(mutex_);
     retired_.push_back(std::move(job));
@@ -186,7 +186,7 @@ class Progress {
     how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     how.user_data = &part;
     ucp_ep_h endpoint = nullptr;
-    // Of another node a receive, too, hears by its endpoint that the sender is gone.
+    // For another node a receive, too, hears by its endpoint that the sender is gone.
     if (t.direction == Direction::kSend || !watch_.on_this_node(t.peer)) {
       auto found = endpoint_to(t.peer);
       if (!found.ok()) {
@@ -203,7 +203,7 @@ class Progress {
       took(part, ucp_tag_send_nbx(endpoint, t.data, bytes, tag_of(rank_, t.channel), &how), bytes);
       return;
     }
-    // Also of a message that is there already the size is told to the callback alone.
+    // The size of a message that is there already, too, is given to the callback alone.
     how.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     how.cb.recv = [](void*, ucs_status_t status, const ucp_tag_recv_info_t* received, void* its) {
       Part& came = *static_cast<Part*>(its);
@@ -317,7 +317,7 @@ class Progress {
     return library_failure("no way to rank " + std::to_string(peer), status);
   }
 
-  // Whoever is closed behind the last message has nothing to lose; one that failed may never answer.
+  // Whoever is closed after the last message has nothing to lose; one that failed may never answer.
   void close_endpoint(ucp_ep_h endpoint) {
     ucp_request_param_t how{};
     ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint, &how);
@@ -446,7 +446,7 @@ class UcxTransportImpl : public UcxTransport {
       if (addresses[rank].empty())
         return Status::failure("R0303", "UCX does not start on rank " + std::to_string(rank));
     PIPER_RETURN_IF_ERROR(progress_.start(std::move(addresses), identities, control.rank()));
-    // What its users hear of from now on need not stand in the output a second time, in the library's words.
+    // What its users hear of from now on need not appear in the output a second time, in the library's words.
     if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
     return {};
   }

@@ -12,7 +12,7 @@ namespace piper::kernels::cuda {
 
 enum class Activation : int32_t { kSilu, kGelu, kGeluTanh };
 
-// Of one shape, on the device; y may be x or g.
+// For one shape, on the device; y may be x or g.
 struct ActivationOperand {
   void* data = nullptr;
   Layout layout;

@@ -13,7 +13,7 @@ typedef struct CUstream_st* cudaStream_t;
 
 namespace piper::kernels::cuda {
 
-// Of a row of a head in the type that is computed in, at most: rows of a block's warps lie in shared memory.
+// For a row of a head in the type that is computed in, at most: rows of a block's warps lie in shared memory.
 inline constexpr int64_t kMostHeadBytes = 2048;
 
 // [batch, heads, rows, head_dim]; elements between neighbours.
@@ -36,7 +36,7 @@ struct Attention {
   // log sum exp of the scores, of each query.
   float* lse = nullptr;  // nullptr: nobody asks
   int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
-  // Of the backward. In f64 the statistics, which are saved in f32, are made again: [batch, heads, queries].
+  // For the backward. In f64 the statistics, which are saved in f32, are made again: [batch, heads, queries].
   Heads g, dq, dk, dv;
   double* exact_lse = nullptr;
 };

@@ -11,7 +11,7 @@ namespace piper::kernels::cuda {
 
 namespace {
 
-// Of calls with the attribute `attends`.
+// For calls with the attribute `attends`.
 enum class Predicates : uint8_t { kNone, kBands, kAll };
 
 // What a row takes. Heads of any width are padded to what a kernel reads at once (library_attention.cc).

@@ -18,7 +18,7 @@ enum class AttentionRow : uint8_t {
 };
 std::string_view name_of(AttentionRow row);  // "cudnn", "flash", "efficient", "own"
 
-// Of the GPU, and which row is tried first.
+// For the GPU, and which row is tried first.
 struct AttentionTraits {
   int major = 0, minor = 0;  // compute capability
   AttentionRow first = AttentionRow::kFlash;

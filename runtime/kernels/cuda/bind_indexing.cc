@@ -20,7 +20,7 @@ View of_rank_1(View view) {
 }
 StridedElements strided(const View& view) { return {view.data, view.dtype, view.layout()}; }
 
-// Of an axis of `extent`, with the operand that says the place of a part.
+// For an axis of `extent`, with the operand that says the place of a part.
 PlaceOfPart part_of(const BoundCall& call, size_t operand, int64_t extent) {
   const View& place = call.in(operand);
   if (!place.defined) return {};

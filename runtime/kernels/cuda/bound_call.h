@@ -34,7 +34,7 @@ struct View {
   bool contiguous() const;
   // Repeated along new and along single axes. Refuses a shape that it cannot have.
   View expanded(const Shape& to) const;
-  // Of the axes [first, last), neighbours merged where they can be; of all axes. Refuses more than kMaxAxes.
+  // For the axes [first, last), neighbours merged where they can be; of all axes. Refuses more than kMaxAxes.
   Layout layout(int64_t first, int64_t last) const;
   Layout layout() const { return layout(0, rank()); }
 };

@@ -47,7 +47,7 @@ struct CrossEntropy {
 void launch_cross_entropy_sum(const CrossEntropy& c, cudaStream_t stream);
 // Reads lse; f64 takes its own, the saved one is f32.
 void launch_cross_entropy_backward(const CrossEntropy& c, cudaStream_t stream);
-// Of a part: stats of this place, zeros for the others; the loss of the stats of all; the gradient of the part's
+// For a part: stats of this place, zeros for the others; the loss of the stats of all; the gradient of the part's
 // logits.
 void launch_row_lse(const CrossEntropy& c, cudaStream_t stream);
 void launch_merged_loss(const CrossEntropy& c, cudaStream_t stream);

@@ -18,7 +18,7 @@ struct DeviceMemory {
   std::function<Result<hal::Address>(int64_t bytes)> allocate;
 };
 
-// Of one device. Used by one thread at load; its kernels by the thread that issues.
+// For one device. Used by one thread at load; its kernels by the thread that issues.
 class CudaLibrary : public Library {
  public:
   // R0405 where there is no memory for the record of faults.
@@ -34,7 +34,7 @@ class CudaLibrary : public Library {
   FaultRecord fault_record() const override;
   // The texts are those of the CPU.
   Status read_fault(const std::byte* record) const override;
-  // Of the device, for parts of sums, of all kernels that were bound; and what the library beside them has.
+  // For the device, for parts of sums, of all kernels that were bound; and what the library beside them has.
   int64_t memory_bytes() const override;
 
  private:

@@ -24,7 +24,7 @@
 namespace piper::kernels::cuda {
 namespace {
 
-// Of LibTorch's caching allocator.
+// For LibTorch's caching allocator.
 class AllocatorMeter : public ScratchMeter {
  public:
   explicit AllocatorMeter(at::Device device)
@@ -55,7 +55,7 @@ class CudaOperators : public OperatorDevice {
   at::Device device() const override { return device_; }
   void run(NamedKernel& kernel, hal::Queue& queue) const override {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    // LibTorch knows a stream that is not its own by the address behind it.
+    // LibTorch knows a stream that is not its own by its address.
     const c10::StreamGuard current(
         c10::Stream(c10::Stream::UNSAFE, device_, reinterpret_cast<c10::StreamId>(hal::stream_of(queue))));
     const ScratchPool::Use mine(pool_);

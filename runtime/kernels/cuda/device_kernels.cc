@@ -15,7 +15,7 @@
 namespace piper::kernels::cuda {
 namespace {
 
-// Of the current GPU. One that cannot be asked gets our own kernels.
+// For the current GPU. One that cannot be asked gets our own kernels.
 AttentionTraits traits_of_device(AttentionRow first) {
   AttentionTraits traits;
   traits.first = first;

@@ -1,5 +1,5 @@
 // The kernels of a rank on a GPU, as a backend takes them: runtime/exec/backends/cuda_backend, and the tests of kernels
-// on the shim and on GPUs. Which row is whose stands in kernels.def and the binders beside this.
+// on the shim and on GPUs. Which row is whose is in kernels.def and the binders beside this.
 #pragma once
 
 #include <memory>

@@ -14,7 +14,7 @@ __device__ inline int64_t rows_of_expert(const GroupCounts& g, int64_t segment, 
   return rows < 0 ? 0 : left;
 }
 
-// Rows that stand together.
+// Rows that are together.
 struct RowRange {
   int64_t first, count;
 };

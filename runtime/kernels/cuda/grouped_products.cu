@@ -114,7 +114,7 @@ class HalfTileSums {
   }
 
  private:
-  // Of the warp's sums: four warps down, two across.
+  // For the warp's sums: four warps down, two across.
   __device__ static int down() { return static_cast<int>(threadIdx.x) / kWarp % 4 * kSide; }
   __device__ static int across() { return static_cast<int>(threadIdx.x) / kWarp / 4 * kSide * kAcross; }
   wmma::fragment<wmma::accumulator, kSide, kSide, kSide, float> sums_[kAcross];

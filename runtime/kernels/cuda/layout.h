@@ -25,7 +25,7 @@ struct Layout {
   int64_t extent[kMaxAxes] = {1}, stride[kMaxAxes] = {1};
 
   bool dense() const { return axes == 1 && stride[0] == 1; }
-  // Of element `index`, counted row-major.
+  // For element `index`, counted row-major.
   PIPER_ANYWHERE int64_t at(int64_t index) const {
     if (axes == 1) return index * stride[0];
     // Division of 64 bits is slow on a GPU.

@@ -37,7 +37,7 @@ at::Tensor packed(const at::Tensor& t) {
   return copy;
 }
 
-// The same where rows of all heads stand one after the other, [B, S, H, D] in memory: kernels are given no other place
+// The same where rows of all heads are one after the other, [B, S, H, D] in memory: kernels are given no other place
 // of a row of the forward's output.
 at::Tensor packed_by_rows(const at::Tensor& t) {
   const int64_t width = rounded_up(t.size(3), kPackBytes / t.element_size());
@@ -118,7 +118,7 @@ std::unique_ptr<PreparedKernel> bind_cudnn(const Call& call) {
 
 at::Tensor rows_first(const at::Tensor& t) { return t.transpose(1, 2); }
 
-// Of a band, as FlashAttention's window.
+// For a band, as FlashAttention's window.
 std::unique_ptr<PreparedKernel> bind_flash_window(const Call& call, const AttentionCall& c) {
   return make_kernel(call, [c, band = form::band_of(*c.attends)] {
     const AttentionShape& s = c.shape;
@@ -190,7 +190,7 @@ std::unique_ptr<PreparedKernel> bind_efficient(const Call& call) {
         at::_scaled_dot_product_efficient_attention(packed(c.q), for_each_head(c.k, s), for_each_head(c.v, s),
                                                     bias.values, c.lse.defined(), 0.0, s.causal, s.scale);
     store(c.y, std::get<0>(result).narrow(3, 0, s.head_dim), bias.attends, 0);
-    // Of as many rows as blocks have.
+    // For as many rows as blocks have.
     if (c.lse.defined()) store(c.lse, std::get<1>(result).narrow(2, 0, s.queries), by_query(bias.attends), -kInfinity);
   });
 }

@@ -30,7 +30,7 @@ struct Statistics {
   C mean, rstd;
 };
 
-// Of a row, by all threads of its team.
+// For a row, by all threads of its team.
 template <int kTeam, bool kCentred, class T>
 __device__ Statistics<Computed<T>> statistics_of(const RowOf<T>& x, int64_t columns, double eps) {
   using C = Computed<T>;

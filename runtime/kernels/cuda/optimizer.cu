@@ -1,6 +1,6 @@
 // The optimizers: one pass over parameter, gradient, moments and working copy. Elements are computed in f32 with the
 // operations and the order of runtime/kernels/optimizer.cc; what is the same for all elements of a step is taken in
-// double by one thread of each block, from the rate and the step in device memory. So the bits are the CPU's, but for
+// double by one thread of each block, from the rate and the step in device memory. So the bits are the CPU's, except
 // steps in which a device's pow() in double rounds a factor to another float.
 #include "runtime/kernels/cuda/optimizer.h"
 

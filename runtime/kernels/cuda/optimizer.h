@@ -18,7 +18,7 @@ struct Update {
   void *parameter = nullptr, *gradient = nullptr, *first_moment = nullptr, *second_moment = nullptr;
   void* working = nullptr;  // the parameter in working_type; nullptr: none
   int64_t count = 0;
-  // Of the manifest. decoupled: weight decay as AdamW has it. kSgd: without a first moment there is no momentum.
+  // For the manifest. decoupled: weight decay as AdamW has it. kSgd: without a first moment there is no momentum.
   double momentum = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
   double rate = 1;  // of the learning rate, that of these elements
   bool decoupled = false, nesterov = false;

@@ -13,7 +13,7 @@ struct PlaceOfPart {
   int64_t extent = 0, whole = 0;   // what the operand has along the axis that is cut; what all places have together
 
   __device__ int64_t first() const { return place == nullptr ? 0 : place[0] * extent; }
-  // Of the operand's: past them it has some that are none.
+  // For the operand's: past them it has some that are none.
   __device__ int64_t count() const {
     const int64_t left = whole - first();
     return left < 0 ? 0 : left < extent ? left : extent;

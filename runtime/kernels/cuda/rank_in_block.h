@@ -5,7 +5,7 @@
 
 namespace piper::kernels::cuda {
 
-// How many of the block's threads in front of this one say `wanted`, and how many do in all.
+// How many of the block's threads before this one say `wanted`, and how many do in all.
 struct RankInBlock {
   int before, all;
 };

@@ -65,7 +65,7 @@ std::unique_ptr<PreparedKernel> bind_convolution_backward_input(const Call& call
   want_shape(dx, call.attr_ints("shape"), "the output");
   check_shapes(dx, w, g, geometry);
   return make_kernel(call, [dx, g, w, geometry, fast = Fast(call)]() mutable {
-    // Of the forward's input only shape and layout are read.
+    // For the forward's input only shape and layout are read.
     const auto result = at::convolution_backward(fast(g), fast(dx), fast(w), std::nullopt, geometry.stride,
                                                  geometry.padding, geometry.dilation, false, geometry.output_padding,
                                                  geometry.groups, {true, false, false});
@@ -79,7 +79,7 @@ std::unique_ptr<PreparedKernel> bind_convolution_backward_weight(const Call& cal
   want_shape(dw, call.attr_ints("shape"), "the output");
   check_shapes(x, dw, g, geometry);
   return make_kernel(call, [dw, g, x, geometry, fast = Fast(call), accumulate = call.accumulate()]() mutable {
-    // Of the weight only shape and layout are read.
+    // For the weight only shape and layout are read.
     const auto result = at::convolution_backward(fast(g), fast(x), fast(dw), std::nullopt, geometry.stride,
                                                  geometry.padding, geometry.dilation, false, geometry.output_padding,
                                                  geometry.groups, {false, true, false});

@@ -40,7 +40,7 @@ void set_up_operators() {
 
 void issue_with_settings(const NamedKernel& kernel, const std::function<void()>& issue) {
   if (!kernel.wants_same_bits()) {
-    // Some operators refuse to run while the request stands.
+    // Some operators refuse to run while the request is.
     const std::shared_lock beside(issuing());
     return issue();
   }

@@ -1,4 +1,4 @@
-// What LibTorch's operators are asked for on GPUs. These settings are the process's, so that they stand in one place,
+// What LibTorch's operators are asked for on GPUs. These settings are the process's, so that they are in one place,
 // and a kernel that wants another one runs while no other thread issues any.
 #pragma once
 

@@ -20,7 +20,7 @@ struct Products {
 
   bool adds(bool accumulate, size_t view) const { return accumulate || (one_sum && view > 0); }
 };
-// Of a call of one of the four.
+// For a call of one of the four.
 Products products_of(const Call& call);
 
 // out (+)= a b + bias by the library. `bias`: undefined where the product accumulates or has rank 3.

@@ -92,7 +92,7 @@ std::unique_ptr<PreparedKernel> bind_max_dim(const Call& call) {
 std::unique_ptr<PreparedKernel> bind_topk(const Call& call) {
   const int64_t k = call.attr_int("k");
   check_selection(call, k);
-  // All elements of the axis are a sort, whose ties stand in index order: topk leaves theirs open.
+  // All elements of the axis make a sort, whose ties are in index order: topk leaves theirs open.
   if (call.in(0).dim() > 0 && k == call.in(0).size(call.attr_int("dim")))
     return make_kernel(call, [y = call.out(0), i = call.out(1), x = call.in(0), dim = call.attr_int("dim")]() mutable {
       at::Tensor indices = i.defined() ? i : scratch(y.sizes(), at::kLong, y);

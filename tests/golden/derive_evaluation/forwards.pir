@@ -1,6 +1,6 @@
 // An evaluation is the forwards of the step: nothing is dropped out, nothing counted in front of them, nothing updated. Its
 // loss is a sum and what that counts, and parameters have the place of the training's.
-// RUN-PASSES: lower_programs, build_dag, insert_transfers, form_buckets, insert_gradient_work, order_nodes, lay_out_state, derive_evaluation, emit_plans
+// RUN-PASSES: lower_programs, build_dag, insert_transfers, form_buckets, insert_gradient_work, order_nodes, lay_out_state, lay_out_training, derive_evaluation, emit_plans
 // strategy: model: {batch: 4}
 // strategy: optimizer: {sgd: {lr: 0.1}}
 // strategy: eval: {data: held_out.bin, every: 10}

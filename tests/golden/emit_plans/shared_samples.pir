@@ -1,7 +1,7 @@
 // A pair of products whose weights are cut over two places, on two replicas. The share is summed among the ranks of a
 // replica where it lies; its gradient is a view. Parts are of the rank's place, sums of gradients among ranks of one
 // place. In the norm of all gradients each element counts once.
-// RUN-PASSES: add_backward,leave_exchanges,lower_programs,build_dag,insert_transfers,form_buckets,insert_gradient_work,order_nodes,insert_gathers,lay_out_state,emit_plans
+// RUN-PASSES: add_backward,leave_exchanges,lower_programs,build_dag,insert_transfers,form_buckets,insert_gradient_work,order_nodes,insert_gathers,lay_out_state,lay_out_training,emit_plans
 // strategy: model: {batch: 8}
 // strategy: optimizer: {sgd: {lr: 0.1}}
 // CHECK: "rank":0,

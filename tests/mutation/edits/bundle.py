@@ -39,7 +39,7 @@ def only(items: list[dict], **members) -> dict:
 
 
 def put(items: list, new: list[dict], before: dict | None = None, after: dict | None = None):
-    """Puts items in front of one of the list, or behind one, or at its end."""
+    """Puts items before one of the list, or after one, or at its end."""
     beside = before or after
     place = [item is beside for item in items].index(True) if beside else len(items)
     place += 1 if after else 0
@@ -110,7 +110,7 @@ class Rank:
 
     def add_run(self, program: str, buffers: list[str], *, before: dict | None = None, after: dict | None = None,
                 workspace: bool = False):
-        """A run on the compute stream, at the line of the strategy of the instruction that it stands beside; else at the end."""
+        """A run on the compute stream, at the line of the strategy of the instruction that it is beside; else at the end."""
         name = f"{program} by hand {len(self['arguments'])}"
         put(self["arguments"], [{"args": name, "in": buffers}], before=self["arguments"][0])
         run = {"run": program, "args": name, **({"workspace": "workspace"} if workspace else {}), "stream": "compute",
@@ -177,7 +177,7 @@ class Bundle:
         return self.programs[new_name]
 
     def texts(self) -> dict[str, str]:
-        """Of each file that may have been changed, but for the manifest."""
+        """The digest of each file that may have been changed, except the manifest."""
         return {**{f"ranks/rank-{i:05}.json": text_of(rank.members) for i, rank in enumerate(self.ranks)},
                 **{file_of(name): text_of(program) for name, program in self.programs.items()},
                 **({"reference.json": text_of(self.reference)} if self.reference else {})}

@@ -6,7 +6,7 @@ KEPT = 'writes "optimizer_step", which is kept for something else'
 
 @edit("one_device", "P0638", KEPT)
 def step_cleared(bundle: Bundle):
-    """The number of the optimizer's step is cleared behind the updates: each step is Adam's first."""
+    """The number of the optimizer's step is cleared after the updates: each step is Adam's first."""
     rank = bundle.ranks[0]
     bundle.add_program("clear.step", [slot("step", "output", 8, "write")], [fill("step i64[]", 0.0)])
     rank.add_run("clear.step", ["optimizer_step"])

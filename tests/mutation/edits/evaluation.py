@@ -99,5 +99,5 @@ def evaluation_exchanges_parameters(bundle: Bundle):
 
 @edit("replicas_evaluated", "P0639", "the evaluation is reported by rank 1, its training by rank 0")
 def evaluation_reported_by_other_rank(bundle: Bundle):
-    """The rank that tells what an evaluation measured is another than the one that writes the log."""
+    """The rank that reports what an evaluation measured is another than the one that writes the log."""
     bundle.evaluation.manifest["reporting_rank"] = 1

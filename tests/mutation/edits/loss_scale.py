@@ -44,7 +44,7 @@ def overflow_not_reported(bundle: Bundle):
 
 @edit("f16_scaled", "P0636", 'the overflow that rank 0 reports lacks element 0 of "wpe.weight"')
 def overflow_reported_from_gradient(bundle: Bundle):
-    """What is reported as the overflow is a gradient behind its update, which is always 0: no step counts as left out."""
+    """What is reported as the overflow is a gradient after its update, which is always 0: no step counts as left out."""
     for rank in bundle.ranks:
         rank["overflow"] = "grad all/1/lm_head.weight"
 

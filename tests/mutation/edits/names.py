@@ -1,4 +1,4 @@
-"""Names that cannot stand in a line of text."""
+"""Names that cannot appear in a line of text."""
 from edits.bundle import Bundle, edit
 
 

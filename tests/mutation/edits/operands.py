@@ -5,7 +5,7 @@ from edits.running_statistics import give_workspace
 
 @edit("gpipe", "P0635", "call 14 (neg of edit) writes output 0 over bytes of input 0, in the workspace")
 def output_over_last_elements_of_input(bundle: Bundle):
-    """A call writes over elements of its operand that lie behind the first 4,096 of these, apart from one another."""
+    """A call writes over elements of its operand that lie after the first 4,096 of these, apart from one another."""
     program = bundle.programs["PP0.F.b2"]
     put(program["calls"], [fill("workspace f32[10000]", 1.0),
                            call("neg", ["workspace+36000 f32[5000]"], ["workspace f32[5000]{2}"])])
@@ -14,7 +14,7 @@ def output_over_last_elements_of_input(bundle: Bundle):
 
 
 def first_call(bundle: Bundle, kernel: str) -> dict:
-    """Of the reference."""
+    """Operands of the reference."""
     return next(item for item in bundle.reference["calls"] if item["call"] == kernel)
 
 

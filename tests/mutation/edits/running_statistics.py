@@ -18,7 +18,7 @@ def statistic_cleared(bundle: Bundle):
 
 @edit("running_statistics", "P0638", KEPT)
 def statistic_put_back(bundle: Bundle):
-    """A running statistic is copied before the step and put back behind it: it never changes."""
+    """A running statistic is copied before the step and put back after it: it never changes."""
     rank = bundle.ranks[0]
     bundle.add_program("copy", [slot("old", "input", 24, "read"), slot("new", "output", 24, "write")],
                        [call("copy", ["new f32[6]"], ["old f32[6]"])])
@@ -29,14 +29,14 @@ def statistic_put_back(bundle: Bundle):
 
 @edit("running_statistics", "P0641", OTHER)
 def statistic_filled(bundle: Bundle):
-    """The forward sets the running mean to a number behind its normalisation."""
+    """The forward sets the running mean to a number after its normalisation."""
     calls = bundle.programs["PP0.F.b2"]["calls"]
     put(calls, [fill("norm.running_mean f32[6]", 5.0)], after=only(calls, call="batch_norm"))
 
 
 @edit("running_statistics", "P0641", 'are proved; not "norm.running_mean": a result of fill with gaps')
 def statistic_filled_in_part(bundle: Bundle):
-    """The forward sets every other element of the running mean to a number behind its normalisation."""
+    """The forward sets every other element of the running mean to a number after its normalisation."""
     put(bundle.programs["PP0.F.b2"]["calls"], [call("fill", ["norm.running_mean f32[3]{2}"], [], shape=[3], value=5.0, to="f32")])
 
 
@@ -56,7 +56,7 @@ def statistic_taken_twice(bundle: Bundle):
 
 
 def bytes_of(shape: str) -> int:
-    """Of an operand such as f32[2,6], up to the next multiple of 64."""
+    """The bytes of an operand such as f32[2,6], up to the next multiple of 64."""
     size = 4
     for axis in json.loads(re.search(r"\[.*\]", shape).group(0)):
         size *= axis

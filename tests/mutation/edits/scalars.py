@@ -54,7 +54,7 @@ def position_copied_before_dropout(bundle: Bundle):
 
 @edit("replicas_dropout", "P0637", "draws its dropout for another sample than its first")
 def dropout_of_scattered_samples(bundle: Bundle):
-    """The microbatches of a rank exchange their second samples: masks are drawn for those behind the first."""
+    """The microbatches of a rank exchange their second samples: masks are drawn for those after the first."""
     for rank in bundle.ranks:
         for item in list(rank["inputs"]):
             other = item["first"] + (4 if item["in"].endswith("m0") else -4)

@@ -10,7 +10,7 @@ READS_GRADIENT = 'reads the gradient "grad lm_head.weight", which is for updates
 
 @edit("one_device", "P0636", READS_GRADIENT)
 def gradient_assigned(bundle: Bundle):
-    """A program of the chunk assigns a gradient anew behind the backward, with the other sign."""
+    """A program of the chunk assigns a gradient anew after the backward, with the other sign."""
     turn_gradient(bundle, "all.N.b8")
 
 
