@@ -143,7 +143,6 @@ class RestWalk {
     } else if (!begins(id, map, along)) {
       return false;
     }
-    if (op.kind == OpKind::kDropout) return false;  // it draws one mask for the whole
     if (along.axis->extent % (here(op).places * along.segments) != 0) {
       found_.uneven.emplace_back(id, along.axis->extent);
       return false;

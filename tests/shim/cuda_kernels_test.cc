@@ -128,6 +128,15 @@ TEST_CASE_METHOD(Fixture, "masks, rotations, gradients of losses and sums of gro
     check_bits(
         "dropout", {values({5, 6, 7})}, {values({5, 6, 7}), list({9 + (int64_t{1} << 40), 2}), list({3})},
         {{"p", 0.3}, {"key", int64_t{-42}}, {"outer", int64_t{5}}, {"batch", int64_t{6}}, {"inner", int64_t{7}}});
+    // Of a part: rows of it begin within blocks of the generator.
+    check_bits("dropout", {values({5, 6, 7})}, {values({5, 6, 7}), list({9, 2}), list({3}), list({1})},
+               {{"p", 0.3},
+                {"key", int64_t{-42}},
+                {"outer", int64_t{5}},
+                {"batch", int64_t{6}},
+                {"inner", int64_t{7}},
+                {"places", int64_t{2}},
+                {"row", int64_t{7}}});
     for (const char* name : {"rotary", "rotary_backward"})
       check_bits(name, {values({2, 3, 5, 12})}, {values({2, 3, 5, 12}), values({5, 12}), values({5, 12})}, {});
     const at::Tensor counts = list({2, 0, 5, 1, 0, 3, 0, 7}).view({2, 4});

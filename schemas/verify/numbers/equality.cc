@@ -111,7 +111,7 @@ class Comparison {
             slot.role == SlotRole::kInput || slot.role == SlotRole::kOutput || slot.role == SlotRole::kScalar;
         if (!slot.writes || !leaves) continue;
         for (const auto& [begin, value] : run.slots[s].all()) {
-          const Spread& found = value.spread;
+          const Spread& found = value.places.is_spread() ? value.places : value.spread;
           if (table_[value.number].over == Over::kUnknown || found.cut < 0) continue;
           const plan::Spread is = found.share ? plan::Spread::kShare : plan::Spread::kPart;
           if ((found.part == 0 && !found.share) || (slot.spread == is && slot.cut == found.cut)) continue;

@@ -9,6 +9,7 @@
 #include "schemas/verify/numbers/grouped_parts.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/linear_shares.h"
+#include "schemas/verify/numbers/masks.h"
 #include "schemas/verify/numbers/part_axes.h"
 #include "schemas/verify/numbers/rows.h"
 #include "schemas/verify/numbers/vocabulary.h"
@@ -64,6 +65,10 @@ class Whole {
       if (!why->empty()) return call_.wrong(*why);
       widen();
       return "";
+    }
+    if (const auto why = mask_of_part(call_)) {
+      if (why->empty()) widen();
+      return *why;
     }
     if (std::any_of(call_.whole.operands.begin(), call_.whole.operands.end(), [&](const View& view) {
           return view.number >= 0 && view.number == known_place_of_rank(call_.table);

@@ -26,7 +26,7 @@ struct RowOrder {
 };
 
 // What a rank of a group of D has of a value that one device has whole, each with its part of the experts, or at its
-// place of a cut (experts.h). With one rank all of it.
+// place of a cut (experts.h). With one rank all of it. Along each dimension of the devices one: HeldValue.
 struct Spread {
   int64_t devices = 1;  // D
   // Elements of a sample that a rank has in a row, those of its own experts; in the value those of all D ranks stand
@@ -58,9 +58,16 @@ struct HeldValue {
   int32_t number = -1;
   int64_t period = 0;  // elements: the value is repeated (repetitions.h); 0: it is not
   int64_t block = 0;   // elements of a sample behind which the next sample's stand; 0: all of them
-  Spread spread = {};  // over the ranks that share experts
+  Spread spread = {};  // over the ranks that share experts; of what these do not divide, over the places of a cut
+  // Over the places of a cut, of what ranks that share experts divide too: memory holds this of what `spread` says of
+  // the value.
+  Spread places = {};
+  // Elements that the rank has, of `all` that the value has, in each sample where it has samples.
+  int64_t elements_of(int64_t all) const;
   friend bool operator==(const HeldValue&, const HeldValue&) = default;
 };
+// A value that ranks share along both dimensions, as far as they do.
+void hold(HeldValue& value, Spread experts, Spread places);
 class HeldValues {
  public:
   void put(int64_t begin, HeldValue value);

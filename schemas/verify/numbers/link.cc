@@ -147,7 +147,8 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
     const Spread& has = value.spread;
     const Spread of_place{
         .devices = has.devices, .part = has.part, .pieces = has.pieces, .share = has.share, .cut = has.cut};
-    const bool spread = value.spread.is_spread() && (value.spread.cut < 0 || value.spread != of_place);
+    const bool spread =
+        value.places.is_spread() || (value.spread.is_spread() && (value.spread.cut < 0 || value.spread != of_place));
     if (begin != 0 || value.first != 0 || value.block > 0 || spread || number.over == Over::kSum ||
         number.over == Over::kPiece)
       return values;

@@ -356,7 +356,7 @@ MovedRows exchanged_rows(const HeldValue& sent, const Exchange& exchange, const 
     return back || exchange.counted ? open("an exchange of counts of rows that others sent") : moved;
   if (order.kind != RowKind::kRows) return open("an exchange of what is known of an order");
   if (!exchange.counted) return moved;
-  if (exchange.row * order.rows * dtype_bytes(exchange.dtype) != table[sent.number].bytes)
+  if (exchange.row * order.rows != sent.elements_of(table[sent.number].bytes / dtype_bytes(exchange.dtype)))
     return wrong("an exchange of rows of another length");
   for (const CountedBy& by : counts)
     for (const HeldValue* const rows : {by.sent, by.received}) {

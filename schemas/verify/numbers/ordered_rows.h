@@ -34,8 +34,8 @@
 
 namespace piper::verify {
 
-// The view of elements of a value that belongs to an order, as one device has it. `size`: elements that one device has.
-// "" or why it is none.
+// The view of elements of a value that belongs to an order, as one device has it. `size`: elements that one device has,
+// of rows as much of each as the rank has. "" or why it is none.
 std::string view_of_ordered(const StridedElements& elements, const HeldValue& value, int64_t size, View& view,
                             SpreadView& where);
 

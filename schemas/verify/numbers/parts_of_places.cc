@@ -98,6 +98,7 @@ class Converted {
     Spread wanted{.devices = places_, .share = !gathers, .cut = exchange_.cut};
     if (gathers) wanted.part = sent_.spread.part;
     const int64_t all = gathers ? bytes_ : bytes_ * places_;
+    if (sent_.places.is_spread()) return unknown("parts of a cut that ranks share, too");
     if (sent_.spread != wanted || (gathers && wanted.part < 1) || sent_.first != 0 || sent_.period > 0)
       return unfit(gathers ? "a gather of what is no part of a value"
                            : "a sum over places of what is no share of a sum");

@@ -111,9 +111,10 @@ class ProgramCalls {
     HeldValue held;
     const std::vector<RowResult> results = evaluation_.apply(product->call, product->operands, run_.samples, none);
     if (none >= 0) return false;
+    const size_t before = run_.made.size();
     const int32_t number = evaluation_.made(product->call, product->operands, results[0], 0, run_.samples, held);
     if (number >= run_.known) {
-      run_.made.pop_back();
+      run_.made.resize(before);
       return false;
     }
     evaluation_.put(call.outputs[0], number, held);

@@ -27,6 +27,11 @@ struct SpreadCall {
     return why;
   }
 
+  std::string wrong_as_read(std::string why) {
+    whole.wrong_as_read = of_cut();
+    return why;
+  }
+
   bool by_places() const {
     return (row->form == RowForm::kElementwise || row->form == RowForm::kLinear || row->form == RowForm::kAdd ||
             row->form == RowForm::kMultiply) &&

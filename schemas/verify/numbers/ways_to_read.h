@@ -27,6 +27,7 @@ namespace piper::verify {
 struct WayToRead {
   View view;
   SpreadView where;
+  SpreadView places = {};  // HeldValue::places
 };
 
 // Ways to read elements of a value that is spread, the likeliest first, where `copies` of it may stand for it.
