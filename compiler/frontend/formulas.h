@@ -26,7 +26,7 @@ ir::ValueId norm_of_order(ir::GraphBuilder& builder, ir::ValueId x, double order
 // The product of the elements along axes, by halves: a derivative is a product of the others, also where one is 0.
 ir::ValueId product_of_elements(ir::GraphBuilder& builder, ir::ValueId x, const std::vector<int64_t>& dims,
                                 bool keepdim);
-// Of each element with those before it along an axis.
+// For each element with those before it along an axis.
 ir::ValueId products_so_far(ir::GraphBuilder& builder, ir::ValueId x, int64_t dim);
 
 // log(sum(exp(x))) along axes; -inf or inf where the greatest is that.

@@ -25,7 +25,7 @@ Result<Types> reduced(const Call& c, const std::string& reduction, TensorType un
   return Types{{unreduced.dtype, {}}};
 }
 
-// Of a part of `whole` classes: neither weights of classes nor smoothing, which take all.
+// For a part of `whole` classes: neither weights of classes nor smoothing, which take all.
 Status want_part(const Call& c, size_t weight, size_t place) {
   const auto& a = c.as<CrossEntropyAttrs>();
   PIPER_RETURN_IF_ERROR(c.want(place, {DType::kI64, {1}}));

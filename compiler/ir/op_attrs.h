@@ -172,7 +172,7 @@ struct DropoutAttrs {
   double p = 0;
   int64_t key = 0;  // xxh64 of "module path/ordinal", reinterpreted as signed
   int64_t outer = 1, batch = 1, inner = 1;
-  // Of a part of a tensor: so many places have one, and `row` elements of a sample in a row. Element e of a sample is
+  // For a part of a tensor: so many places have one, and `row` elements of a sample in a row. Element e of a sample is
   // then element (e / row * places + place) * row + e % row of the sample in the whole.
   int64_t places = 1, row = 0;
   PIPER_FIELDS(PIPER_FIELD(p) PIPER_FIELD(key) PIPER_FIELD(outer) PIPER_FIELD(batch) PIPER_FIELD(inner)

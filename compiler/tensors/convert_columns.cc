@@ -18,7 +18,7 @@ using ir::ValueId;
 namespace {
 
 // The mask of a part of `type`, which has a sample's elements at these places of the whole. The axis is one of a
-// sample, or stands before the samples.
+// sample, or is before the samples.
 void lay_out_part(ir::DropoutAttrs& attrs, const ir::TensorType& type, const PartAlong& along, int64_t places) {
   int64_t row = type.shape[static_cast<size_t>(along.axis)] / along.segments;
   for (size_t d = static_cast<size_t>(along.axis) + 1; d < type.shape.size(); ++d) row *= type.shape[d];

@@ -58,7 +58,7 @@ PartAlong along_segments(int32_t axis, Segments segments) {
   if (!equal) along.extents = std::move(segments);
   return along;
 }
-// Of an axis of this extent.
+// For an axis of this extent.
 Segments segments_of(const PartAlong& along, int64_t extent) {
   return along.extents.empty() ? Segments(static_cast<size_t>(along.segments), extent / along.segments) : along.extents;
 }

@@ -82,7 +82,7 @@ TEST_CASE("the backward of linear layers") {
         "accumulate_grad(sum_2) b1\n");
 }
 
-// Nothing is computed for a frozen parameter, nor behind a detach.
+// Nothing is computed for a frozen parameter, nor after a detach.
 TEST_CASE("frozen parameters and detach get no gradient") {
   Model m;
   const ValueId x = m.input("x", {4, 3}), w1 = m.parameter("w1", {3, 3}, false), w2 = m.parameter("w2", {3, 3}),

@@ -121,7 +121,7 @@ TEST_CASE("dropouts are of parts, of sequences and of heads, and gather nothing"
 }
 
 TEST_CASE("shares of gradients are added up over all places") {
-  // Of one replica: at each place is one addend of each sample.
+  // For one replica: at each place is one addend of each sample.
   Bundle alone = compiled::bundle("tiny_gpt.onnx", kOneReplica);
   REQUIRE(verify::verify(alone).ok());
   for (RankPlan& plan : alone.ranks)
@@ -169,7 +169,7 @@ TEST_CASE("parts are put together in the order of their places, shares added up 
 }
 
 TEST_CASE("a place has its own part") {
-  // Of all places the number of another: rule 9.
+  // For all places the number of another: rule 9.
   CHECK_THAT(verdict([](Bundle& b) {
                for (RankPlan& plan : b.ranks)
                  for (plan::ScalarValue& scalar : plan.scalars)

@@ -151,10 +151,10 @@ TEST_CASE_METHOD(Fixture, "parts of a tensor have the masks that they have in th
     const at::Tensor rows = whole.narrow(1, 2 * place, 2), columns = whole.narrow(2, 5 * place, 5);
     CHECK(at::equal(part(rows, {1, 6, 20}, 20, place), rows));
     CHECK(at::equal(part(columns, {1, 6, 20}, 5, place), columns));
-    // Of each of two segments a part.
+    // For each of two segments a part.
     const at::Tensor of_segments = whole.view({6, 2, 2, 10}).narrow(2, place, 1).reshape({6, 2, 10});
     CHECK(at::equal(part(of_segments, {1, 6, 20}, 10, place), of_segments));
-    // The samples stand inside of what is cut.
+    // The samples are inside of what is cut.
     const at::Tensor inside = whole.transpose(0, 1).narrow(0, 2 * place, 2).contiguous();
     CHECK(at::equal(part(inside, {2, 6, 10}, 20, place), inside));
   }

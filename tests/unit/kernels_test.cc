@@ -1,5 +1,5 @@
 // Kernels of runtime/kernels against LibTorch: element-wise, reductions, indexing, products. The tests over
-// the whole table stand in kernels_own_test.cc.
+// the whole table are in kernels_own_test.cc.
 #include <limits>
 
 #include "tests/unit/kernels_testing.h"
@@ -43,7 +43,7 @@ TEST_CASE_METHOD(Fixture, "element-wise kernels of one operand equal LibTorch") 
   unary("neg", x, [](auto& t) { return at::neg(t); });
   unary("abs", x, [](auto& t) { return at::abs(t); });
   unary("sign", x, [](auto& t) { return at::sign(t); });
-  // Of elementwise.def each where it is smooth.
+  // For elementwise.def each where it is smooth.
 #define PIPER_UNARY(kernel, name, onnx, precision, low, high, value, derivative) \
   unary(#name, at::rand({4, 33}) * ((high) - (low)) + (low), [](auto& t) { return at::name(t); });
 #define PIPER_BINARY(kernel, name, precision, value, of_a, of_b)

@@ -150,7 +150,7 @@ TEST_CASE("rows that attend to nothing have a softmax of their own") {
   }
 }
 
-// Opsets below 20 write gelu with erf; exporters differ in where the half stands.
+// Opsets below 20 write gelu with erf; exporters differ in where the half is.
 TEST_CASE("gelu is put together") {
   for (const bool early : {false, true}) {
     ModelWriter m = with_input({"B", "4"}, 18);

@@ -29,7 +29,7 @@ ValueId floor_quotient(Call& c) {
   const Item &a = c.arg("self"), &b = c.arg("other");
   return c.binary(is_floating(promoted(c.graph(), {&a, &b})) ? OpKind::kFloorDivide : OpKind::kDiv, a, b);
 }
-// Of integers, towards zero: one more than rounded down where the quotient is negative and has a rest.
+// For integers, towards zero: one more than rounded down where the quotient is negative and has a rest.
 ValueId truncated_quotient(Call& c) {
   const Item &a = c.arg("self"), &b = c.arg("other");
   const ValueId floor = floor_quotient(c);
@@ -201,7 +201,7 @@ Item signbit(Call& c) {
   if (!is_floating(c.dtype(x))) return made(c.binary(OpKind::kLt, x, 0));
   return made(c.binary(OpKind::kLt, c.op(OpKind::kCopysign, {c.scalar(1, c.dtype(x)), x}), 0));
 }
-// Of a real number: pi where it is negative, else 0; no gradient.
+// For a real number: pi where it is negative, else 0; no gradient.
 Item angle(Call& c) {
   const ValueId x = c.op(OpKind::kDetach, {floating(c, "self")});
   const DType t = c.dtype(x);
@@ -321,7 +321,7 @@ Item divide_rounded(Call& c) {
 }
 Item floor_divide(Call& c) { return made(floor_quotient(c)); }
 
-// Of integers a - q * b, q being the quotient rounded as the operator says.
+// For integers a - q * b, q being the quotient rounded as the operator says.
 Item remainder(Call& c) {
   const Item &a = c.arg("self"), &b = c.arg("other");
   if (is_floating(promoted(c.graph(), {&a, &b}))) return made(c.binary(c.kind(), a, b));

@@ -95,7 +95,7 @@ Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& 
   const ir::ProvId prov = graph.provenance().model({name, module, node_line(node)});
   NodeImport n(state, node, module, scope, prov);
   function(n);
-  // Of a later version, or of somebody's own: another computation.
+  // For a later version, or of somebody's own: another computation.
   if (n.ok())
     for (const OnnxAttribute& attribute : n.node().attributes)
       if (!n.has_read(attribute) && has_effect(node, attribute))

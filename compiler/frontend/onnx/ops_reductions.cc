@@ -14,7 +14,7 @@ struct Reduction {
   bool none = false;  // nothing is reduced
 };
 
-// Axes stand in an attribute (older opsets) or in the second operand; absent or empty means all,
+// Axes are in an attribute (older opsets) or in the second operand; absent or empty means all,
 // unless noop_with_empty_axes.
 Reduction read(NodeImport& n) {
   Reduction r;

@@ -219,7 +219,7 @@ void Evaluation::put(const Operand& out, int32_t number, HeldValue value) {
 }
 
 void Evaluation::add(const Operand& out, View view, int32_t share_over) {
-  if (!is_sum(out))  // what stood there stands there no more
+  if (!is_sum(out))  // what was there is there no more
     return put(out,
                out.slot < 0 ? table_.unknown("a sum in the workspace") : unfit("a value that is added to in place"));
   Contribution contribution{out.slot, out.offset, out.offset + span_bytes(out), std::move(view), call_};

@@ -55,7 +55,7 @@ class Evaluation {
   // To an accumulator; of what becomes of anything else nothing is known. `share_over`: the view is what all places of
   // that cut add together, each its share.
   void add(const plan::Operand& out, View view, int32_t share_over = -1);
-  // An accumulator, behind those calls of the program that read it.
+  // An accumulator, after those calls of the program that read it.
   void clear(const plan::Operand& out);
   bool is_sum(const plan::Operand& operand) const;
   // Puts the result there, or adds it, as the call says.

@@ -53,7 +53,7 @@ class Exchanged {
   }
 
   // Parts are copied to the front before they travel: the number without that copy, with the part of a rank where it is
-  // in what was copied. Nothing where it cannot be told.
+  // in what was copied. Nothing where that is not known.
   std::optional<int32_t> through_copy() {
     const Number& copy = table_[sent_.number];
     if (copy.by != Kernel::kCopy) return std::nullopt;

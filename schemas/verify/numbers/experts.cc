@@ -262,7 +262,7 @@ std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_
   }
   if (held.block > 0) held.block = block;
   if (whole.sources < 0 || sample_axis < 0) return "";
-  // A rank after the other: right in front of the samples, or of all axes.
+  // One rank after the other: right before the samples, or of all axes.
   if (out.strides != plan::contiguous_strides(out.shape)) return "ranks by an axis of a result in another order";
   const auto has_places = [&](int32_t from, int32_t to) {
     return std::any_of(out.shape.begin() + from, out.shape.begin() + to, [](int64_t extent) { return extent != 1; });

@@ -45,7 +45,7 @@ struct WholeCall {
   // ... where operands can be read in no other way: another might be what a model has.
   bool wrong_as_read = false;
 };
-// `places`: of each result after how many axes, in the order of its memory, the axis stands of which a rank has one
+// `places`: of each result after how many axes, in the order of its memory, the axis is of which a rank has one
 // place: what the rank has looks alike wherever that is. -1, and where there are none: where its stride puts it.
 WholeCall whole_call(const plan::KernelCall& call, const std::vector<View>& operands,
                      const std::vector<SpreadView>& where, const NumberTable& table, int64_t samples,

@@ -66,7 +66,7 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
   std::set<const void*> walked;  // instructions that several ranks share
   for (const auto& rank : bundle.ranks) {
     if (!walked.insert(rank.instructions.storage()).second) continue;
-    // By buffer, offset and bytes: one without elements may stand where another begins.
+    // By buffer, offset and bytes: one without elements may lie where another begins.
     std::map<std::tuple<int32_t, int64_t, int64_t>, const std::string*> placed;
     for (const auto& placement : rank.placements)
       if (placement.kind == PlacementKind::kConstant)
@@ -213,7 +213,7 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   for (const int32_t maker : makers->second) {
     if (maker == program) continue;
     // Rule 9: what a slot says is a part, or a share, is what its maker says is one. Where shares were added up, or one
-    // stands where a whole should, it was added up over the places of its cut (rule 8).
+    // is where a whole should be, it was added up over the places of its cut (rule 8).
     const Slot* const made = slot_of(maker, made_as);
     const int32_t over = exchange != exchanges_.end() ? exchange->second.cut
                          : made != nullptr && made->spread == plan::Spread::kShare && reader.cut < 0 ? made->cut

@@ -26,7 +26,7 @@ std::optional<std::string> mask_of_part(SpreadCall& call) {
   if (outer == nullptr || batch == nullptr || inner == nullptr || places == nullptr || row == nullptr || *batch < 1)
     return call.wrong("a mask of a part that is not given");
   const std::vector<int64_t>& shape = whole.call.inputs[kX].shape;
-  // Elements of a part in a row, of one sample where samples stand among them; of samples in one axis with what is cut
+  // Elements of a part in a row, of one sample where samples are among them; of samples in one axis with what is cut
   // each has its segments.
   int64_t here = 1;
   bool before_samples = false;

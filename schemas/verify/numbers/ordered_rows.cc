@@ -130,7 +130,7 @@ class Ordered {
     return received(0) ? wrong(kOtherRows) : "";
   }
 
-  // The results are rows in the order that `spread` tells.
+  // The results are rows in the order that `spread` says.
   std::string in_rows(const Spread& spread) {
     const RowOrder& order = spread.order;
     for (Operand& out : whole().call.outputs) {
@@ -175,7 +175,7 @@ class Ordered {
     spread.order.kind = RowKind::kRows;
     return in_rows(spread);
   }
-  // Of each expert the sum over its rows, those of all ranks.
+  // For each expert the sum over its rows, those of all ranks.
   std::string sum_of_rows(size_t counts) {
     for (size_t i = 0; i < counts; ++i) {
       if (kind(i) != RowKind::kRows) return "a sum by groups of what is not in their order";
@@ -194,7 +194,7 @@ class Ordered {
     whole().spread.summed = true;
     return "";
   }
-  // Of one device: [1, experts].
+  // For one device: [1, experts].
   void take_counts(size_t i) {
     View& view = whole().operands[i];
     const int64_t experts = table_[view.number].bytes / dtype_bytes(view.dtype);

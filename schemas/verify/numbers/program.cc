@@ -211,7 +211,7 @@ class ProgramCalls {
   bool is_state(const Operand& operand) const {
     return operand.slot >= 0 && run_.program->slots[static_cast<size_t>(operand.slot)].role == plan::SlotRole::kState;
   }
-  // What a call reads and writes in place is another value behind it; the model has such of running statistics alone.
+  // What a call reads and writes in place is another value after it; the model has such of running statistics alone.
   void change_inputs(const KernelCall& call, const std::vector<View>& operands) {
     const plan::KernelInfo* const info = plan::find_kernel(call.kernel);
     if (info == nullptr) return;

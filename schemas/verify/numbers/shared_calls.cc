@@ -83,7 +83,7 @@ class SharedCall {
     return value == nullptr || has_one ? std::nullopt : with_axis_of_experts(call_, *value);
   }
 
-  // Of several ways to read the operands, by the first that makes the call one
+  // For several ways to read the operands, by the first that makes the call one
   // of the reference (ways_to_read.h). False: the call is one that one device
   // makes as it is.
   bool make_of_parts() {
@@ -102,7 +102,7 @@ class SharedCall {
       numbers = made_since();
       results = other;
     };
-    // Of results, too, in which a place has one of several along an axis; each
+    // Also for results in which a place has one of several along an axis; each
     // by itself.
     const auto try_places = [&](const Results& first) {
       if (first.none >= 0 || !has_one_place(first.at_places ? *first.at_places : first.whole)) return;
@@ -384,7 +384,7 @@ class SharedCall {
   }
 
   // All places' parts of a gradient, each part of which lies in `out`, as they
-  // lie in the model's. `view`: of as many ranks' experts along axis `experts`. Nothing where that cannot be told.
+  // lie in the model's. `view`: of as many ranks' experts along axis `experts`. Nothing where that is not known.
   std::optional<Operand> of_all_places(const WholeCall& whole, int64_t ranks, int32_t experts, const Operand& out,
                                        const View& view) const {
     const Spread of = run_.parts.empty() || out.slot < 0 ? Spread() : run_.parts[static_cast<size_t>(out.slot)];

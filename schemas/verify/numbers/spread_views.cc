@@ -9,7 +9,7 @@
 namespace piper::verify {
 namespace {
 
-// Takes out the axis along which a rank after the other stands, `stride` elements apart; -1: there is none.
+// Takes out the axis along which a rank after the other is, `stride` elements apart; -1: there is none.
 int32_t take_ranks(StridedElements& elements, int64_t devices, int64_t stride) {
   for (size_t i = 0; i < elements.shape.size(); ++i) {
     if (elements.shape[i] != devices || elements.strides[i] != stride) continue;
@@ -141,7 +141,7 @@ std::string of_unequal_parts(const StridedElements& elements, const Spread& spre
   return why;
 }
 
-// Elements of which a place has a part, as they stand where all places' parts are, as `view` says.
+// Elements of which a place has a part, as they are where all places' parts are, as `view` says.
 StridedElements of_whole_places(StridedElements elements, const Spread& spread, const View& view,
                                 const SpreadView& places) {
   if (spread.part == 0) return elements;

@@ -28,7 +28,7 @@ std::optional<HeldValue> as_part_of(const HeldValue& value, int32_t copy, const 
   HeldValue result = value;
   result.number = copy;
   result.block = 0;
-  int64_t next = 1;  // elements behind an axis, of those that the rank has
+  int64_t next = 1;  // elements after an axis, of those that the rank has
   bool experts = false;
   for (size_t i = source.axes.size(); i-- > 0;) {
     const ViewAxis& axis = source.axes[i];
@@ -157,7 +157,7 @@ std::optional<plan::KernelCall> with_axis_of_experts(const plan::KernelCall& cal
     return std::nullopt;
   plan::KernelCall wider = call;
   plan::Operand &in = wider.inputs[0], &out = wider.outputs[0];
-  size_t at = 0;  // behind all axes that stand outside of the experts
+  size_t at = 0;  // after all axes that are outside of the experts
   while (at < in.shape.size() && in.strides[at] >= value.spread.part) ++at;
   const auto place = static_cast<std::ptrdiff_t>(at);
   in.strides.insert(in.strides.begin() + place, value.spread.part);
