@@ -20,7 +20,7 @@
 
 namespace piper::kernels {
 
-// For `places` parts, each with `row` elements of a sample in a row, the one at `place`.
+// The part at `place` of `places`, each with `row` elements of a sample in a row.
 struct MaskedPart {
   int64_t places = 1, row = 1, place = 0;
   int64_t in_whole(int64_t element) const { return (element / row * places + place) * row + element % row; }

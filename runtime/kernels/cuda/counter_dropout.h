@@ -21,8 +21,8 @@ struct Dropout {
   uint32_t threshold = 0;  // an element is kept from here on
   double scale = 1;        // of what is kept
   const int64_t *seed_and_step = nullptr, *first_sample = nullptr;
-  // For a part of a tensor (runtime/kernels/dropout.h): so many places, each with `row` elements in a row, and which
-  // this is; nullptr: it is the whole.
+  // A part of a tensor (runtime/kernels/dropout.h) is one of so many places, each with `row` elements in a row; `place`
+  // is nullptr for the whole.
   struct {
     int64_t places = 1, row = 1;
   } part;
