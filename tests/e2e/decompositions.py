@@ -3,7 +3,7 @@
 
   decompositions.py --bin BIN --work DIR
 
-Each small model is exported as `.pt2` and as ONNX, trains for three steps to PyTorch's losses, whole and with the batch in two pieces, and
+Each small model is exported as `.pt2`, some as ONNX, trains for three steps to PyTorch's losses, whole and with the batch in two pieces, and
 is refused by name where nothing is taken apart. Files that torch.export or torch.onnx wrote are taken apart by --decompose.
 """
 import argparse
@@ -33,8 +33,8 @@ CASES = {}
 HALVES = "halves.yaml"
 
 
-def case(*names, containers=("pt2", "onnx")):
-    """names: words of the refusal where nothing is taken apart; none where piperc takes the calls by other ways, too."""
+def case(*names, containers=("pt2",)):
+    """names: words of the refusal where nothing is taken apart. containers: one where the other takes the same way."""
     def add(forward):
         CASES[forward.__name__] = (forward, names, containers)
         return forward
@@ -46,7 +46,7 @@ def a_call_without_a_row(s, x, y):
     return ends(s, hidden(s, x) + torch.addr(s.m.weight, s.m.bias, s.a.bias, beta=0.5).sum(0), y)
 
 
-@case("aten.broadcast_to.default")
+@case("aten.broadcast_to.default", containers=("pt2", "onnx"))
 def a_call_by_the_extent_of_the_batch(s, x, y):
     return ends(s, hidden(s, x) * torch.broadcast_to(s.m.bias, (x.shape[0], 4)), y)
 
@@ -63,23 +63,23 @@ def a_rule_of_ours(s, x, y):
     return ends(s, hidden(s, x) * torch.diagonal(s.m.weight) + F.pad(torch.diagonal(s.m.weight, 1), (0, 1)), y)
 
 
-@case("aten.upsample_bilinear2d.vec")
+@case("aten.upsample_bilinear2d.vec", containers=("pt2", "onnx"))
 def interpolation(s, x, y):
     image = F.interpolate(hidden(s, x).view(-1, 1, 2, 2), (3, 5), mode="bilinear", align_corners=False)
     return ends(s, image.flatten(1)[:, :4] * 2, y)
 
 
-@case("P0306", containers=("pt2",))
+@case("P0306")
 def a_row_that_refuses_its_arguments(s, x, y):
     return ends(s, F.pad(hidden(s, x), (1, 1), mode="reflect").unfold(1, 4, 2).sum(1), y)
 
 
-@case("_vmap_increment_nesting|P0304|P0301|P0305", containers=("pt2",))
+@case("_add_batch_dim")
 def a_mapping(s, x, y):
     return ends(s, torch.vmap(lambda row: torch.tanh(s.a(row)) * row.sum())(x), y)
 
 
-@case("_vmap_increment_nesting|P0304|P0301|P0305", containers=("pt2",))
+@case("_add_batch_dim")
 def a_mapping_of_mappings(s, x, y):
     return ends(s, torch.vmap(lambda row: torch.vmap(lambda w: torch.logaddexp(w, row).softmax(-1) @ row)(s.m.weight))(x), y)
 
