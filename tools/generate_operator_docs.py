@@ -4,7 +4,8 @@
     python3 tools/generate_operator_docs.py            writes the page
     python3 tools/generate_operator_docs.py --check    exit status 1 where the page is not what the tables say
 
-Tables: compiler/ir/ops.def (operators), compiler/ir/op_attrs.h (their attributes), schemas/plan/kernels.def (kernels), compiler/frontend/aten/call_table.def (ATen calls),
+Tables: compiler/ir/ops.def (operators), compiler/ir/op_attrs.h (their attributes), schemas/plan/kernels.def (kernels),
+schemas/plan/elementwise.def (element-wise operators, a line each), compiler/frontend/aten/call_table.def (ATen calls),
 compiler/frontend/onnx/ops_table.def (ONNX operators). Plain Python, no packages.
 """
 from __future__ import annotations
@@ -13,6 +14,8 @@ import argparse
 import pathlib
 import re
 import sys
+
+import elementwise_rows
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "operators.md"
@@ -68,11 +71,11 @@ def cell(text: str) -> str:
 
 
 def operators() -> list[str]:
-    of_operators = sections(read("schemas/plan/kernels.def"), "PIPER_KERNEL")
+    of_operators, elementwise = sections(read("schemas/plan/kernels.def"), "PIPER_KERNEL"), elementwise_rows.rows()
     kernels = {args.split(",")[1].strip('" ') for _, _, args, _ in of_operators}
     attrs = attributes()
     rows = sections(read("compiler/ir/ops.def"), "PIPER_OP")
-    lines = ["", f"## The op set ({len(rows)})", "",
+    lines = ["", f"## The op set ({len(rows) + len(elementwise)})", "",
              "*Derivative*: `yes` = it has a rule; `zero` = the gradient stops here; `-` = it is not differentiated, being a",
              "backward operator or one that the compiler makes or removes itself. *Kernel*: plans call it by this name; the",
              "others are strides, or are rewritten before plans are written. `?` marks an operand that may be absent."]
@@ -87,6 +90,12 @@ def operators() -> list[str]:
             lines += ["| operator | attributes | derivative | kernel | operands, results, notes |", "|---|---|---|---|---|"]
         lines.append(f"| `{name}` | {cell(attrs.get(struct, ''))} | {derivative} | "
                      f"{'yes' if name in kernels else '-'} | {cell(note)} |")
+    lines += ["", "### Element-wise on floating-point numbers, one line of `schemas/plan/elementwise.def` each", "",
+              "`x` or `a`, `b`: the operands; `y`: the result; `g`: its gradient. All have a kernel of their name.", "",
+              "| operator | ONNX | gradients of the operands |", "|---|---|---|"]
+    for row in elementwise:
+        gradients = ", ".join("zero" if gradient == "none" else f"`{gradient}`" for gradient in row.derivatives)
+        lines.append(f"| `{row.name}` | {row.onnx} | {(gradients or 'zero').replace('|', chr(92) + '|')} |")
     names = {args.split(",")[1].strip(' "') for _, _, args, _ in rows}
     of_optimizers = sections(read("schemas/plan/optimizers.def"), "PIPER_OPTIMIZER")
     extra = [name for name in (args.split(",")[1].strip('" ') for _, _, args, _ in of_operators + of_optimizers) if name not in names]
@@ -96,7 +105,8 @@ def operators() -> list[str]:
 
 def aten_calls() -> list[str]:
     rows = sections(read("compiler/frontend/aten/call_table.def"), "PIPER_ATEN")
-    lines = ["", f"## ATen calls ({len(rows)})", "",
+    elementwise = [row.name for row in elementwise_rows.rows() if not row.binary]
+    lines = ["", f"## ATen calls ({len(rows) + len(elementwise)})", "",
              "As `torch.onnx.export` writes them into its files. Arguments about device, layout and memory format are dropped.",
              "The result is a view of an operand `Tensor(a)`, and may be one of an operand `Tensor(a?)`."]
     current = None
@@ -107,6 +117,7 @@ def aten_calls() -> list[str]:
             lines += ["", f"### {file.removesuffix('.cc').capitalize()}", ""] + ([f"{note[0].upper()}{note[1:]}.", ""] if note else [])
         schema = re.search(r'"(.*)"', args).group(1)
         lines.append(f"- `{schema}`")
+    lines += ["", "### Element-wise on floating-point numbers", "", "Each as `aten.NAME.default(Tensor self)`: " + ", ".join(f"`{name}`" for name in elementwise) + "."]
     return lines
 
 
@@ -114,12 +125,13 @@ def onnx_operators() -> list[str]:
     rows = sections(read("compiler/frontend/onnx/ops_table.def"), "PIPER_ONNX_OP")
     oldest, newest = (re.search(rf"{name} = (\d+)", "".join(p.read_text() for p in sorted((ROOT / "compiler/frontend/onnx").glob("*.*"))))
                       .group(1) for name in ("kOldestOpset", "kNewestOpset"))
-    lines = ["", f"## ONNX operators ({len(rows)})", "", f"Opsets {oldest} to {newest} of the standard domain.", ""]
+    elementwise = [row.onnx for row in elementwise_rows.rows() if row.onnx]
+    lines = ["", f"## ONNX operators ({len(rows) + len(elementwise)})", "", f"Opsets {oldest} to {newest} of the standard domain.", ""]
     groups: dict[str, list[str]] = {}
     for heading, _, args, _ in rows:
         groups.setdefault(heading.removeprefix("ops_").removesuffix(".cc"), []).append(re.search(r'"(\w+)"', args).group(1))
     lines += ["| group | operators |", "|---|---|"]
-    lines += [f"| {group} | {', '.join(names)} |" for group, names in groups.items()]
+    lines += [f"| {group} | {', '.join(names)} |" for group, names in {**groups, "elementwise": elementwise}.items()]
     return lines
 
 

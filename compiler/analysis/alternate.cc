@@ -82,7 +82,7 @@ class Alternation {
     members_.push_back(std::move(m));
   }
 
-  // Where in the sequence stands the sender of the message that the member's next chunk waits for.
+  // Where in the sequence is the sender of the message that the member's next chunk waits for.
   size_t sent_at(const Member& m) const {
     const uint32_t n = m.chain[m.next].index;
     const auto from = sender_.find(n);

@@ -1,5 +1,5 @@
 // The computes of a slot with several members as one sequence. Used by add_order_edges, which chains what
-// stands here; sees the DAG before its transfers are scheduled.
+// lies; sees the DAG before its transfers are scheduled.
 #pragma once
 
 #include <vector>

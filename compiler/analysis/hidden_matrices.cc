@@ -43,7 +43,7 @@ class Matrices {
     return {};
   }
 
-  // The parameter that the value is, but for its type, the order of its axes, and axes of one element.
+  // The parameter that the value is, except for its type, the order of its axes, and axes of one element.
   std::optional<uint32_t> parameter_of(ValueId value) const {
     while (graph_.value(value).kind == ir::ValueKind::kOpResult) {
       const ir::Op& op = graph_.op(graph_.value(value).producer);

@@ -14,10 +14,10 @@
 
 namespace piper::analysis {
 
-// Of the forward of one op; 0 where it is no product.
+// For the forward of one op; 0 where it is no product.
 double product_flops(const ir::Graph& graph, const ir::Op& op);
-// Of forward and backward of the graph's samples together. `graph`: a forward with its loss, bound to some number of
-// samples, in front of everything that a strategy changes. Proportional to the samples.
+// For forward and backward of the graph's samples together. `graph`: a forward with its loss, bound to some number of
+// samples, before everything that a strategy changes. Proportional to the samples.
 double model_flops(const ir::Graph& graph);
 
 }  // namespace piper::analysis

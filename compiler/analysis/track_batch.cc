@@ -119,7 +119,7 @@ class Tracker {
     return embedding != nullptr && embedding->scale_grad_by_freq;
   }
 
-  // What has the batch in its shape and is made of what has not: the numbers of the samples, and what is repeated once
+  // What has the batch in its shape and is made of what does not: the numbers of the samples, and what is repeated once
   // for each (frontend/slice_of_step). Of what has samples already, a second such axis would mix them.
   bool is_for_samples(const ir::Op& op) {
     const auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs);

@@ -39,6 +39,6 @@ bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batc
 inline constexpr int64_t kMostTotals = 4096;
 // Where no rule says where the batch axis of an operand goes, the result is kMixed: safe, refused under a split.
 BatchMap track_batch(const ir::Graph& graph, int64_t local_batch);
-// Of the variant's graph, from the one that it is like where it has such.
+// For the variant's graph, from the one that it is like where it has such.
 BatchMap track_batch(const ir::ModelVariant& variant);
 }  // namespace piper::analysis

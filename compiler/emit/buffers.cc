@@ -85,7 +85,7 @@ plan::Buffer Buffers::declaration(const BufferKey& key) const {
   const ir::Graph& of = graph(key.variant);
   const std::string mark = microbatch_mark(key.microbatch);
   const auto bucket = [&]() -> const ir::Bucket& { return module_.state.buckets[key.id]; };
-  // Of parameters, gradients and moments.
+  // For parameters, gradients and moments.
   const auto declare_state = [&](std::string name, BufferClass cls, int64_t bytes) {
     return declare(std::move(name), cls, bytes, bucket().dtype);
   };

@@ -59,14 +59,14 @@ class Buffers {
   // `reports_norms`: sums of squares of gradients are kept for the host until the step's end.
   Buffers(const ir::Module& module, bool reports_norms);
 
-  // Of any kind but kGathered, kConstant, kSaved and kWorkspace, whose keys do not say their size: see below.
+  // For any kind but kGathered, kConstant, kSaved and kWorkspace, whose keys do not say their size: see below.
   plan::Buffer declaration(const BufferKey& key) const;
   plan::Buffer gathered(ir::BucketId bucket, const ir::ComputeNode& reader) const;
   plan::Buffer constant(const std::string& name, const ir::TensorType& type) const;
   plan::Buffer saved(const BufferKey& key, int64_t bytes) const;
   plan::Buffer workspace(const std::string& stream) const;
 
-  // Of a sum over ranks in place: the key of what is summed.
+  // For a sum over ranks in place: the key of what is summed.
   BufferKey value(ir::ValueId root, int32_t microbatch, size_t variant) const;
   // The key under which a gather leaves parameters of a bucket for a reader, by how long they live there.
   BufferKey gathered_for(ir::BucketId bucket, ir::NodeId gather, int32_t microbatch) const;

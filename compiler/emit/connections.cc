@@ -15,7 +15,7 @@ std::string every_rank(const std::vector<int32_t>& ranks) {
   return text;
 }
 
-// Of more than eight the first and the last: "0..63".
+// For more than eight the first and the last: "0..63".
 std::string rank_list(const std::vector<int32_t>& ranks) {
   return ranks.size() > 8 ? std::to_string(ranks.front()) + ".." + std::to_string(ranks.back()) : every_rank(ranks);
 }
@@ -80,7 +80,7 @@ std::vector<Message> Connections::messages(const ir::Node& node, const ir::Trans
       }
     return out;
   }
-  // Of anything else the senders have equal copies, and who has one already needs none.
+  // For anything else the senders have equal copies, and who has one already needs none.
   const auto* use = std::get_if<ir::UseOperand>(&n.what);
   const std::vector<int32_t>&from = d.ranks(node.group), &to = d.ranks(n.to);
   for (size_t j = 0; j < to.size(); ++j)

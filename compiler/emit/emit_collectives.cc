@@ -106,7 +106,7 @@ void RoleEmitter::all_gather(const Visit& at, const ir::ParameterOperand& parame
     add(lane.stream, gather, {{gather.data.buffer, true, true}}, at.provenance);
     return;
   }
-  // A member that runs none of the readers takes part all the same.
+  // A member that runs none of the readers takes part anyway.
   const auto own =
       std::find_if(parameters.readers.begin(), parameters.readers.end(), [&](const ir::ComputeNode& reader) {
         return role_.is_member(module_.distribution.group(reader.chunk, reader.microbatch));

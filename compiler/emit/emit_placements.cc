@@ -30,7 +30,7 @@ void RoleEmitter::place_model() {
     const HeldTensor held{HeldTensor::Kind::kTrained, p, use};
     const ir::Accumulator& a = module_.state.accumulators[use.index];
     const ir::Bucket& b = bucket(a.bucket);
-    // Of what the bucket's members divide the parts are cut when the plan is bound. What is not there is not updated.
+    // For what the bucket's members divide the parts are cut when the plan is bound. What is not there is not updated.
     const auto place_in = [&](const BufferKey& key, ir::Kept divided, ir::Kept kept, bool read, PlacementKind kind,
                               const ir::TensorType& whole) {
       const int32_t there = find(key);

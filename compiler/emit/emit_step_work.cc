@@ -133,7 +133,7 @@ void RoleEmitter::update(const Visit& at, const ir::UpdateNode& n, const UpdateP
   const auto list = static_cast<int32_t>(plan_.arguments.size());
   const int64_t begin = piece.stretch.begin;
   std::vector<BufferRange> arguments;
-  // Of what is kept whole, the piece lies in the device's own part.
+  // For what is kept whole, the piece lies in the device's own part.
   const auto add = [&](const BufferKey& key, ir::Kept kept, int64_t offset, int64_t part_bytes) {
     if (b.moments == ir::Kept::kPart && kept == ir::Kept::kWhole)
       out_.parts.push_back({list, arguments.size(), b.teams, part_bytes});

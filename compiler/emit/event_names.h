@@ -12,7 +12,7 @@ namespace piper::emit {
 class EventNames {
  public:
   explicit EventNames(const plan::RankPlan& plan) : plan_(plan) {}
-  // Of the event recorded after `action`, which is no Record and no Wait.
+  // For the event recorded after `action`, which is no Record and no Wait.
   std::string name(const plan::Action& action);
 
  private:

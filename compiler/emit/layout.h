@@ -11,10 +11,10 @@
 
 namespace piper::emit {
 
-// [value] -> layout. Roots are dense; attention results are stored [B, S, H, D] behind their
+// [value] -> layout. Roots are dense; attention results are stored [B, S, H, D] after their
 // [B, H, S, D] shape, so that the transpose and reshape that follow them cost nothing.
 // A slice that another chunk reads is a root, so that a message carries no more than is read; each operand of a
-// communication is one, too, but for what is scattered and lies in one piece, as of one sample, and so is what is made
+// communication is one, too, except what is scattered and lies in one piece, as of one sample, and so is what is made
 // of a sum over the step, which forwards do not read. `like`: layouts of the same graph bound to another batch, or
 // null. Its roots are roots here: with one sample more reshapes are views, and programs of pieces of different sizes
 // must exchange the same values.

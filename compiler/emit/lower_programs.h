@@ -3,7 +3,7 @@
 //
 // Input: a graph with chunks, after autodiff. Output: one program per (chunk, phase) that has ops, and for each slot
 // what it holds, by which the emitter binds it to a rank's buffers. A value that leaves a chunk has a slot of its own;
-// values that only the chunk's own backward reads stand together in one `saved` slot; the rest is workspace. A gradient
+// values that only the chunk's own backward reads are together in one `saved` slot; the rest is workspace. A gradient
 // is added into its accumulator by the kernel that makes it where that kernel can. Programs do not depend on ranks,
 // microbatches or weights.
 #pragma once

@@ -41,7 +41,7 @@ struct Contribution {
   uint32_t parameter = 0;
 };
 
-// Of one graph; the constructor fills everything.
+// For one graph; the constructor fills everything.
 struct Lowering {
   Lowering(const ir::Graph& graph, size_t num_chunks, const std::vector<ir::Layout>* like);
 

@@ -41,7 +41,7 @@ struct Key {
     return order != 0 ? order < 0 : index < other.index;
   }
 
-  uint64_t head[2] = {};  // bytes 0 to 15, zeros behind a shorter key
+  uint64_t head[2] = {};  // bytes 0 to 15, zeros after a shorter key
   std::string_view rest;
   int32_t index = -1;
 };

@@ -110,7 +110,7 @@ class PlacedLives {
   std::vector<uint32_t> order_;  // of blocks, ascending
 };
 
-// Of each life the most bytes that are alive at one time during it.
+// For each life the most bytes that are alive at one time during it.
 std::vector<int64_t> contention(std::span<const Life> lives) {
   // Bytes grow only where lives begin: level 0 has what is alive at each distinct beginning, level k the most of 2^k.
   std::vector<uint32_t> begins;
@@ -255,7 +255,7 @@ size_t new_place(size_t stuck, uint32_t round) {
   return static_cast<size_t>(mirrored * stuck >> 32);
 }
 
-// Whether all lives meet at one time: then they stand one after the other.
+// Whether all lives meet at one time: then they are one after the other.
 bool stand_together(std::span<const Life> lives) {
   uint32_t last_begin = 0, first_end = std::numeric_limits<uint32_t>::max();
   for (const Life& life : lives) {

@@ -1,11 +1,11 @@
 // From a rank's instructions in issue order and what each touches: arena offsets, and the events that
-// order its streams. Called once a role, behind its last instruction (role_emitter.h).
+// order its streams. Called once a role, after its last instruction (role_emitter.h).
 //
 // One step after the other: what the accesses ask for (data_order.h); when each buffer needs its bytes (lives.h);
 // where those lie (place_arena.h, pack.h); then a walk in issue order that adds events. Two accesses that conflict
 // (same buffer, or bytes handed from one buffer to another; at least one writes) on different streams are ordered by
 // an event, unless streams and earlier events order them already (stream_clocks.h). Every event points forward in
-// issue order, so none can close a cycle. Linear in instructions x streams, but for the search of offsets.
+// issue order, so none can close a cycle. Linear in instructions x streams, except the search of offsets.
 #pragma once
 
 #include <cstdint>

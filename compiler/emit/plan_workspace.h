@@ -9,7 +9,7 @@
 
 namespace piper::emit {
 
-// `roots[call]`: the value behind each workspace operand of the call, outputs first, then inputs, in order.
+// `roots[call]`: the value after each workspace operand of the call, outputs first, then inputs, in order.
 // `root_bytes[value]`: its size. Operands hold offsets relative to their value; the value's own offset is added.
 void plan_workspace(plan::Program& program, const std::vector<std::vector<uint32_t>>& roots,
                     const std::vector<int64_t>& root_bytes);

@@ -75,7 +75,7 @@ std::optional<std::string> of_each_sample(const ReferenceProgram& of, const Refe
   return std::string(all.substr(0, each));
 }
 
-// How many elements of a sample stand together in a constant of which one axis numbers the samples, rows of each after
+// How many elements of a sample are together in a constant of which one axis numbers the samples, rows of each after
 // one another, as its extents for several numbers of samples say; 0 where they do not.
 int64_t together(const ReferenceProgram& a, const ir::TensorType& of_a, const ReferenceProgram& b,
                  const ir::TensorType& of_b) {
@@ -92,7 +92,8 @@ int64_t together(const ReferenceProgram& a, const ir::TensorType& of_a, const Re
   return found;
 }
 
-// A constant of one floating element is made by a fill, so that a reader knows its value; of others the bytes are told.
+// A constant of one floating element is made by a fill, so that a reader knows its value; of others the bytes are
+// known.
 void tell_constant(const ReferenceProgram::Constant& constant, std::string sha256, Reference& reference) {
   const std::optional<double> value = element(constant);
   if (!value || std::isnan(*value)) {

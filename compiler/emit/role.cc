@@ -112,7 +112,7 @@ class RoleOfRank {
     for (const uint32_t parameter : role_.measures) note(parameter);
   }
 
-  // Of a role that has its nodes.
+  // For a role that has its nodes.
   void make() {
     begin();
     role_.communicators.assign(role_.nodes.size(), 0);
@@ -295,7 +295,7 @@ Roles find_roles(const ir::Module& module, const Connections& connections, const
     found.bindings[rank].rank = static_cast<int32_t>(rank);
     RoleOfRank(module, connections, decay_group, scratch, found.bindings[rank]).bind(kinds, facts[rank]);
   });
-  // Of ranks with equal facts the first one's nodes are walked.
+  // For ranks with equal facts the first one's nodes are walked.
   Numbers alike;
   std::vector<uint32_t> alike_of(world);  // [rank]
   std::vector<int32_t> first;             // [alike]

@@ -1,6 +1,6 @@
 // Emits the plan of a role: walks its nodes in the order of the DAG and binds each slot of a program to a buffer. Used
-// by emit_bundle only. Its methods stand in role_emitter.cc (instructions, computes), bind_slots.cc (buffers),
-// emit_transfers.cc, emit_collectives.cc, emit_step_work.cc and emit_placements.cc. What all roles share stands in
+// by emit_bundle only. Its methods are in role_emitter.cc (instructions, computes), bind_slots.cc (buffers),
+// emit_transfers.cc, emit_collectives.cc, emit_step_work.cc and emit_placements.cc. What all roles share is in
 // emit_shared.h. It knows no rank: whatever it reads is the same for every device of the role.
 #pragma once
 

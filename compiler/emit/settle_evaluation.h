@@ -1,5 +1,5 @@
 // Fits the plans of an evaluation into the memory of the training's plans: tensors that both have get the training's
-// places, sums and constants of the evaluation alone lie behind the training's, and streams have the training's
+// places, sums and constants of the evaluation alone lie after the training's, and streams have the training's
 // numbers. Used where both are emitted; schemas/verify proves the result (rule 11).
 #pragma once
 

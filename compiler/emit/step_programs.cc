@@ -63,7 +63,7 @@ plan::KernelCall call(std::string kernel, std::vector<plan::Operand> outputs, st
   return c;
 }
 
-// Of programs that are told apart by it; f32 goes without saying.
+// For programs that are distinguished by it; f32 goes without saying.
 std::string type_mark(DType dtype) { return dtype == DType::kF32 ? "" : "." + std::string(dtype_name(dtype)); }
 
 plan::KernelCall zero(plan::Operand out, const std::string& origin) {
@@ -246,7 +246,7 @@ plan::Program update_program(const UpdateShape& shape) {
   }
   if (shape.working) {
     p.name += ".to_" + std::string(dtype_name(*shape.working));
-    // The copy is the kernel's last output, behind moments that the optimizer may lack.
+    // The copy is the kernel's last output, after moments that the optimizer may lack.
     update.outputs.resize(static_cast<size_t>(plan::find_kernel(shape.optimizer)->outputs) - 1);
     update.outputs.push_back(dense(next(), shape.shape, *shape.working));
     p.slots.push_back(

@@ -21,7 +21,7 @@ struct Atoms {
   }
 };
 
-// owners: the axis of experts holds all of them, D x E/D, else only E/D. sources: D stands before the tokens.
+// owners: the axis of experts holds all of them, D x E/D, else only E/D. sources: D is before the tokens.
 Atoms split(const Shape& shape, const ExpertMark& mark, int64_t experts, int64_t devices, bool owners, bool sources) {
   Atoms atoms;
   for (size_t d = 0; d < shape.size(); ++d) {

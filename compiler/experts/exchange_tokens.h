@@ -1,5 +1,5 @@
 // The ops around an all_to_all: what is sent is laid out as one part per member of the group, what is received is put
-// back among the axes. Used by partition_experts; an ExpertMark says where experts and sources stand.
+// back among the axes. Used by partition_experts; an ExpertMark says where experts and sources are.
 #pragma once
 
 #include <cstdint>

@@ -192,7 +192,7 @@ Shape local_shape(Shape shape, const ExpertMark& mark, int64_t devices) {
 }
 
 // A row-major position is (before x E + expert) x after + rest, and (sources before) x `after` for tokens: `after` says
-// where the factor stands, whatever the axes.
+// where the factor is, whatever the axes.
 std::optional<ExpertMark> reshaped(const ExpertMark& mark, int64_t experts, const Shape& from, const Shape& to) {
   ExpertMark result;
   if (mark.expert.present()) {
@@ -207,7 +207,7 @@ std::optional<ExpertMark> reshaped(const ExpertMark& mark, int64_t experts, cons
     for (size_t d = 0; d < to.size(); ++d) {
       const auto place = ir::factor_in_axis(to, d, 1, after);
       if (!place) continue;
-      // Between two axes either can take the sources; the right one, where they stand before something.
+      // Between two axes either can take the sources; the right one, where they are before something.
       result.token = {static_cast<int64_t>(d), place->outer, place->inner};
       if (result.token.rest > 1) break;
     }

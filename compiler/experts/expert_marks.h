@@ -1,5 +1,5 @@
 // How values of an expert part look on a rank that holds some of the experts: which factor of which axis is the experts
-// (it shrinks from E to E/D), and where the tokens of the D members of the group stand beside each other (a factor D is
+// (it shrinks from E to E/D), and where the tokens of the D members of the group lie beside each other (a factor D is
 // put there). One transfer rule per operator family says how marks pass through an op. Used by find_expert_parts alone;
 // it edits nothing.
 //

@@ -36,7 +36,7 @@ class Product {
   int64_t contracted(size_t i) const { return rank(i) - (i == 0 ? 1 : 2); }
   // The axis of operand i that the other one does not have.
   int64_t own(size_t i) const { return rank(i) - (i == 0 ? 2 : 1); }
-  // Where an axis of operand i stands in the result.
+  // Where an axis of operand i is in the result.
   int64_t place(size_t i, int64_t axis) const { return axis == contracted(i) ? kContracted : axis + rank_ - rank(i); }
   bool is_batch(int64_t in_result) const { return in_result >= 0 && in_result < rank_ - 2; }
   // Extent of operand i at a batch axis of the result; 1 where it has none.

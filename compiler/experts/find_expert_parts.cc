@@ -22,7 +22,7 @@ class PartSearch {
   PartSearch(const ExpertFacts& facts, ir::ChunkId chunk, int64_t experts)
       : facts_(facts), graph_(facts.graph), rules_{facts.graph, experts, facts.same_for_all}, chunk_(chunk) {}
 
-  // Readers of a weight that is cut must all stand in the chunk.
+  // Readers of a weight that is cut must all be in the chunk.
   bool may_be_cut(const ir::Parameter& p) const {
     const std::vector<int64_t>& shape = graph_.type(p.value).shape;
     const std::span<const OpId> readers = facts_.uses[p.value.index];
@@ -111,7 +111,7 @@ class PartSearch {
     }
     return false;
   }
-  // The parameter that v is a view or cast of, if its first axis stands where `made` has its experts.
+  // The parameter that v is a view or cast of, if its first axis is where `made` has its experts.
   ValueId expert_root(ValueId v, ValueId made) const {
     std::vector<OpId> chain;
     ValueId at = v;

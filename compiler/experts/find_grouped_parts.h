@@ -1,5 +1,5 @@
-// Finds what can run on the rank that holds an expert in the grouped form: rows that an expert_order puts behind one
-// another, expert by expert, the products that take them by groups, and what stands between. The analysis of
+// Finds what can run on the rank that holds an expert in the grouped form: rows that an expert_order puts after one
+// another, expert by expert, the products that take them by groups, and what is between. The analysis of
 // partition_experts; it edits nothing.
 //
 // A rank sends each member the rows of that member's experts, in a part of fixed size with padding; the member has as

@@ -1,5 +1,5 @@
 // State that the rewriters of partition_experts share: the graph that they append to, the value that replaces an old
-// one, and what cut_at_exchanges is told. Old ops stay in place until the end, so that their values and types can be
+// one, and what cut_at_exchanges is given. Old ops stay in place until the end, so that their values and types can be
 // read meanwhile.
 #pragma once
 

@@ -21,7 +21,7 @@ class ExpertPartRewriter {
   void rewrite(const PartOp& op);
 
  private:
-  // A view that is made again behind the exchange, and the mark of its result.
+  // A view that is made again after the exchange, and the mark of its result.
   struct View {
     ir::OpId op;
     ExpertMark mark;

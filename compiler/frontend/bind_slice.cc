@@ -45,7 +45,7 @@ Result<ir::Graph> import_at(const BindRequest& request, int64_t samples, const I
 // The whole step as imported, by its samples: pieces of two sizes are slices of one.
 using Wholes = std::map<int64_t, ir::Graph>;
 
-// Of a model at `samples`, against the whole.
+// For a model at `samples`, against the whole.
 Result<ir::Graph> slice_at(const BindRequest& request, int64_t samples, int64_t most, const Import& import,
                            Wholes& wholes, diag::Diagnostics& diags) {
   PIPER_ASSIGN(ir::Graph piece, import_at(request, samples, import, diags));

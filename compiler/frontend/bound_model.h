@@ -1,5 +1,5 @@
 // What both import routes start from: a graph that already holds the file's inputs, parameters,
-// buffers and constants at one binding of its symbols, and where each ONNX value name stands.
+// buffers and constants at one binding of its symbols, and where each ONNX value name is.
 // Made by onnx_model.cc; read by aten/import_calls and onnx/import_nodes, which append the ops and
 // set the graph's outputs. It owns no file.
 #pragma once

@@ -1,4 +1,4 @@
-// SHA-256 of a model file together with the names and sizes of the files its weights stand in.
+// SHA-256 of a model file together with the names and sizes of the files its weights are in.
 #pragma once
 
 #include <string>

@@ -28,7 +28,7 @@ class Line {
     number += rise / run * (at_ - few_);
     return number >= 0 || rise == 0;
   }
-  // A number that has as much for each sample; nullopt where it has not.
+  // A number that has as much for each sample; nullopt where it does not.
   std::optional<double> multiple(double of_few, double of_more) const {
     const double each = of_few / static_cast<double>(few_);
     if (each * static_cast<double>(few_) != of_few || each * static_cast<double>(many_) != of_more) return std::nullopt;

@@ -1,5 +1,5 @@
 // A model file, opened once, symbolic; bound to numbers as often as a distinct local batch asks.
-// Containers (.onnx, .pt2) are adapters behind this interface. Reading knows no strategy.
+// Containers (.onnx, .pt2) are adapters that implement this interface. Reading knows no strategy.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct BindRequest {
   // Module path -> whether it computes with the extent of a piece, not of the step. None does where this is empty.
   std::function<bool(const std::string&)> per_piece;
   std::map<std::string, int64_t> dims;                // other symbols by name
-  std::vector<diag::Span> freeze_spans, train_spans;  // where they stand; or empty
+  std::vector<diag::Span> freeze_spans, train_spans;  // where they are; or empty
   std::vector<std::string> freeze;                    // globs of parameter names
   std::vector<std::string> train;                     // globs of constants of which the file does not say what they are
 };

@@ -49,7 +49,7 @@ bool means(const std::string& glob, const std::string& name) {
 // Patterns of a key of the strategy.
 class Globs {
  public:
-  // `spans`: where they stand, or empty.
+  // `spans`: where they are, or empty.
   Globs(const std::vector<std::string>& globs, const std::vector<diag::Span>& spans) {
     for (size_t i = 0; i < globs.size(); ++i) uses_.push_back({globs[i], i < spans.size() ? spans[i] : diag::Span()});
   }

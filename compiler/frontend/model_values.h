@@ -28,7 +28,7 @@ struct StoredTensor {
   ir::TensorType type;
   ir::WeightSource source;
   bool trainable = true;   // of a parameter, as the file says; integers never are
-  bool is_unsaid = false;  // numbers whose role the file does not say: a constant may be a parameter all the same
+  bool is_unsaid = false;  // numbers whose role the file does not say: a constant may be a parameter anyway
 };
 
 // Extents that the export allows, both ends included.

@@ -82,7 +82,7 @@ std::map<std::string, std::string> names_of_symbols(const pt2::ZipArchive& archi
 }
 
 // `extra/piper.tied`: a line of names for each tied parameter of a model without weights, where no shared entry of the
-// archive tells. Name -> the first of its line.
+// archive says. Name -> the first of its line.
 std::map<std::string, std::string> tied_names(const pt2::ZipArchive& archive, const std::string& top) {
   std::map<std::string, std::string> out;
   for (const std::vector<std::string>& names : lines_of_extra(archive, top + "extra/piper.tied"))

@@ -1,4 +1,4 @@
-// Text of attributes, numbers and value names as they stand in .pir files and in messages.
+// Text of attributes, numbers and value names as they are in .pir files and in messages.
 // Used by the printer, the parser, diagnostics and tests. It knows nothing of whole graphs; the
 // graph, where given, only lends names to ValueId attributes.
 #pragma once

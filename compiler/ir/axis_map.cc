@@ -211,7 +211,7 @@ class AxisMap::Maker {
     add_of(has_operand(2) ? AxisRole::kWhole : AxisRole::kSummed, 0, last).operands.push_back({1, 1, {}});
   }
 
-  // Of rows of which it is known at run time whose they are, what each has of its own.
+  // For rows of which it is known at run time whose they are, what each has of its own.
   void features() {
     for (int64_t d = 1; d < rank(0); ++d) add_of(AxisRole::kEach, 0, d).results.push_back({0, d, {}});
   }

@@ -1,6 +1,6 @@
 // Copies a graph op by op into another, for passes that put other ops in some places. Inputs, parameters,
-// buffers and, unless told otherwise, constants are copied at once; the pass walks the ops in order and copies
-// or replaces each. It changes no op itself and drops nothing.
+// buffers and, unless the caller says otherwise, constants are copied at once; the pass walks the ops in order and
+// copies or replaces each. It changes no op itself and drops nothing.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ class CopyGraph {
  public:
   enum class Constants : uint8_t {
     kCopied,
-    kLeft,  // for passes that make constants themselves: each stands in `to` once it is `place`d
+    kLeft,  // for passes that make constants themselves: each is in `to` once it is `place`d
   };
   // `to` must be empty. Both must outlive this object.
   CopyGraph(const Graph& from, Graph& to, Constants constants = Constants::kCopied);
@@ -24,7 +24,7 @@ class CopyGraph {
   ScopeId moved_scope(ScopeId old) { return to_.intern_scope(from_.scope(old)); }
   // Copies the op; its operands must have their copies.
   OpId copy_op(OpId old);
-  // Appends an op of `to` where `old` stood: its scope, origin, phase, chunk and name. The first results have the
+  // Appends an op of `to` where `old` was: its scope, origin, phase, chunk and name. The first results have the
   // types of old's results and stand for them; `more` results follow. `operands` are of `to`, `attrs` of `from`.
   OpId append_like(OpId old, OpKind kind, Attrs attrs, std::vector<ValueId> operands,
                    std::vector<TensorType> more = {});

@@ -14,7 +14,7 @@ inline Words words_of(ScalarReader) {
   static constexpr std::string_view kWords[] = {"log", "mean_loss", "clipping", "updates", "skips"};
   return kWords;
 }
-// Of variants, in the order of their kinds.
+// For variants, in the order of their kinds.
 constexpr std::string_view kOperandWords[] = {"value", "gradients", "parameters", "use", "scalar"};
 constexpr std::string_view kWorkWords[] = {"take", "finish_counts", "combine", "measure",
                                            "clip", "advance",       "check",   "unscale"};
@@ -95,7 +95,7 @@ void fields(auto& v, Of<Node> auto& node) {
 
 namespace {
 
-// Data edges of one node that stand together are one line.
+// Data edges of one node that are together are one line.
 void print_edges(const Dag& dag, std::ostream& out) {
   for (size_t e = 0; e < dag.edges.size();) {
     const Edge& first = dag.edges[e];

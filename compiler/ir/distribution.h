@@ -1,7 +1,7 @@
 // How chunks are spread over devices: which group runs each on which microbatch, on which streams, how its gradients
 // are reduced, what is recomputed. Directives are resolved to it, one row of typed properties per chunk; the rows are
 // carried along where chunks are cut or joined (Module::refine_chunks, merge_chunks). Passes read it, the emitter
-// projects by it. A distribution names no nodes: the work itself stands in the Dag.
+// projects by it. A distribution names no nodes: the work itself is in the Dag.
 #pragma once
 
 #include <cstdint>
@@ -86,7 +86,7 @@ struct CutSeed {
   friend bool operator==(const CutSeed&, const CutSeed&) = default;
 };
 
-// Of what each member of a team keeps only its part, instead of the whole; each level includes the ones before.
+// For what each member of a team keeps only its part, instead of the whole; each level includes the ones before.
 enum class Sharded : uint8_t { kNothing, kOptimizer, kGradients, kParameters };
 // How long gathered parameters live: one compute, a microbatch's forward to the end of its backward, the step.
 enum class Residency : uint8_t { kUse, kMicrobatch, kStep };

@@ -61,7 +61,7 @@ void fields(auto& v, Of<Replication> auto& r) {
   v.unless_empty("parts_over", r.parts_over);
   v.optional("by", r.prov, {});
 }
-// "[F 0 x3 on 1, B 1 on 2]": microbatches of one phase that count up on one stream stand together.
+// "[F 0 x3 on 1, B 1 on 2]": microbatches of one phase that count up on one stream are together.
 template <class Streams>
 struct Computes {
   Streams& streams;

@@ -1,6 +1,6 @@
 // The model graph: operators of the closed op set (ops.def) on statically shaped SSA values.
 // Importers make it through GraphBuilder, autodiff appends the backward to it, lowering reads it.
-// Ops stand in a topological order (their index order); passes that reorder rebuild the graph.
+// Ops are in a topological order (their index order); passes that reorder rebuild the graph.
 // It knows nothing of devices, microbatches or ranks.
 #pragma once
 
@@ -65,7 +65,7 @@ struct Value {
   std::string name;           // unique in the graph; the model's own name where it has one
 };
 
-// Where the initial bytes of a parameter, buffer or constant stand.
+// Where the initial bytes of a parameter, buffer or constant are.
 struct WeightSource {
   // Element i is start + i * step, in i64: there may be as many as a step has rows. The fold leaves none.
   struct Range {
@@ -239,11 +239,11 @@ class Graph {
   // Drops the marked ops ([op]); the others keep their order. Results of dropped ops stay as values
   // without a producer, so that value ids keep their meaning; nothing may read them.
   void remove_ops(const std::vector<bool>& drop);
-  // Puts ops behind the producers of their operands, otherwise keeps their order. Op ids change.
+  // Puts ops after the producers of their operands, otherwise keeps their order. Op ids change.
   void sort_ops();
-  // ... as near as data allow to the wanted order: [op] a number, equal ones in the order in which they stand.
+  // ... as near as data allow to the wanted order: [op] a number, equal ones in the order in which they are.
   void sort_ops(const std::vector<size_t>& wanted);
-  // Keeps the order of ops, and moves what an op reads, where it stands after the op, before it.
+  // Keeps the order of ops, and moves what an op reads, where it is after the op, before it.
   void move_ops_before_readers();
   // Renumbers the values: those named as a value of `other` get its id, the others follow in their order. False, and
   // nothing changes, where a value of `other` has no namesake here.

@@ -10,9 +10,9 @@
 
 namespace piper::ir {
 
-// "graph { ... }", each line behind the margin.
+// "graph { ... }", each line after the margin.
 void print(const Graph& graph, std::ostream& out, std::string_view margin);
-// Reads "graph { ... }" and stops behind it.
+// Reads "graph { ... }" and stops after it.
 Result<Graph> parse_graph(TextReader& in);
 // One line "prov 0 ..." an entry.
 void print_provenance(const Provenance& provenance, std::ostream& out, std::string_view indent);

@@ -80,6 +80,12 @@ Result<Types> arithmetic(const Call& c) {
   return Types{y};
 }
 
+Result<Types> float_binary(const Call& c) {
+  PIPER_ASSIGN(const TensorType y, broadcast(c));
+  PIPER_RETURN_IF_ERROR(c.want_float(0));
+  return Types{y};
+}
+
 Result<Types> where(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.require(3));
   PIPER_RETURN_IF_ERROR(c.want_dtype(0, DType::kBool));

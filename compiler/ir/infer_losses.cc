@@ -25,7 +25,7 @@ Result<Types> reduced(const Call& c, const std::string& reduction, TensorType un
   return Types{{unreduced.dtype, {}}};
 }
 
-// Of a part of `whole` classes: neither weights of classes nor smoothing, which take all.
+// For a part of `whole` classes: neither weights of classes nor smoothing, which take all.
 Status want_part(const Call& c, size_t weight, size_t place) {
   const auto& a = c.as<CrossEntropyAttrs>();
   PIPER_RETURN_IF_ERROR(c.want(place, {DType::kI64, {1}}));
@@ -107,7 +107,7 @@ Result<Types> mse_loss(const Call& c) {
 
 Result<Types> dropout(const Call& c) {
   const auto& a = c.as<DropoutAttrs>();
-  PIPER_RETURN_IF_ERROR(c.require(3));
+  PIPER_RETURN_IF_ERROR(c.require(3, 1));
   PIPER_RETURN_IF_ERROR(c.want_float(0));
   PIPER_RETURN_IF_ERROR(c.want(1, {DType::kI64, {2}}));
   PIPER_RETURN_IF_ERROR(c.want(2, {DType::kI64, {1}}));
@@ -118,6 +118,10 @@ Result<Types> dropout(const Call& c) {
   int64_t elements = c.x(0).elements();
   bool whole = elements % a.outer == 0 && elements / a.outer % a.batch == 0 && elements / a.outer / a.batch == a.inner;
   if (laid_out && !whole) return c.fail("outer x batch x inner is not the number of elements");
+  const bool of_part = c.operands.size() > 3;
+  if (of_part) PIPER_RETURN_IF_ERROR(c.want(3, {DType::kI64, {1}}));
+  if (of_part != (a.places > 1) || of_part != (a.row > 0) || (of_part && a.outer * a.inner % a.row != 0))
+    return c.fail("a place wants the number of places, and a row of a part");
   return Types{c.x(0)};
 }
 

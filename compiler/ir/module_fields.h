@@ -1,4 +1,4 @@
-// The lines of a module's text that stand outside of its sections (section_fields.h). Used by print_module.cc and
+// The lines of a module's text that are outside of its sections (section_fields.h). Used by print_module.cc and
 // parse_module.cc.
 #pragma once
 

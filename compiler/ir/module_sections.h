@@ -65,7 +65,7 @@ class ModuleReader : public TextReader {
     PIPER_ASSIGN(const size_t found, one_of(words));
     return static_cast<Enum>(found);
   }
-  // "%name": a value of the module's first variant, which must stand before; "none" is an invalid id.
+  // "%name": a value of the module's first variant, which must come before; "none" is an invalid id.
   Result<ValueId> value(const Module& module);
   // "%name": one of these values.
   Result<ValueId> value_of(const std::map<std::string, ValueId>& values);
@@ -75,7 +75,7 @@ class ModuleReader : public TextReader {
 };
 
 // ---------------------------------------------------------------- sections
-// A printer writes "NAME {" to "}" and nothing where its part is empty; a reader starts behind NAME.
+// A printer writes "NAME {" to "}" and nothing where its part is empty; a reader starts after NAME.
 void print_distribution_section(const Module& module, std::ostream& out);  // distribution_text.cc
 Status parse_distribution_section(ModuleReader& in, Module& module);
 void print_schedule_section(const Module& module, std::ostream& out);  // schedule_text.cc

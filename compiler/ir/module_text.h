@@ -4,7 +4,7 @@
 //   module {
 //     step batch 16 microbatches 4 split cut by @0:5:3+9
 //     per_microbatch ["*.bn"]
-//     training clip 1.0 by 3 update 4          numbers behind `by` and `update`: entries of `provenance`
+//     training clip 1.0 by 3 update 4          numbers after `by` and `update`: entries of `provenance`
 //     precision compute bf16 master f32 reduce f32 loss_scale dynamic 65536 keep ["*.router"] by 5
 //     lowered                                  shapes were there
 //   }
@@ -68,8 +68,8 @@
 //   }
 //
 // Places in a strategy are @FILE:LINE:COLUMN+LENGTH; ids are positions in their tables. Parts that are empty are left
-// out. What is a function of the graphs is not held: ModelVariant::lowered and Module::shapes. `module` stands first,
-// and what names values of the model behind its first variant.
+// out. What is a function of the graphs is not held: ModelVariant::lowered and Module::shapes. `module` is first,
+// and what names values of the model after its first variant.
 #pragma once
 
 #include <string>

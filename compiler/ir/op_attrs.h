@@ -72,6 +72,10 @@ struct ExponentAttrs {
   double exponent = 1;
   PIPER_FIELDS(PIPER_FIELD(exponent))
 };
+struct PolygammaAttrs {
+  int64_t n = 1;
+  PIPER_FIELDS(PIPER_FIELD(n))
+};
 struct ClampAttrs {
   double min = 0, max = 0;  // -inf / +inf where unbounded
   PIPER_FIELDS(PIPER_FIELD(min) PIPER_FIELD(max))
@@ -168,7 +172,11 @@ struct DropoutAttrs {
   double p = 0;
   int64_t key = 0;  // xxh64 of "module path/ordinal", reinterpreted as signed
   int64_t outer = 1, batch = 1, inner = 1;
-  PIPER_FIELDS(PIPER_FIELD(p) PIPER_FIELD(key) PIPER_FIELD(outer) PIPER_FIELD(batch) PIPER_FIELD(inner))
+  // For a part of a tensor: so many places have one, and `row` elements of a sample in a row. Element e of a sample is
+  // then element (e / row * places + place) * row + e % row of the sample in the whole.
+  int64_t places = 1, row = 0;
+  PIPER_FIELDS(PIPER_FIELD(p) PIPER_FIELD(key) PIPER_FIELD(outer) PIPER_FIELD(batch) PIPER_FIELD(inner)
+                   PIPER_FIELD_UNLESS(places, 1) PIPER_FIELD_UNLESS(row, 0))
 };
 struct CrossEntropyAttrs {
   int64_t ignore_index = -100;
@@ -237,6 +245,6 @@ using Attrs = std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, Sli
                            LayerNormAttrs, GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs,
                            DropoutAttrs, CrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs, NllBackwardAttrs,
                            ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExpertOrderAttrs, TakeRowsAttrs,
-                           GroupedMatmulAttrs, RowsAttrs>;
+                           GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs>;
 
 }  // namespace piper::ir

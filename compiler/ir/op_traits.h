@@ -50,7 +50,7 @@ enum class AxisRule : uint8_t {
   kRowLoss,          // with reduction `none` a loss for each row of operand 1, else one number
   kElementLoss,      // with reduction `none` a loss for each element, else one number
   kMixes,            // no axis of an operand is one of a result
-  kBackward,         // made by autodiff, behind all passes that follow axes
+  kBackward,         // made by autodiff, after all passes that follow axes
 };
 
 // In which element types an operator of the forward takes its floating-point operands, in mixed precision.

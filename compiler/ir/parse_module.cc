@@ -1,4 +1,4 @@
-// Reads a module: its sections, each at most once but for variants.
+// Reads a module: its sections, each at most once except variants.
 #include <set>
 
 #include "compiler/ir/graph_text.h"

@@ -108,7 +108,7 @@ class GraphParser {
     return op(names);
   }
 
-  // The text's own name stands, whatever a first free name would be.
+  // The text's own name holds, whatever a first free name would be.
   void define(const std::string& name, ValueId v) {
     graph_.value(v).name = name;
     values_.emplace(name, v);

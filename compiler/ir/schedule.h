@@ -33,7 +33,8 @@ struct OrderSlot {
 // One `order` directive.
 struct Order {
   std::vector<OrderSlot> slots;
-  std::optional<diag::Span> made_at;  // of the schedule that made it; unset: the user's own, told by its filters' spans
+  std::optional<diag::Span>
+      made_at;  // of the schedule that made it; unset: the user's own, known by its filters' spans
   friend bool operator==(const Order&, const Order&) = default;
 };
 

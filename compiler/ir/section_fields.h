@@ -6,7 +6,7 @@
 //   }
 //
 // calls the visitor `v` for each member in the order of the text, with the word before it ("": none). A line's visitors
-// are LineWriter and LineReader; those of a block, each member of which is a line that stands anywhere, are BlockWriter
+// are LineWriter and LineReader; those of a block, each member of which is a line in any place, are BlockWriter
 // and BlockReader. Where a word alone cannot say what it wants, the last argument does: "a microbatch". Used by
 // print_module.cc, parse_module.cc and the files of the sections.
 #pragma once
@@ -151,7 +151,7 @@ class LineWriter {
     if constexpr (requires { entry_text(member); }) gap() << entry_text(member);
     else fields(*this, member);
   }
-  // Of structs and words: "[F 0 1, B 0 1]".
+  // For structs and words: "[F 0 1, B 0 1]".
   template <class T>
     requires(!requires(std::vector<T> list) { entry_text(list); })
   void write(const std::vector<T>& list) {

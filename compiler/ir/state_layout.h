@@ -1,4 +1,4 @@
-// Where the state of training stands: accumulators of gradients, the buckets in which they are reduced, updated and
+// Where the state of training is: accumulators of gradients, the buckets in which they are reduced, updated and
 // kept in parts, who saves what, which gather serves which reader. Three passes write it: passes/form_buckets the
 // accumulators and buckets, insert_gathers the gathers, lay_out_state the rest. The emitter binds each device's buffers
 // by it and decides nothing of its own.
@@ -73,7 +73,7 @@ struct Bucket {
   Stretch part(int64_t position) const { return {position * part_bytes(), (position + 1) * part_bytes()}; }
   // What a member at the position in its team has of something.
   Stretch kept(Kept how, int64_t position) const { return how == Kept::kPart ? part(position) : Stretch{0, bytes}; }
-  // How much a member keeps of the whole sum: what teams add up across stands apart from what a member adds to.
+  // How much a member keeps of the whole sum: what teams add up across is separate from what a member adds to.
   Kept summed() const { return across.valid() ? Kept::kPart : gradients; }
   // Masters are kept as far as they are updated: what readers need of the others' parts are working copies.
   Kept trained() const { return working ? moments : parameters; }
@@ -83,7 +83,7 @@ struct Bucket {
   int64_t read_offset(int64_t offset) const { return elements(offset) * dtype_bytes(read()); }
 };
 
-// The gradients of a bucket start at zero in front of this node: the first that adds to them on a microbatch.
+// The gradients of a bucket start at zero before this node: the first that adds to them on a microbatch.
 struct Clear {
   BucketId bucket;
   int32_t microbatch = 0;
@@ -98,7 +98,7 @@ struct StateLayout {
   std::map<NodeId, std::vector<Clear>> clears;
   // [parameter], [buffer] the rank that writes it into saved weights; of buffers -1 where nothing reads it.
   std::vector<int32_t> parameter_owner, buffer_owner;
-  std::vector<bool> unread;  // [parameter] no program reads it: its owner keeps it all the same
+  std::vector<bool> unread;  // [parameter] no program reads it: its owner keeps it anyway
 
   // The accumulator of a parameter for a chunk's region, invalid where none.
   AccumulatorId find_accumulator(const std::vector<Chunk>& chunks, uint32_t parameter, ChunkId chunk) const;
@@ -106,8 +106,8 @@ struct StateLayout {
   // Bytes that a device has of a use's gradient once it is reduced, equal on all of them: the whole gradient, or a part
   // of the bucket, which then holds this gradient alone.
   int64_t summed_bytes(AccumulatorId use) const;
-  // Of a device whose first use of a parameter this is: whether it counts in the norm of all gradients, and saves, what
-  // it has of the parameter.
+  // For a device whose first use of a parameter this is: whether it counts in the norm of all gradients, and saves,
+  // what it has of the parameter.
   bool owns(const Distribution& distribution, AccumulatorId use, int32_t rank) const;
 };
 

@@ -1,5 +1,5 @@
 // Numbers of the whole step, not of one microbatch: added up on every device, then over devices, and read by the log,
-// by mean losses or by clipping. What forwards add to and the log has is one row of `step_sums`; everything behind
+// by mean losses or by clipping. What forwards add to and the log has is one row of `step_sums`; everything after
 // (slots of programs, nodes of the DAG, buffers) follows from the row. Rows say nothing of devices: passes/build_dag
 // does.
 #pragma once

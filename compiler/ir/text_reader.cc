@@ -10,7 +10,7 @@ namespace {
 
 // What abbreviated lists of one text may stand for, so that a damaged text cannot ask for all memory.
 constexpr uint64_t kMostExpanded = uint64_t{1} << 24;
-// Behind ids only invalid ones stand.
+// After ids only invalid ones follow.
 constexpr int64_t kMostIndex = std::numeric_limits<uint32_t>::max() - int64_t{1};
 
 bool read_all(std::string_view text, int64_t& value) {

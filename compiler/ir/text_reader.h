@@ -32,7 +32,7 @@ class TextReader {
   bool at_end() const { return token_.kind == TokenKind::kEnd; }
   Status want(const char* punct);
   Status want_word(const char* word);
-  // Whether the word stands here; it is passed then.
+  // Whether the word is here; it is passed then.
   Result<bool> takes(const char* word);
 
   Result<std::string> string();
@@ -92,7 +92,7 @@ class TextReader {
     }));
     return all;
   }
-  // "x3" behind an entry of a list; 1 where none stands. Texts that ask for too many entries are refused.
+  // "x3" after an entry of a list; 1 where none is. Texts that ask for too many entries are refused.
   Result<size_t> repeats();
   // Counts entries that a text stands for and does not write: "x1000", "0..1000", a default of every microbatch.
   Status expand(const Token& at, uint64_t entries);
@@ -116,7 +116,7 @@ class TextReader {
   }
   // The number of an entry of a table, which must be the next one.
   Status numbered(size_t next, const char* table);
-  // "prov 0 model ...": the next entry, behind the word prov.
+  // "prov 0 model ...": the next entry, after the word prov.
   Status provenance_entry(Provenance& provenance);
 
  private:

@@ -6,7 +6,7 @@ namespace piper::ir {
 
 inline constexpr const char* kRuleOperands =
     "P0403";  // G1: every operand, output and the loss is a value that exists; only optional operands are absent
-inline constexpr const char* kRuleOrder = "P0404";  // G2: an op stands behind the producers of its operands
+inline constexpr const char* kRuleOrder = "P0404";  // G2: an op is after the producers of its operands
 inline constexpr const char* kRuleTypes = "P0405";  // G3: result types are what inference gives
 inline constexpr const char* kRuleNames = "P0406";  // G4: names of values are unique and not empty
 inline constexpr const char* kRuleLinks =

@@ -1,6 +1,6 @@
 // The numbered rules that verify(Module) checks beside those of its graphs (verify_graph.h); a message cites the rule's
 // number. A part of a module that no pass has written yet breaks none. Used by the verify_*.cc files, and by tests that
-// break one rule each. The rules of the DAG stand in verify_dag.h, those of the lay-out of state in verify_state.h.
+// break one rule each. The rules of the DAG are in verify_dag.h, those of the lay-out of state in verify_state.h.
 #pragma once
 
 namespace piper::ir {
@@ -14,7 +14,7 @@ inline constexpr const char* kRuleChunkOfOp =
 inline constexpr const char* kRuleChunkOrder =
     "P0417";  // M5: chunk ids are a topological order: forward ops read what chunks of lower or the same id make
 inline constexpr const char* kRuleChunks =
-    "P0418";  // M6: names of chunks are unique, tags stand in order of name, each once; a shard exists
+    "P0418";  // M6: names of chunks are unique, tags are in order of name, each once; a shard exists
 inline constexpr const char* kRuleProvenance = "P0419";  // M7: an entry of the provenance exists, or is "none"
 
 inline constexpr const char* kRuleGradientOf =
@@ -39,7 +39,7 @@ inline constexpr const char* kRuleStreams =
     "P0434";  // D5: streams have names of their own; those that a row names exist; computes put elsewhere exist
 inline constexpr const char* kRuleExperts = "P0435";  // D6: expert groups are disjoint and of one size, each at one
                                                       // place, and partition the groups that run their chunks
-inline constexpr const char* kRuleSizes = "P0436";    // D7: sizes of buckets and segments are not negative but for
+inline constexpr const char* kRuleSizes = "P0436";    // D7: sizes of buckets and segments are not negative except
                                                     // "none", nor is a number of computes; a bound of rows is positive
 
 // --- the schedule: verify_schedule.cc

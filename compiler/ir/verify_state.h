@@ -7,10 +7,10 @@ namespace piper::ir {
 inline constexpr const char* kRuleAccumulators =
     "P0460";  // L1: chunks, group and bucket of an accumulator exist, and the bucket has it
 inline constexpr const char* kRuleOffsets =
-    "P0461";  // L2: accumulators of a bucket stand behind one another, inside its bytes
+    "P0461";  // L2: accumulators of a bucket are after one another, inside its bytes
 inline constexpr const char* kRuleTeams = "P0462";  // L3: a bucket's teams are of its size and partition its group
 inline constexpr const char* kRuleParts =
-    "P0463";  // L4: what is kept in parts has what stands before it in parts: moments, gradients, parameters; parts are
+    "P0463";  // L4: what is kept in parts has what is before it in parts: moments, gradients, parameters; parts are
               // whole elements, of teams of several, and of matrices that are updated as such each is in one part
 inline constexpr const char* kRuleGathers =
     "P0464";  // L5: a reader of a bucket has an all_gather of it, whose parameters are kept in parts

@@ -127,7 +127,7 @@ bool reaches(const analysis::DataPaths& paths, uint32_t from, uint32_t to) {
   return false;
 }
 
-// What a group of an `order` has on one device group, ready to be chained to what stands before and behind it there.
+// What a group of an `order` has on one device group, ready to be chained to what is before and after it there.
 struct Part {
   ir::GroupId devices;
   std::vector<NodeId> first, last;

@@ -61,7 +61,7 @@ ir::GroupId reporters(ir::Module& module, const std::vector<int32_t>& ranks) {
   return module.distribution.intern_group({0});
 }
 
-// Sends the sum, which is known behind `last`, to rank 0 and its replicas.
+// Sends the sum, which is known after `last`, to rank 0 and its replicas.
 void report(ir::Module& module, ir::ScalarId scalar, NodeId last, const std::string& stream) {
   const ir::Node& sum = module.dag.nodes[last.index];
   const ir::ProvId prov = sum.prov;

@@ -66,7 +66,7 @@ std::vector<ir::ChunkId> cut_segments(ir::ChunkedGraph& chunked, const std::vect
       from.push_back(ir::ChunkId(r));
     }
   }
-  // A count is taken where its first reader stands; later segments of the region come after that one.
+  // A count is taken where its first reader is; later segments of the region come after that one.
   std::vector<int32_t> counted(num_regions, -1);
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(OpId(i));

@@ -131,7 +131,7 @@ void Buckets::add_accumulator(uint32_t parameter, ChunkId chunk) {
   module_.state.accumulators.push_back(a);
 }
 
-// A trained parameter that a region reads and adds nothing to (behind detach), on devices where no other region does:
+// A trained parameter that a region reads and adds nothing to (after detach), on devices where no other region does:
 // its sum of zeros is a use like the others, so that the copy there is updated too.
 void Buckets::make_accumulators_of_readers() {
   read_elsewhere_.assign(parameters_.size(), false);
@@ -301,7 +301,7 @@ void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded shar
   module_.state.buckets.push_back(std::move(bucket));
 }
 
-// Buckets of a region, from its last parameter to its first. Parameters that cannot share a layout stand apart: later
+// Buckets of a region, from its last parameter to its first. Parameters that cannot share a layout are separate: later
 // uses of tied ones (on ranks that hold the first use too, they have no weights beside them), ones kept whole beside
 // sharded ones, sharded ones that are used elsewhere too (each alone, so that its parts are the same everywhere), ones
 // summed by other teams, ones of which each place has a part, ones that are updated as whole matrices. Ones that

@@ -1,7 +1,7 @@
 // Joins what passes that cut at conversions left of a region to its neighbours where the strategy treats them alike, so
 // that they run as one program.
 //
-// The tag of a mixture is there to shard its experts. What routes to them, and what stands between two mixtures, has
+// The tag of a mixture is there to shard its experts. What routes to them, and what is between two mixtures, has
 // one place, one stream and one time; each border between them would cost an instruction per pass and microbatch and
 // keep values in the arena.
 //

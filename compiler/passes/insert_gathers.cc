@@ -96,7 +96,7 @@ void insert_gathers(ir::Module& module) {
       gather.before = std::min(gather.before, positions[positions.size() - 1 - ahead]);
     }
   }
-  std::vector<std::vector<NodeId>> before(n);  // [position in the order] gathers issued in front of it
+  std::vector<std::vector<NodeId>> before(n);  // [position in the order] gathers issued before it
   for (const Gather& gather : gathers) before[gather.before].push_back(gather.node);
   std::vector<NodeId> order;
   order.reserve(module.dag.nodes.size());

@@ -179,7 +179,7 @@ NodeId GradientWork::once_final(ir::StepWork work, ir::ProvId prov) {
   return node;
 }
 
-// The node behind which every device has the sum of a scalar that each device has a part of.
+// The node after which every device has the sum of a scalar that each device has a part of.
 NodeId GradientWork::summed(NodeId part, ir::ScalarId scalar, const char* stream, ir::ProvId prov) {
   const GroupId all = everyone();
   const std::vector<int32_t>& world = module_.distribution.ranks(all);

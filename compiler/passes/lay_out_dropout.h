@@ -1,4 +1,4 @@
-// Tells every dropout which axis of its operand numbers the samples, by which its mask is keyed.
+// Sets for every dropout which axis of its operand numbers the samples, by which its mask is keyed.
 //
 // Input level: bound forward graph. It changes nothing but the `outer`, `batch`, `inner` attributes of dropout ops.
 #pragma once

@@ -1,5 +1,5 @@
-// Settles where the state of training stands once the order of the step is known: which device saves each tensor of the
-// model, and in front of which node the gradients of a microbatch start at zero. StateLayout is then complete.
+// Settles where the state of training is once the order of the step is known: which device saves each tensor of the
+// model, and before which node the gradients of a microbatch start at zero. StateLayout is then complete.
 #pragma once
 
 #include "compiler/ir/module.h"

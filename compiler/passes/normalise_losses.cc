@@ -138,7 +138,7 @@ class Normaliser {
                                             [&](const auto& made) { return made.first <= value; });
     return after == in_place_of_.begin() ? 0 : std::prev(after)->second;
   }
-  // What is made of an op stands where the op stood: gradients are added up in the reverse order of ops, and the model
+  // What is made of an op is where the op was: gradients are added up in the reverse order of ops, and the model
   // that is cut adds them as the one that is not.
   void put_in_place() {
     std::vector<size_t> wanted;

@@ -11,7 +11,7 @@
 // error P0331 naming the op, its module and what `per_microbatch` would mean, unless `per_microbatch` covers the op's
 // module ("*" alone also covers the root); then the statistic is the piece's own, and enters the loss with weight
 // 1/pieces. A value that is the same for every piece enters with weight 1/pieces too. Where nothing is cut everything
-// is left as it is but for the loss operators. It stands after cut_chunks (count ops take the chunk of their loss op)
+// is left as it is except the loss operators. It is after cut_chunks (count ops take the chunk of their loss op)
 // and before autodiff.
 #pragma once
 

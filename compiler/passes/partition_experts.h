@@ -6,7 +6,7 @@
 // ..] (Parameter::shards), ops between them are made again for E/D experts and the tokens of D sources, all_to_all
 // ops carry activations, and each partitioned chunk is cut at them: every all_to_all is a chunk of its own
 // (Chunk::exchange), between chunks of compute with the tags of the region. All results that other chunks read keep
-// their types and values. It stands after normalise_losses and before autodiff: derivatives of what it makes are
+// their types and values. It is after normalise_losses and before autodiff: derivatives of what it makes are
 // ordinary, and the gradient of an expert's weight on its owner is that of all the group's tokens.
 //
 // Capacity form [E, C, H]: rows travel, C becomes D*C. Dense form (every expert on every token): tokens go to all

@@ -5,7 +5,7 @@
 // Input level: chunked forward graph with normalised losses. Output level: the same for one place: cut parameters are
 // parts (Parameter::cut), values between are parts, `enter` marks what parts read whole, and `all_reduce` adds up what
 // each place has summed; a bias comes after the sum. Each of these is a chunk of its own (Chunk::exchange). All results
-// that other operators read keep their types and values. It stands before autodiff: the derivative of a conversion is
+// that other operators read keep their types and values. It is before autodiff: the derivative of a conversion is
 // the other one. Run once per local batch: the structure depends on the model alone.
 #pragma once
 

@@ -24,7 +24,7 @@ class AskedCuts {
             diag::Diagnostics& diags);
 
   // Errors: P0256 a named weight that cannot be cut, P0257 one that the places do not divide, P0258 a glob that matches
-  // nothing. Tells remarks of tables that stay whole.
+  // nothing. Remarks on tables that stay whole.
   Result<FollowedCuts> follow();
   const std::vector<Table>& tables() const { return tables_; }  // that are cut
   // Remarks: which weights of each chunk are cut, and which stay whole, and why.

@@ -15,8 +15,25 @@ using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
 
-template <class AxisOf>
-void ConvertColumns::cut_types(const AxisOf& axis_of) {
+namespace {
+
+// The mask of a part of `type`, which has a sample's elements at these places of the whole. The axis is one of a
+// sample, or is before the samples.
+void lay_out_part(ir::DropoutAttrs& attrs, const ir::TensorType& type, const PartAlong& along, int64_t places) {
+  int64_t row = type.shape[static_cast<size_t>(along.axis)] / along.segments;
+  for (size_t d = static_cast<size_t>(along.axis) + 1; d < type.shape.size(); ++d) row *= type.shape[d];
+  const bool inside = attrs.inner % (row * places) == 0;
+  attrs.row = inside ? row : row / attrs.batch;
+  attrs.places = places;
+  (inside ? attrs.inner : attrs.outer) /= places;
+}
+
+}  // namespace
+
+template <class PartOf>
+void ConvertColumns::cut_types(const PartOf& part_of) {
+  const auto axis_of = [&](ValueId v) { return part_of(v).axis; };
+  std::vector<OpId> masks;
   for (size_t i = 0; i < graph_.num_ops(); ++i) {
     ir::Op& op = graph_.op(OpId(i));
     for (const ValueId result : op.results) {
@@ -27,6 +44,10 @@ void ConvertColumns::cut_types(const AxisOf& axis_of) {
       type.shape[static_cast<size_t>(axis)] = part_extent(type.shape[static_cast<size_t>(axis)], places);
       if (auto* reshape = std::get_if<ir::ReshapeAttrs>(&op.attrs)) reshape->shape = type.shape;
       if (auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs)) expand->shape = type.shape;
+      if (auto* dropout = std::get_if<ir::DropoutAttrs>(&op.attrs)) {
+        lay_out_part(*dropout, type, part_of(result), places);
+        masks.push_back(OpId(i));
+      }
       // Whole segments are taken, each of which is a part here.
       if (auto* slice = std::get_if<ir::SliceAttrs>(&op.attrs); slice != nullptr && slice->dim == axis) {
         slice->start /= places;
@@ -34,6 +55,7 @@ void ConvertColumns::cut_types(const AxisOf& axis_of) {
       }
     }
   }
+  for (const OpId mask : masks) graph_.op(mask).operands.push_back(graph_.place());
 }
 
 void ConvertColumns::cut_values(const FollowedCuts& found, const std::vector<Table>& tables) {
@@ -56,12 +78,12 @@ void ConvertColumns::cut_values(const FollowedCuts& found, const std::vector<Tab
     for (const std::vector<OpId>* const readers : {&table.look_ups, &table.products})
       for (const OpId reader : *readers) cut_[graph_.op(reader).chunk.index] = true;
   for (const OpId loss : found.losses) cut_[graph_.op(loss).chunk.index] = true;
-  cut_types([&](ValueId v) { return found.part[v.index].axis; });
+  cut_types([&](ValueId v) { return found.part[v.index]; });
 }
 void ConvertColumns::cut_values(const Rest& rest, const FollowedCuts& found) {
   for (const auto& [v, chunk] : rest.shared)
     graph_.parameters()[graph_.value(v).payload].share = chunks_[chunk.index].cut;
-  cut_types([&](ValueId v) { return found.share[v.index] ? -1 : rest.part[v.index].axis; });
+  cut_types([&](ValueId v) { return found.share[v.index] ? PartAlong() : rest.part[v.index]; });
 }
 
 // A value enters once for all readers of a chunk. A part of a sequence is gathered instead.
@@ -86,12 +108,12 @@ void ConvertColumns::enter(const FollowedCuts& found, const Rest& rest) {
       inside = b.add1(OpKind::kEnter, {enters}, ir::NoAttrs{}, graph_.value(whole).name + ".entered");
       PIPER_CHECK(b.status().ok(), "an operand that enters");
       ways_[inside.index] = "enter";
+      cut_[graph_.op(id).chunk.index] = true;
     }
     graph_.op(id).operands[operand] = inside;
   }
 }
 
-// Shares are added up where they are made; a bias, of which each place would add its own, after that.
 // Whether a value enters, or is gathered, for some of its readers among the first `ops` operators, and others read it
 // as it is.
 bool ConvertColumns::is_converted_for_some(ValueId v, const Rest& rest, size_t ops) const {
@@ -109,6 +131,7 @@ bool ConvertColumns::is_converted_for_some(ValueId v, const Rest& rest, size_t o
   return some && !all;
 }
 
+// Shares are added up where they are made; a bias, of which each place would add its own, after that.
 void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
   const size_t before = graph_.num_ops();
   std::vector<bool> shares = found.share, scattered(graph_.num_values(), false);

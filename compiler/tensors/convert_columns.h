@@ -26,8 +26,8 @@ class ConvertColumns {
   void add_up(const FollowedCuts& found, const Rest& rest);
 
  private:
-  template <class AxisOf>
-  void cut_types(const AxisOf& axis_of);
+  template <class PartOf>
+  void cut_types(const PartOf& part_of);
   bool is_converted_for_some(ir::ValueId v, const Rest& rest, size_t ops) const;
 
   ir::Graph& graph_;

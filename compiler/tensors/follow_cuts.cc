@@ -58,7 +58,7 @@ PartAlong along_segments(int32_t axis, Segments segments) {
   if (!equal) along.extents = std::move(segments);
   return along;
 }
-// Of an axis of this extent.
+// For an axis of this extent.
 Segments segments_of(const PartAlong& along, int64_t extent) {
   return along.extents.empty() ? Segments(static_cast<size_t>(along.segments), extent / along.segments) : along.extents;
 }
@@ -126,7 +126,8 @@ class Walk {
       return follow_classes(id, from);
     if (op.kind == OpKind::kLinear || op.kind == OpKind::kGroupedMatmul) return sum_rows(id, from);
     if (op.kind == OpKind::kSlice) return slice(id, from, here.places);
-    if (op.kind == OpKind::kDropout) return stop(id, "draws one mask for the whole", from);
+    if (op.kind == OpKind::kDropout && !found_.part[op.operands[0].index].extents.empty())
+      return stop(id, "draws a mask of segments of unequal size", from);
     follow(id, from, here.places);
   }
 

@@ -74,7 +74,7 @@ class RestWalk {
   const std::vector<int64_t>& shape(ValueId v) const { return graph_.type(v).shape; }
   const ChunkCut& here(const ir::Op& op) const { return chunks_[op.chunk.index]; }
 
-  // Of the first input of ids [B, S], or else of numbers [B, S, ..]; 0: there is none.
+  // For the first input of ids [B, S], or else of numbers [B, S, ..]; 0: there is none.
   int64_t length_of_sequence() const {
     for (const bool ids : {true, false})
       for (const ir::Input& input : graph_.inputs())
@@ -143,7 +143,6 @@ class RestWalk {
     } else if (!begins(id, map, along)) {
       return false;
     }
-    if (op.kind == OpKind::kDropout) return false;  // it draws one mask for the whole
     if (along.axis->extent % (here(op).places * along.segments) != 0) {
       found_.uneven.emplace_back(id, along.axis->extent);
       return false;

@@ -4,7 +4,7 @@
 //
 // The sequence is axis 1 of the model's inputs, and is followed from there by the map of axes (ir/axis_map.h). A value
 // is in parts from an embedding, an input of numbers or a sum of shares on, as long as each operator works on every
-// place of the sequence by itself; what stands beside it is read in parts, too. Operators of the columns read the whole
+// place of the sequence by itself; what is beside it is read in parts, too. Operators of the columns read the whole
 // sequence, of which the gradients are shares, and so do those that need it, whose gradients are the same at every
 // place. Where it is cheaper, what leads to the latter is whole as well: the logits' product and not the logits.
 // A parameter that is read beside parts has a share of its gradient at every place; all its readers are of that kind,

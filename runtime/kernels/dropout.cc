@@ -98,19 +98,23 @@ struct Extents {
 };
 
 void drop_all(const at::Tensor& x, at::Tensor& y, const Extents& e, double p, const DropoutStream& stream,
-              int64_t sample_offset) {
+              int64_t sample_offset, const MaskedPart& part) {
   const uint32_t threshold = dropout_threshold(p);
   const double scale = p < 1 ? 1 / (1 - p) : 0;
   for (int64_t outer = 0; outer < e.outer; ++outer)
     for (int64_t n = 0; n < e.batch; ++n) {
-      const int64_t at = (outer * e.batch + n) * e.inner;
       const auto sample = static_cast<uint32_t>(sample_offset + n);
-      if (x.scalar_type() == at::kFloat)
-        drop_f32(x.const_data_ptr<float>() + at, y.mutable_data_ptr<float>() + at, outer * e.inner, e.inner, stream,
-                 sample, threshold, static_cast<float>(scale));
-      else
-        drop_f64(x.const_data_ptr<double>() + at, y.mutable_data_ptr<double>() + at, outer * e.inner, e.inner, stream,
-                 sample, threshold, scale);
+      for (int64_t done = 0, count = 0; done < e.inner; done += count) {  // as far as elements follow one another
+        const int64_t element = outer * e.inner + done, first = part.in_whole(element);
+        count = std::min(e.inner - done, part.row - element % part.row);
+        const int64_t at = (outer * e.batch + n) * e.inner + done;
+        if (x.scalar_type() == at::kFloat)
+          drop_f32(x.const_data_ptr<float>() + at, y.mutable_data_ptr<float>() + at, first, count, stream, sample,
+                   threshold, static_cast<float>(scale));
+        else
+          drop_f64(x.const_data_ptr<double>() + at, y.mutable_data_ptr<double>() + at, first, count, stream, sample,
+                   threshold, scale);
+      }
     }
 }
 
@@ -131,13 +135,23 @@ std::unique_ptr<PreparedKernel> bind_dropout(const Call& call) {
   want_dtype(sample_offset, at::kLong, "input 2");
   if (seed_step.numel() != 2 || !seed_step.is_contiguous()) refuse("input 1 does not hold seed and step");
   if (sample_offset.numel() != 1) refuse("input 2 does not hold one number");
-  return make_kernel(call, [y = call.out(0), x, seed_step, sample_offset, p, key, e]() mutable {
+  MaskedPart part{1, std::max<int64_t>(e.outer * e.inner, 1), 0};
+  const at::Tensor place = call.in(3);
+  if (place.defined()) {
+    part = {call.attr_int("places"), call.attr_int("row"), 0};
+    want_dtype(place, at::kLong, "the place");
+    want_shape(place, {1}, "the place");
+    if (part.places < 1 || part.row < 1 || e.outer * e.inner % part.row != 0)
+      refuse("attributes of ", part.places, " places with rows of ", part.row, " of ", e.outer * e.inner, " elements");
+  }
+  return make_kernel(call, [y = call.out(0), x, seed_step, sample_offset, place, p, key, e, part]() mutable {
     const int64_t* values = seed_step.const_data_ptr<int64_t>();
     const DropoutStream stream =
         dropout_stream(static_cast<uint64_t>(values[0]), static_cast<uint64_t>(values[1]), key);
     const at::Tensor input = dense_computed(x);
     const int64_t first_sample = *sample_offset.const_data_ptr<int64_t>();
-    produce_computed(y, false, [&](at::Tensor& out) { drop_all(input, out, e, p, stream, first_sample); });
+    if (place.defined()) part.place = *place.const_data_ptr<int64_t>();
+    produce_computed(y, false, [&](at::Tensor& out) { drop_all(input, out, e, p, stream, first_sample, part); });
   });
 }
 

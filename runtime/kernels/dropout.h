@@ -9,8 +9,9 @@
 //   counter   = (element index / 4, sample position, step, low 32 bits of purpose)
 //   element e = word e % 4 of philox(counter, key)
 //   uniform u = (word >> 8) * 2^-24, kept where u >= p, then multiplied by 1 / (1 - p)
-// Element indices are row-major in the model's own tensor without its batch axis; sample positions, steps
-// and element index / 4 stay below 2^32.
+// Of a part of a tensor the kernel says which elements of the whole it has (MaskedPart), so that places have the masks
+// of one device. Element indices are row-major in the model's own tensor without its batch axis; sample positions,
+// steps and element index / 4 stay below 2^32.
 #pragma once
 
 #include <array>
@@ -18,6 +19,12 @@
 #include <cstdint>
 
 namespace piper::kernels {
+
+// For `places` parts, each with `row` elements of a sample in a row, the one at `place`.
+struct MaskedPart {
+  int64_t places = 1, row = 1, place = 0;
+  int64_t in_whole(int64_t element) const { return (element / row * places + place) * row + element % row; }
+};
 
 struct DropoutStream {
   uint32_t key0, key1, step, purpose;

@@ -2,20 +2,13 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/cos.h>
-#include <ATen/ops/erf.h>
-#include <ATen/ops/exp.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/log.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/sin.h>
-#include <ATen/ops/sqrt.h>
-#include <ATen/ops/tanh.h>
 
 #include <cstdlib>
 #include <optional>
 
 #include "runtime/kernels/binding.h"
+#include "runtime/kernels/library/binders.h"
 #include "runtime/kernels/library/library_rows.h"
 #include "runtime/kernels/library_products.h"
 #include "runtime/kernels/scratch_arena.h"
@@ -55,11 +48,7 @@ class CpuOperators : public OperatorDevice {
 // get values with errors of 1e-5 (seen with `log`: 1 of 3,000 processes of two threads). So the first calls are made
 // while there is one thread.
 void choose_vector_functions() {
-  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
-    const at::Tensor x = at::full({64}, 0.5, type);
-    for (const auto function : {at::exp, at::log, at::tanh, at::sin, at::cos, at::erf, at::sqrt, at::rsqrt})
-      (void)function(x);
-  }
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) library::call_each_function(at::full({64}, 0.5, type));
 }
 
 class CpuLibrary : public Library {

@@ -68,7 +68,7 @@ inline int32_t communicator_of(const Action& action) {
                     action);
 }
 
-// Of a sum over ranks.
+// For a sum over ranks.
 inline std::optional<SumTypes> sum_types_of(const Action& action) {
   using Found = std::optional<SumTypes>;
   return std::visit(

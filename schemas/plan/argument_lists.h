@@ -1,6 +1,6 @@
-// The argument lists of a rank's plan: ranks that do the same work (like_ranks.h) share them, but for the lists that
+// The argument lists of a rank's plan: ranks that do the same work (like_ranks.h) share them, except the lists that
 // name parts of buffers which a rank has for itself, what it updates where replicas divide the optimizer's work. Those
-// few stand beside the shared ones, in their place. Reading is that of a const vector of lists; copies share what is
+// few are beside the shared ones, in their place. Reading is that of a const vector of lists; copies share what is
 // shared; a change through edit() takes all lists for this plan alone. Used wherever plans are; knows no rank.
 #pragma once
 

@@ -8,7 +8,7 @@
 
 namespace piper::plan {
 
-// "linear_backward_weight+=(f32[64,32]32.1,f32[64,16]16.1)f32[32,16]16.1", attributes behind it as the plan has them.
+// "linear_backward_weight+=(f32[64,32]32.1,f32[64,16]16.1)f32[32,16]16.1", attributes after it as the plan has them.
 // Knows no slot, offset or origin.
 std::string call_key(const KernelCall& call);
 

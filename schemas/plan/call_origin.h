@@ -11,7 +11,7 @@ namespace piper::plan {
 
 inline constexpr std::string_view kAtLine = " at ";
 
-// `module`: path, "" for the outermost one. `node`: "" where no node of the model is behind the call.
+// `module`: path, "" for the outermost one. `node`: "" where the call comes from no node of the model.
 inline std::string call_origin(std::string_view node, std::string_view module, std::string_view line) {
   std::string text(node.empty() ? module : node);
   if (text.empty()) text = "model";
@@ -26,7 +26,7 @@ struct CallOrigin {
 };
 inline CallOrigin split_call_origin(std::string_view text) {
   const size_t at = text.rfind(kAtLine);
-  // What stands in parentheses may have lines of its own, of the strategy.
+  // What is in parentheses may have lines of its own, of the strategy.
   const bool line = at != std::string_view::npos && text.find(':', at) != std::string_view::npos &&
                     text.find(')', at) == std::string_view::npos;
   if (!line) return {text, {}};

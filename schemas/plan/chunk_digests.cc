@@ -15,7 +15,7 @@ namespace {
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// tables[k][b]: the remainder of byte b with k zero bytes behind it.
+// tables[k][b]: the remainder of byte b with k zero bytes after it.
 constexpr Tables make_tables() {
   constexpr uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, lowest bit first
   Tables tables{};

@@ -17,7 +17,7 @@ uint16_t to_bf16(float value) {
 }
 float from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// Of the value's own steps: 2^-24 below 2^-14, else 2^-10 of the power of two below.
+// For the value's own steps: 2^-24 below 2^-14, else 2^-10 of the power of two below.
 uint16_t to_f16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000, size = bits & 0x7fffffff;

@@ -26,7 +26,7 @@ struct PartsAlong {
   std::vector<int64_t> extents = {};
   friend bool operator==(const PartsAlong&, const PartsAlong&) = default;
 };
-// Of a tensor of the manifest; one part where the parts follow one another in row-major order, too.
+// For a tensor of the manifest; one part where the parts follow one another in row-major order, too.
 PartsAlong parts_along(const Manifest& manifest, const TensorInfo& tensor);
 
 // Whether an axis falls into segments of these extents, of each of which there can be so many equal parts.
@@ -94,7 +94,7 @@ class ElementRuns {
   // Blocks of `inner` elements, [rows, columns] of them here, [columns, rows] there.
   ElementRuns(int64_t rows, int64_t columns, int64_t inner, int64_t first, int64_t count)
       : rows_(rows), columns_(columns), inner_(inner), first_(first), count_(count) {}
-  // Of `outer` rows of segments that end after so many elements, in so many parts.
+  // For `outer` rows of segments that end after so many elements, in so many parts.
   ElementRuns(std::vector<int64_t> ends, int64_t outer, int64_t parts, bool to_row_major, int64_t first, int64_t count)
       : first_(first),
         count_(count),

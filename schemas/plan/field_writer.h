@@ -1,5 +1,5 @@
 // The writer of a bundle's JSON texts by lists of fields (fields.h). A writer of a file derives from it and has write()
-// for what is its own. Members of the file's object stand on lines of their own, and so do the items of its lists.
+// for what is its own. Members of the file's object are on lines of their own, and so are the items of its lists.
 #pragma once
 
 #include <optional>

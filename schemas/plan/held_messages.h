@@ -1,6 +1,6 @@
 // When bytes whose last access is a message may be taken again, so that no run waits for the message to have room: at
-// the first run whose stream knows that it is through, or, as no instruction tells when a message that no run waits for
-// was sent, several runs later. The compiler places buffers by it (emit/lives.h), `piper-plan explain` tells what it
+// the first run whose stream knows that it is through, or, as no instruction says when a message that no run waits for
+// was sent, several runs later. The compiler places buffers by it (emit/lives.h), `piper-plan explain` shows what it
 // costs.
 #pragma once
 

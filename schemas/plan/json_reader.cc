@@ -10,7 +10,7 @@
 namespace piper::plan {
 namespace {
 
-// What stands at the cursor, short enough for a message.
+// What is at the cursor, short enough for a message.
 std::string describe(const char* at, const char* end) {
   if (at == end) return "the end of the file";
   const size_t length = std::min<size_t>(24, static_cast<size_t>(end - at));

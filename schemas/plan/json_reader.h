@@ -1,7 +1,7 @@
 // A cursor over JSON text for the fixed grammars of the bundle's files: the caller says which key
 // and kind of value comes next. The first failure is kept with its line; afterwards every call
 // returns an empty value and every loop ends, so that callers check once. Never recurses, never
-// throws on any bytes. Keys stand in the order of the format; white space is free.
+// throws on any bytes. Keys are in the order of the format; white space is free.
 #pragma once
 
 #include <cstdint>

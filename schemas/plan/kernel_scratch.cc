@@ -41,7 +41,7 @@ bool is_plain_matrix(const Operand& operand) {
   return false;
 }
 
-// Of products and attention in f32 on CPU ranks: the bytes of the operands that are copied, but for an attention's
+// For products and attention in f32 on CPU ranks: the bytes of the operands that are copied, except an attention's
 // mask. Libraries take other types in other ways, and those of GPUs may take memory of their own.
 int64_t copied_bytes(const KernelInfo& info, const KernelCall& call, const Operand* mask) {
   const bool attention = info.scratch == Scratch::kAttention;
@@ -54,13 +54,13 @@ int64_t copied_bytes(const KernelInfo& info, const KernelCall& call, const Opera
       if (!in_place) copied += dense_bytes(operand);
       if (heads) largest = std::max(largest, dense_bytes(operand));
     }
-  // Gradients and statistics that the plan does not want are computed all the same.
+  // Gradients and statistics that the plan does not want are computed anyway.
   for (const Operand& output : call.outputs)
     if (attention && output.slot == Operand::kAbsent) copied += largest;
   return copied;
 }
 
-// Of embeddings in f32 on CPU ranks, whose table is read or added to where it lies, if it is dense. The backward may
+// For embeddings in f32 on CPU ranks, whose table is read or added to where it lies, if it is dense. The backward may
 // count how often each row is asked for, and weigh it.
 int64_t table_bytes(const KernelInfo& info, const KernelCall& call, int64_t operands) {
   const std::vector<Operand>& list = info.can_accumulate ? call.outputs : call.inputs;
@@ -69,14 +69,14 @@ int64_t table_bytes(const KernelInfo& info, const KernelCall& call, int64_t oper
   return 2 * (operands - (dense ? dense_bytes(list[0]) : 0)) + 8 * list[0].shape[0] + dense_bytes(call.inputs[1]);
 }
 
-// Of one thread: two score tiles and the accumulators of the flash kernels, of at most 768 query by 512 key rows; or of
-// the own kernels panels of at most 1024 keys and values, and the scores of 112 queries and their gradients.
+// For one thread: two score tiles and the accumulators of the flash kernels, of at most 768 query by 512 key rows; or
+// of the own kernels panels of at most 1024 keys and values, and the scores of 112 queries and their gradients.
 int64_t attention_tile_bytes(int64_t queries, int64_t keys, int64_t head_dim) {
   const int64_t q = std::min<int64_t>(queries, 768), k = std::min<int64_t>(keys, 512);
   const int64_t panel = (std::min<int64_t>(keys, 1024) + 31) / 32 * 32;
   return 4 * std::max(2 * q * k + 4 * q * (head_dim + 4), 2 * panel * head_dim + 2 * 112 * (panel + 16));
 }
-// Of f32 on CPU ranks. The flash kernels' backward makes one operand dense in an order of its own.
+// For f32 on CPU ranks. The flash kernels' backward makes one operand dense in an order of its own.
 int64_t attention_bytes(const KernelInfo& info, const KernelCall& call, const Operand* mask, int64_t head_dim,
                         int threads) {
   const bool backward = info.max_inputs > 4;
@@ -87,8 +87,8 @@ int64_t attention_bytes(const KernelInfo& info, const KernelCall& call, const Op
          threads * attention_tile_bytes(call.inputs[0].shape[2], call.inputs[key].shape[2], head_dim);
 }
 
-// Of attention by a predicate: the mask of a block of queries, of all keys; on GPUs with the numbers that it is made of
-// and the sums of the keys' gradients in f32.
+// For attention by a predicate: the mask of a block of queries, of all keys; on GPUs with the numbers that it is made
+// of and the sums of the keys' gradients in f32.
 int64_t attends_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind device) {
   constexpr int64_t kElement = 8, kElementOnGpu = 40;
   const bool backward = info.max_inputs > 4;
@@ -103,7 +103,7 @@ int64_t attends_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
   return q[0] * attends_queries_on_gpu(q[0], k[2]) * k[2] * kElementOnGpu + sums;
 }
 
-// Of LibTorch's attention on GPUs, beside copies of operands: keys and values written out for every head of queries,
+// For LibTorch's attention on GPUs, beside copies of operands: keys and values written out for every head of queries,
 // and their gradients; of a backward of FlashAttention with the same bits in every run, a sum of the queries' gradients
 // in f32 for each of as many splits as fill the GPU, of which none has more multiprocessors than these.
 int64_t attention_on_gpu_bytes(const KernelInfo& info, const KernelCall& call) {
@@ -119,7 +119,7 @@ int64_t attention_on_gpu_bytes(const KernelInfo& info, const KernelCall& call) {
   return 4 * written_out + (kMultiprocessors + q[0] * q[1]) * rounded_up(q[2], kRows) * rounded_up(q[3], kColumns) * 4;
 }
 
-// Of an update that takes a matrix: two of its shape and two of the square of its shorter side, in f32.
+// For an update that takes a matrix: two of its shape and two of the square of its shorter side, in f32.
 int64_t update_bytes(const KernelCall& call) {
   if (call.outputs.empty() || call.outputs[0].shape.size() != 2) return 0;
   const int64_t rows = call.outputs[0].shape[0], columns = call.outputs[0].shape[1], side = std::min(rows, columns);
@@ -159,7 +159,7 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
     case Scratch::kOperands: return 2 * operands + kScratchSlack;
     case Scratch::kConvolution: {
       const int64_t padded = padded_weight_bytes(call);
-      // Of grouped convolutions in 16 bits the library makes copies in f32 of all operands, and three of the weight.
+      // For grouped convolutions in 16 bits the library makes copies in f32 of all operands, and three of the weight.
       const bool narrow = padded > 0 && !call.outputs.empty() && dtype_bytes(call.outputs[0].dtype) < 4;
       const int64_t widths = narrow ? 2 : 1, weights = narrow ? 3 : 1;
       return widths * 2 * operands + (widths * 16 * largest + weights * padded) * threads + kScratchSlack;

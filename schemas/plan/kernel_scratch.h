@@ -1,5 +1,5 @@
 // How much memory beside its operands a kernel call may take while it runs. piperc counts it in a rank's predicted
-// peak; on GPUs calls that take more are told when a plan is loaded (runtime/exec/rehearse.h).
+// peak; on GPUs calls that take more are reported when a plan is loaded (runtime/exec/rehearse.h).
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace piper::plan {
 
 using KernelTimes = std::map<std::string, double>;  // call_key -> microseconds
 
-// Of ranks that measured the same call the mean, by how often they did. An error tells the line that does not fit.
+// For ranks that measured the same call the mean, by how often they did. An error says the line that does not fit.
 Result<KernelTimes> read_kernel_times(const std::string& path);
 
 }  // namespace piper::plan

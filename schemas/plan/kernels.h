@@ -23,7 +23,7 @@ enum class Scratch : uint8_t {
 };
 inline constexpr int kMany = 1 << 20;
 
-// Of one side of a signature: how many operands it names, or of those the ones that may not be absent.
+// For one side of a signature: how many operands it names, or of those the ones that may not be absent.
 constexpr int count_operands(std::string_view side, bool mandatory) {
   int count = 0;
   for (size_t colon = side.find(':'); colon != std::string_view::npos; colon = side.find(':', colon + 1)) {

@@ -10,11 +10,11 @@
 
 namespace piper::plan {
 
-// Whether `plan` does what `first` does: streams, events, buffers, arguments and instructions are shared, but for
+// Whether `plan` does what `first` does: streams, events, buffers, arguments and instructions are shared, except
 // argument lists that differ in where in a persistent buffer something lies, and so are the arena's size and the names
 // of channels and communicators and the sizes of the latter.
 bool same_work(const RankPlan& plan, const RankPlan& first);
-// Of plans that share arguments: the lists of which one has its own and which differ, in ascending order.
+// For plans that share arguments: the lists of which one has its own and which differ, in ascending order.
 std::vector<size_t> own_lists(const RankPlan& plan, const RankPlan& first);
 // Why a plan that claims to do what `first` does cannot; "" where it can. Does not look at the shared storage.
 std::string why_other_work(const RankPlan& plan, const RankPlan& first);

@@ -12,10 +12,10 @@
 
 namespace piper::plan {
 
-// One placement, in the order of the plan's: the other plan's next one but for what is said here, or one that the
-// other plan has not.
+// One placement, in the order of the plan's: the other plan's next one except what is said here, or one that the
+// other plan lacks.
 struct LikePlacement {
-  int64_t skips = 0;              // placements of the other plan that come before, and that this one has not
+  int64_t skips = 0;              // placements of the other plan that come before, and that this one lacks
   std::optional<int64_t> first;   // element of the tensor
   std::optional<int64_t> offset;  // bytes, in the buffer
   std::optional<bool> owner;

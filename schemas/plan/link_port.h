@@ -14,7 +14,7 @@ class LinkPort {
  public:
   // When something that comes at `earliest` and takes `length` alone is through: it has half of the port while
   // something else goes through, so that of two that come at once one of A takes A + min(A, B) beside one of B. What
-  // came before was told its end already, and keeps it. Whoever asks late, for what went through long ago, finds the
+  // came before was given its end already, and keeps it. Whoever asks late, for what went through long ago, finds the
   // port as it was.
   Time take(Time earliest, Time length) {
     if (length <= 0) return earliest;
@@ -30,7 +30,7 @@ class LinkPort {
  private:
   using Runs = std::map<Time, Time>;  // begin -> end, apart from each other
 
-  // The first run that ends behind the time.
+  // The first run that ends after the time.
   typename Runs::iterator run_at(Time time) {
     auto run = taken_.upper_bound(time);
     if (run != taken_.begin() && std::prev(run)->second > time) --run;

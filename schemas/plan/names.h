@@ -16,7 +16,7 @@ namespace piper::plan {
 
 inline constexpr std::string_view kWorkspaceWord = "workspace";  // as an operand; no slot may be called so
 
-// "NAME" as messages show it; a damaged file's name is cut off behind 200 bytes.
+// "NAME" as messages show it; a damaged file's name is cut off after 200 bytes.
 inline std::string in_quotes(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
 
 constexpr std::string_view class_name(BufferClass cls) {
@@ -143,7 +143,7 @@ constexpr std::string_view summing_name(Summing summing) {
   return "";
 }
 
-// The value of a word, given the function above that has the words of all values and "" behind the last.
+// The value of a word, given the function above that has the words of all values and "" after the last.
 template <class Enum>
 std::optional<Enum> enum_from_name(std::string_view name, std::string_view (*name_of)(Enum)) {
   for (int i = 0; !name_of(static_cast<Enum>(i)).empty(); ++i)
@@ -151,7 +151,7 @@ std::optional<Enum> enum_from_name(std::string_view name, std::string_view (*nam
   return std::nullopt;
 }
 
-// A name and a byte offset in one string: "name+128"; "+0" only behind a name that itself ends so.
+// A name and a byte offset in one string: "name+128"; "+0" only after a name that itself ends so.
 struct NameAndOffset {
   std::string_view name;
   int64_t offset = 0;
@@ -169,7 +169,7 @@ constexpr bool range_inside(int64_t offset, int64_t bytes, int64_t size) {
   return offset >= 0 && bytes >= 0 && offset <= size && bytes <= size - offset;
 }
 
-// What is wrong with elements of `size` bytes that stand at `offset` of a buffer, as kernels cannot read them there.
+// What is wrong with elements of `size` bytes that are at `offset` of a buffer, as kernels cannot read them there.
 std::string no_multiple(int64_t offset, int64_t size, std::string_view buffer);
 
 }  // namespace piper::plan

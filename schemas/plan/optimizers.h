@@ -32,7 +32,7 @@ struct OptimizerInfo {
   int moments = 0;           // of each element at most; with kMomentum none where the momentum is 0
 
   bool has(Numbers number) const { return (numbers & number) != 0; }
-  // Of each element, with the numbers of this one.
+  // For each element, with the numbers of this one.
   int num_moments(const OptimizerNumbers& numbers) const {
     return has(kMomentum) && numbers.momentum == 0 ? 0 : moments;
   }
@@ -98,7 +98,7 @@ inline GroupUpdate group_update(const Optimizer& optimizer, int32_t group) {
   return {find_optimizer(numbers.kind), std::move(numbers), of.weight_decay, rate};
 }
 
-// By which a training's moments are told from those of another: "adamw", "muon, adamw".
+// By which a training's moments are distinguished from those of another: "adamw", "muon, adamw".
 inline std::string optimizer_title(const Optimizer& optimizer) {
   return optimizer.rest ? optimizer.kind + ", " + optimizer.rest->kind : optimizer.kind;
 }

@@ -107,7 +107,7 @@ class ManifestReader : public FieldReader<ManifestReader> {
       return;
     }
     if (tensor.shape[axis] % (places * tensor.cut->segments) == 0) return;
-    // Parts of unequal size are counted like the whole where nothing stands before the axis.
+    // Parts of unequal size are counted like the whole where nothing is before the axis.
     if (std::any_of(tensor.shape.begin(), tensor.shape.begin() + tensor.cut->axis,
                     [](int64_t extent) { return extent != 1; }) ||
         tensor.cut->segments > 1 || tensor.shape[axis] < places)

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxAxes = 16;
 
-// A number at the beginning of `text`, which is moved behind it; `by_samples`: also "n" and "3n", multiples of a
+// A number at the beginning of `text`, which is moved after it; `by_samples`: also "n" and "3n", multiples of a
 // reference's samples.
 bool take_number(std::string_view& text, bool by_samples, int64_t& value) {
   value = 1;
@@ -24,7 +24,7 @@ bool take_number(std::string_view& text, bool by_samples, int64_t& value) {
   return value >= 0 && (digits || samples) && (!samples || !__builtin_mul_overflow(value, Reference::kSamples, &value));
 }
 
-// "1,2,3" up to `close`; moves `text` behind it.
+// "1,2,3" up to `close`; moves `text` after it.
 bool split_numbers(std::string_view& text, char close, bool by_samples, std::vector<int64_t>& values) {
   while (!text.empty()) {
     if (text.front() == close) {
@@ -42,7 +42,7 @@ bool split_numbers(std::string_view& text, char close, bool by_samples, std::vec
   return false;
 }
 
-// Bytes from the operand's offset to behind its last element, or nullopt on overflow.
+// Bytes from the operand's offset to after its last element, or nullopt on overflow.
 std::optional<int64_t> extent_bytes(const Operand& operand) {
   int64_t last = 0;
   for (size_t i = 0; i < operand.shape.size(); ++i) {

@@ -1,9 +1,9 @@
 // The plan bundle in memory: what `piperc` emits and `piper-run` executes. Plain data; the reader,
-// the writer and the checks of a damaged bundle stand beside it. One Bundle = the manifest, the
+// the writer and the checks of a damaged bundle are beside it. One Bundle = the manifest, the
 // chunk programs, one RankPlan per rank. Formats on disk: schemas/README.md.
 //
 // Names are for people, and tell things apart: nothing is read from their letters. What a program is of, what a slot
-// holds of the model or of the step, and which microbatch arguments are for, stands in fields.
+// holds of the model or of the step, and which microbatch arguments are for, is in fields.
 //
 // A program is a flat list of kernel calls on operands; an operand is a slot (bound per run to a
 // range of a rank's buffer) or the workspace, plus byte offset, dtype, shape and strides. A rank
@@ -63,7 +63,7 @@ enum class SlotRole : uint8_t {
   kGradient,   // read and added to
   kState,      // read and written: running statistics
   kConstant,   // read
-  kScalar,     // step-wide values (seed_step, sample_offset, 1/count): read, but for what advances one
+  kScalar,     // step-wide values (seed_step, sample_offset, 1/count): read, except what advances one
   kMoment,     // read and written: moments of the optimizer
 };
 // A number of the step in a slot of a chunk's program.
@@ -415,7 +415,7 @@ struct RunDefaults {
 // When and on what piper-run evaluates; what it runs then is Bundle::evaluation.
 struct Evaluation {
   std::string data;         // "": that of --eval-data
-  int64_t every = 0;        // steps; 0: behind the last one only
+  int64_t every = 0;        // steps; 0: after the last one only
   int64_t batches = 0;      // 0: as many as the data fill
   bool perplexity = false;  // the loss is one mean cross entropy
 };
@@ -500,7 +500,7 @@ struct Manifest {
   std::vector<RankSummary> ranks;
   std::vector<FileEntry> files;  // every other file of the bundle, sorted by path
 };
-// Of RankPlan::grad_squares: the tensors up to the last trained one.
+// For RankPlan::grad_squares: the tensors up to the last trained one.
 inline size_t num_grad_squares(const Manifest& manifest) {
   size_t count = manifest.tensors.size();
   while (count > 0 && !manifest.tensors[count - 1].trained) --count;
@@ -520,9 +520,9 @@ struct ProvenanceEntry {
 // that size.
 struct Reference {
   static constexpr int64_t kSamples = 67108859;
-  // Of a constant in a slot either the SHA-256 of its bytes, or, where that is "", its one element: so much for each
+  // For a constant in a slot either the SHA-256 of its bytes, or, where that is "", its one element: so much for each
   // sample of the step. Of one that has the samples in its shape these bytes are those of the step's batch, `each`
-  // elements of a sample stand together there; or they are one sample's, and all samples have the same.
+  // elements of a sample are together there; or they are one sample's, and all samples have the same.
   struct Constant {
     int32_t slot = -1;
     std::string sha256;

@@ -74,7 +74,7 @@ void fields(auto& v, Of<ArgumentList> auto& list) {
   v("in", list.arguments);
 }
 
-// Of a plan that is like another one.
+// For a plan that is like another one.
 void fields(auto& v, Of<LikePlacement> auto& item) {
   v.optional(
       "skips", item.skips, 0,
@@ -133,7 +133,7 @@ void fields(auto& v, Of<ReduceScatter> auto& reduce) {
 }
 template <class V>
 void fields(V& v, Of<AllGather> auto& gather) {
-  // In place, the range that stands first is that of all parts.
+  // In place, the range that is first is that of all parts.
   const bool apart = gather.part.buffer >= 0;
   BufferRange first = apart ? gather.part : gather.data, data = apart ? gather.data : BufferRange{};
   v(kActionName<AllGather>, first);
@@ -162,7 +162,7 @@ void fields(auto& v, Of<Instruction> auto& instruction) {
   v.together(instruction.provenance >= 0, [&] { v.name("at", instruction.provenance, Names::kProvenance); });
 }
 
-// Of a rank plan. `like`: the rank that it is like; -1: it is spelt out.
+// For a rank plan. `like`: the rank that it is like; -1: it is spelt out.
 void head_fields(auto& v, auto& plan, int32_t& like) {
   v("rank", plan.rank, {.least = 0});
   v.like("like", like, {.least = 0});

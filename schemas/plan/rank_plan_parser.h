@@ -1,4 +1,4 @@
-// The reader of one rank's plan, which nobody but its own files includes: the order of the parts and the memory stand
+// The reader of one rank's plan, which nobody but its own files includes: the order of the parts and the memory are
 // in parse_rank_plan.cc, what is checked of declarations in parse_rank_declarations.cc, of instructions in
 // parse_instructions.cc. The parts share the reader, the plan so far and the tables of the names that it has declared;
 // a fault that one of them meets stops the reader, and what follows reads nothing more.
@@ -205,7 +205,7 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
   const RankPlan* first_ = nullptr;  // that plan
   size_t next_placement_ = 0;        // of that plan
   size_t next_list_ = 0;             // of that plan
-  std::vector<size_t> own_at_;       // [argument list] where it stands; 0: it is that plan's
+  std::vector<size_t> own_at_;       // [argument list] where it is; 0: it is that plan's
   std::vector<Place> places_;
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   const NameIndex* buffers_ = &buffer_index_;

@@ -11,14 +11,14 @@ namespace piper::plan {
 // Steps whose samples may be in memory before they are used.
 inline constexpr int64_t kStepsReadAhead = 2;
 
-// Of `samples` samples of one input, in its own type.
+// For `samples` samples of one input, in its own type.
 inline int64_t sample_bytes(const InputDecl& input, int64_t samples) {
   int64_t bytes = dtype_bytes(input.dtype) * (input.batched ? samples : 1);
   for (const int64_t extent : input.sample_shape) bytes *= extent;
   return bytes;
 }
 
-// Of all steps read ahead. Inputs that the manifest has not count nothing.
+// For all steps read ahead. Inputs that the manifest does not have count nothing.
 inline int64_t read_ahead_bytes(const Manifest& manifest, const RankPlan& rank) {
   int64_t step = 0;
   for (const InputSlice& slice : rank.inputs) {

@@ -262,7 +262,7 @@ Result<OpenBundle> open_bundle(const std::string& directory) {
   const std::string path = directory + "/" + std::string(kManifestFile);
   const auto file = map_file(path);
   if (!file.ok()) return Status::failure("P0603", directory + " is not a plan bundle: " + file.error().message);
-  const std::string text(file->text());  // a copy: a file that changes meanwhile is read once all the same
+  const std::string text(file->text());  // a copy: a file that changes meanwhile is read once anyway
   PIPER_ASSIGN(auto manifest, parse_manifest(text, path));
   return OpenBundle{directory, std::move(manifest), sha256(text)};
 }

@@ -7,7 +7,7 @@
 namespace piper::plan {
 
 inline constexpr std::string_view kSyntax = "P0605";  // not the format's grammar, or a word that it does not know
-inline constexpr std::string_view kName = "P0606";    // a name that is missing, unknown or stands twice
+inline constexpr std::string_view kName = "P0606";    // a name that is missing, unknown or appears twice
 inline constexpr std::string_view kRange = "P0607";   // a number outside of what it may be
 
 }  // namespace piper::plan

@@ -38,7 +38,7 @@ const char* format_name(DType dtype) {
 
 bool is_size(const Json& value, int64_t limit) { return value.is_number_integer() && value >= 0 && value <= limit; }
 
-// One tensor of the header. `data`, `size`: the bytes behind the header.
+// One tensor of the header. `data`, `size`: the bytes after the header.
 Status read_tensor(const Json& entry, const std::byte* data, int64_t size, TensorView& tensor) {
   const auto bad = [](const std::string& why) { return Status::failure("P0620", why); };
   if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets"))

@@ -44,7 +44,7 @@ struct TensorToWrite {
   std::function<Status(const std::function<Status(const void*, int64_t)>& write)> produce;
   int64_t bytes = 0;
 };
-// What stands in front of the tensors' bytes: the header's length and the header. `produce` is not called.
+// What is before the tensors' bytes: the header's length and the header. `produce` is not called.
 std::string safetensors_header(const std::vector<TensorToWrite>& tensors);
 // Tensors in the given order, and {"format": "pt"} as metadata, for other programs. Written beside and renamed, both
 // for good: a power cut leaves the old file or the new one.

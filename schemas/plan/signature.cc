@@ -9,7 +9,7 @@
 namespace piper::plan {
 namespace {
 
-// The part of `text` in front of `end`, which is taken off with what ends it; the whole where there is no end.
+// The part of `text` before `end`, which is taken off with what ends it; the whole where there is no end.
 std::string_view take(std::string_view& text, std::string_view end) {
   const size_t at = text.find(end);
   const std::string_view taken = text.substr(0, at);
@@ -92,7 +92,7 @@ class Fit {
     if (wrong.empty()) wrong = shape(wanted, operand.shape);
     return wrong.empty() ? "" : std::string(wanted.name) + " " + wrong;
   }
-  // Behind all operands: what broadcasts to what.
+  // After all operands: what broadcasts to what.
   std::string broadcasts() const {
     for (const Broadcast& each : broadcasts_) {
       const Extents& to = axes_[index(each.axis)];

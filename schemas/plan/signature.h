@@ -32,7 +32,7 @@ struct Signature {
   bool reads_outputs = false;  // some output is read, too
 };
 
-// Of a row of kKernels; parsed once.
+// For a row of kKernels; parsed once.
 const Signature& signature_of(const KernelInfo& kernel);
 
 // What of the call's operands does not fit the kernel: their number, one that is absent, an element type, a shape; or

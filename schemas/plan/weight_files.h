@@ -29,7 +29,7 @@ class WeightFiles {  // keeps the mappings alive
   static Result<WeightFiles> open(const std::string& path);
   // nullptr where there is none. Of a tensor that is in several files the index chooses the file.
   const TensorView* find(const std::string& name) const;
-  // Of all tensors that find() has, in the order of their letters.
+  // For all tensors that find() has, in the order of their letters.
   std::vector<std::string> names() const;
 
  private:

@@ -159,7 +159,7 @@ bool cannot_swap(const std::error_code& error) {
          error == std::errc::not_supported;
 }
 
-// Puts the directory `fresh` in the place of `target`, for good. What stood there is gone afterwards.
+// Puts the directory `fresh` in the place of `target`, for good. What was there is gone afterwards.
 Status replace(const fs::path& fresh, const fs::path& target) {
   // One syncfs, not an fsync of every file: a bundle is a hundred small files and more, and each fsync is a commit of
   // the journal. On ext4 (medians of 7, paired): 10 files 12 ms against 48, 100 files 20 against 404, 600 files 160

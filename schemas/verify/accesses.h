@@ -9,7 +9,7 @@
 
 namespace piper::verify {
 
-// Bytes at the end of an access that nothing wrote, behind some that were, are rounding where they are fewer than this.
+// Bytes at the end of an access that nothing wrote, after some that were, are rounding where they are fewer than this.
 inline constexpr int64_t kRounding = 64;
 
 struct Access {

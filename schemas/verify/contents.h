@@ -24,7 +24,7 @@ struct Value {          // made by a run, or a model input
   int64_t bytes = 0;    // of the whole value
   int32_t label = -1;   // -1: any
   int32_t samples = 0;  // SampleTable
-  // > 0: its samples stand one after the other, in as many parts from other ranks; 0: not known
+  // > 0: its samples are one after the other, in as many parts from other ranks; 0: not known
   int64_t parts : 22 = 0;
   int64_t at : 22 = -1;     // what other ranks sent to this one as that part of theirs; -1: its own rows
   int64_t spread : 18 = 0;  // Places: of a value whose tensors are cut, what of it this is
@@ -103,7 +103,7 @@ struct Content {
     return std::get_if<T>(&what);
   }
   bool is_empty() const { return is<Nothing>() || is<Zero>(); }
-  bool same(const Content& other) const {  // apart from where it stands
+  bool same(const Content& other) const {  // apart from where it is
     return layout == other.layout && what == other.what;
   }
 };

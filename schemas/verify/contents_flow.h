@@ -3,7 +3,7 @@
 // accumulators; messages and collectives carry contents, reductions add them; an update makes the next
 // version of a parameter. Time is linear in accesses; sums are worked out once each.
 //
-// Proved from the bundle, given that each compute program is right about what stands in its own slots:
+// Proved from the bundle, given that each compute program is right about what is in its own slots:
 // - Every sum (gradients, counts of terms, the loss, the norm) holds each sample, or element, exactly once
 //   when it is used: at an update, a count's end, a norm, the report. Gradients and counts start each step
 //   cleared.

@@ -155,7 +155,7 @@ class Player {
   }
 
   Status refute() const {
-    // A chain waits for the chains that its head's needs stand in.
+    // A chain waits for the chains that hold what its head needs.
     WaitGraph graph(chains_.size());
     for (size_t c = 0; c < chains_.size(); ++c) {
       if (at_end(chains_[c])) continue;

@@ -16,7 +16,7 @@ enum class Level : uint8_t {
                    // (what a library that runs one communication of a device at a time asks for)
   kIssueOrder,     // D2: all instructions of a rank
 };
-// The failure tells the shortest cycle of waits.
+// The failure names the shortest cycle of waits.
 Status check_deadlock(const plan::Bundle& bundle, const Matching& matching, Level level);
 
 }  // namespace piper::verify

@@ -143,7 +143,7 @@ class Flow {
   Status check_elements(const Rank& rank, const Pieces& pieces, DType dtype) const;
   Status on_sum(Rank& rank, const plan::BufferRange& where, int64_t bytes, const ProgramEffects::OnSum& what,
                 const SlotLayout& layout, const Seen& seen, const std::string& slot);
-  // Resolves which samples stand in a piece of a value; -1 where a sample is cut.
+  // Resolves which samples are in a piece of a value; -1 where a sample is cut.
   int32_t samples_of(const Value& value, const Piece& piece);
 
   // --- stories
@@ -186,7 +186,7 @@ class Flow {
   // By name: the addends that every use of a sum of this name had.
   std::map<std::string, std::vector<int32_t>> used_sums_;
   std::set<Sum> checked_sums_;         // of those that were read as values
-  std::map<int32_t, Place> measured_;  // by sum: where the first that clips or skips by it stands
+  std::map<int32_t, Place> measured_;  // by sum: where the first that clips or skips by it is
   Pieces scratch_, scratch_more_;
 };
 

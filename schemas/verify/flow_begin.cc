@@ -63,7 +63,7 @@ Status Flow::begin() {
   return places_.fit() ? Status() : violates(Rule::kMeaning, "the cuts have more places than contents can name");
 }
 
-// Of a tensor that is cut programs see the part of the rank's place.
+// For a tensor that is cut programs see the part of the rank's place.
 void Flow::Begin::places() {
   if (!flow_.places_.any()) return;
   rank_.kept = flow_.places_.kept(rank_.plan->rank);
@@ -149,7 +149,7 @@ Status Flow::Begin::scalars() {
   return {};
 }
 
-// All that is kept of a tensor has its type, but for working copies, which have one of their own: "" or what is wrong.
+// All that is kept of a tensor has its type, except working copies, which have one of their own: "" or what is wrong.
 std::string Flow::Begin::wrong_type(const Placement& placement) {
   const int32_t tensor = flow_.tensors_.find(placement.name);
   if (placement.kind == PlacementKind::kConstant || tensor < 0) return "";

@@ -72,7 +72,7 @@ Status Flow::check_loss() {
               : violates(Rule::kSums, describe_rank(*reporting->plan) + " reports what is no norm of the gradients");
 }
 
-// Of an evaluation: each reported sum and each count is one over all samples, of the term that it is reported as.
+// For an evaluation: each reported sum and each count is one over all samples, of the term that it is reported as.
 Status Flow::check_means() {
   const auto reporting = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
     return rank.plan->rank == bundle_.manifest.reporting_rank;

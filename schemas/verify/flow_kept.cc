@@ -100,7 +100,7 @@ Status Flow::Kept::check_loss_scales() const {
   return {};
 }
 
-// What is placed, and so may be saved or evaluated, is behind the step still of its own tensor, and the newest.
+// What is placed, and so may be saved or evaluated, is after the step still of its own tensor, and the newest.
 Status Flow::Kept::check_placed(const Rank& rank, const Placement& placement, int32_t tensor, bool updated) const {
   const Part& part = placement.part;
   const int64_t element = dtype_bytes(placement.dtype), begin = part.where.offset, end = begin + part.count * element;

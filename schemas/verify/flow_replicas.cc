@@ -266,7 +266,7 @@ bool Flow::Replicas::play() {
   if (in_vain_ || flow_.transfers_->any_under_way()) return false;
   for (size_t replica = 1; replica < of_.size(); ++replica)
     if (!is_alike(replica)) return false;
-  std::map<std::pair<int32_t, size_t>, size_t> stops;  // by kind and where it stands
+  std::map<std::pair<int32_t, size_t>, size_t> stops;  // by kind and where it is
   for (const size_t plan : of_[0]) {
     Rank& rank = flow_.ranks_[plan];
     const auto [known, fresh] = stops.try_emplace({kind_of_[plan], rank.next}, 0);

@@ -15,7 +15,7 @@
 // replica adds to a sum over all of them is counted with the samples that are its own. A rank starts after such
 // instructions at the beginning of its step, as those that count a loss's terms on all ranks.
 //
-// It can only accept: where anything is refuted, check_contents() follows all ranks from the beginning and tells of
+// It can only accept: where anything is refuted, check_contents() follows all ranks from the beginning and says of
 // that.
 #pragma once
 
@@ -30,7 +30,7 @@ namespace piper::verify {
 
 class Flow::Replicas {
  public:
-  // Of a flow whose ranks are at the beginning of a step. They are at their starts afterwards where there are several
+  // For a flow whose ranks are at the beginning of a step. They are at their starts afterwards where there are several
   // replicas.
   explicit Replicas(Flow& flow);
   bool several() const { return of_.size() > 1; }

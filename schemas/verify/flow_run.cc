@@ -28,7 +28,7 @@ int32_t Flow::samples_of(const Value& value, const Piece& piece) {
 bool Flow::is_called(const Value& value, int32_t label) {
   if (value.label < 0 || value.label == label) return true;
   // An exchange, a sum over places or a gather of their parts makes another value, which no program makes and whose
-  // name its first reader tells.
+  // name its first reader gives.
   if (is_made(label) || !(value.summed || ledger_.is_exchanged(value.label))) return false;
   const std::pair<int32_t, bool> arrived{value.label, value.summed};
   return exchanged_.emplace(label, arrived).first->second == arrived;
@@ -53,7 +53,7 @@ bool Flow::is_made(int32_t label) const {
   return static_cast<size_t>(label) < made_.size() && made_[static_cast<size_t>(label)];
 }
 
-// What stands where a value should, and is none: refused, but for a number that is the same for all samples, where no
+// What is where a value should be, and is none: refused, except a number that is the same for all samples, where no
 // program makes a value of this name.
 Status Flow::check_no_value(const Rank& rank, const Content& content, const BufferRange& where, int32_t label,
                             const std::string& slot) {
@@ -176,7 +176,7 @@ Status Flow::check_part_of_cut(const Rank& rank, int64_t first, int64_t count, i
         "reads " + in_quotes(slot) + ", but is in no group of cut " + in_quotes(cut.name) + " that it is cut over");
   const int64_t part = num_elements_[t] / cut.places();
   if (first == part * place && count == part) return {};
-  // Of experts, which are along the first axis: of what the place has the part to which others sent the rows.
+  // For experts, which are along the first axis: of what the place has the part to which others sent the rows.
   const int64_t of_experts = seen.at < 0 ? 0 : part / seen.parts;
   if (of_experts > 0 && first == part * place + of_experts * seen.at && count == of_experts) return {};
   return refuted(Rule::kMeaning, rank,

@@ -28,7 +28,7 @@ class Flow::Transfers {
   bool any_under_way() const {
     return std::any_of(under_way_.begin(), under_way_.end(), [](const auto& line) { return !line.empty(); });
   }
-  // What waits for a rank, and what it waits for, becomes what does so with another of the same work, but for what
+  // What waits for a rank, and what it waits for, becomes what does so with another of the same work, except what
   // communicators that are `outer` lead to.
   template <class Change>
   void go_on_as(const Rank& rank, const Rank& other, const std::vector<bool>& outer, Change& change) {
@@ -48,7 +48,7 @@ class Flow::Transfers {
     }
   }
 
-  // Of the step: by the label at readers of what arrived.
+  // For the step: by the label at readers of what arrived.
   Exchanges exchanges() const;
 
  private:
@@ -62,7 +62,7 @@ class Flow::Transfers {
     return static_cast<size_t>(flow_.meetings_.of(plan_of(rank), communicator));
   }
   Status collective(size_t meeting);
-  // Of `members_`, where the first of them has a share, or a part, of a value: what becomes of it. `order`: their
+  // For `members_`, where the first of them has a share, or a part, of a value: what becomes of it. `order`: their
   // ranks.
   bool moves_values(const plan::BufferRange& first, int64_t bytes);
   std::vector<plan::BufferRange> ranges_of_values() const;

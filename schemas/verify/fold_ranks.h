@@ -1,5 +1,5 @@
 // A bundle with one rank for each kind of rank, where kinds meet kinds: ranks that do the same work (like_ranks.h) are
-// one, their communicators and channels lead to the ones that stand there for their members and peers. What rules 1 to
+// one, their communicators and channels lead to the ones that are there for their members and peers. What rules 1 to
 // 4 say of it, and when its instructions begin and end at unit costs, holds of the whole bundle:
 //
 // All ranks of a kind have the same instructions. Folding asks that an end of a kind always leads to the same ends of
@@ -22,7 +22,7 @@
 namespace piper::verify {
 
 struct FoldedRanks {
-  // Of the manifest only what rules 1 to 4 and timelines at unit costs read; no placements; rank = kind.
+  // For the manifest only what rules 1 to 4 and timelines at unit costs read; no placements; rank = kind.
   plan::Bundle bundle;
   std::vector<int64_t> num_ranks;                 // [kind]
   int64_t num_messages = 0, num_collectives = 0;  // of the whole bundle, where rules 1 and 2 hold

@@ -11,7 +11,7 @@ namespace piper::verify {
 
 // "grad h.0.weight", "tokens", "loss", "dropped", "act".
 std::string held_name(const plan::Slot& slot);
-// Of a number of the step: "loss", "loss 1 count".
+// For a number of the step: "loss", "loss 1 count".
 std::string held_name(plan::StepNumber number, int32_t term);
 
 }  // namespace piper::verify

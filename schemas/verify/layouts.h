@@ -1,4 +1,4 @@
-// What stands in the bytes of a value: elements of one type, or, in a block of saved values, elements of several types
+// What is in the bytes of a value: elements of one type, or, in a block of saved values, elements of several types
 // one after the other, some under a name by which alone they are read (signature.h). Interned, so that the contents of
 // a thousand ranks carry a number. Used by the rules about contents (contents_flow.h).
 #pragma once
@@ -36,8 +36,8 @@ class Layouts {
   // `block`: of several values, of which each reader takes some.
   LayoutId id(const Layout& layout, bool block);
 
-  // Whether what is read fits what stands there: "" or what is wrong, with what would be read as what. `origin`: where
-  // in what stands there the read begins; `wanted` begins at its own start, `bytes` of it count.
+  // Whether what is read fits what is there: "" or what is wrong, with what would be read as what. `origin`: where
+  // in what is there the read begins; `wanted` begins at its own start, `bytes` of it count.
   std::string misfit(LayoutId there, int64_t origin, LayoutId wanted, int64_t bytes);
   // The same for elements of one type.
   std::string misfit(LayoutId there, DType wanted) const;

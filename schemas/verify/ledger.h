@@ -26,7 +26,7 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   Content sum(int32_t addend, int32_t samples, int64_t origin);
-  // The sum that stands there + the addend's samples.
+  // The sum that is there + the addend's samples.
   void add(Content& sum, int32_t addend, int32_t samples);
   // a + b where they mean something together; what is wrong, or "". Values become sums of their samples.
   std::string add(const Content& a, const Content& b, Content& result);
@@ -52,7 +52,7 @@ class Ledger {
 
   // Sums of samples that belong to no addend, 0: none. What such a sum lacks to hold each sample once, or "".
   int32_t add_samples(int32_t sum, int32_t sample_ids) { return sums_.add(sum, sums_.leaf(sample_ids)); }
-  // Of shares, each sample once for each of `places`.
+  // For shares, each sample once for each of `places`.
   std::string lacks(int32_t sum, int64_t places = 1);
   // The samples as those of a place's shares: sample n of place p counts as p * batch + n.
   int32_t share_of_samples(int32_t sample_ids, int64_t place);

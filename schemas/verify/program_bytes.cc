@@ -23,7 +23,7 @@ struct Bytes {
   int64_t begin = 0, end = 0;
 };
 
-// Runs of two operands that are compared one by one, where nothing simpler tells whether they share bytes.
+// Runs of two operands that are compared one by one, where nothing simpler says whether they share bytes.
 constexpr int64_t kMostCompared = int64_t{1} << 20;
 
 // The bytes of an operand: equal runs, `count` of them at every combination of the axes that no run covers.
@@ -91,7 +91,7 @@ class Footprint {
   }
 
  private:
-  // Of which all steps from this axis on are multiples; 0: there are none.
+  // For which all steps from this axis on are multiples; 0: there are none.
   int64_t step_from(size_t axis) const {
     int64_t step = 0;
     for (; axis < steps_.size(); ++axis) step = std::gcd(step, steps_[axis].second);
@@ -141,7 +141,7 @@ class Written {
     const auto behind = parts_.lower_bound(at.end);
     return behind != parts_.begin() && std::prev(behind)->second.end > at.begin;
   }
-  // Calls visit(Bytes, As) for what stands in `at`, until it returns false; false, too, where a byte was never written,
+  // Calls visit(Bytes, As) for what is in `at`, until it returns false; false, too, where a byte was never written,
   // which is then `at.begin`.
   template <class Visit>
   bool read(Bytes& at, Visit visit) const {
@@ -158,7 +158,7 @@ class Written {
   bool covers(Bytes at) const {
     return read(at, [](Bytes, const As&) { return true; });
   }
-  // What in `at` is of another type, or stands under another name.
+  // What in `at` is of another type, or is under another name.
   std::optional<As> differs(Bytes at, As as) const {
     auto part = parts_.upper_bound(at.begin);
     if (part != parts_.begin() && std::prev(part)->second.end > at.begin) --part;
@@ -288,7 +288,7 @@ class Walk {
     return fault;
   }
 
-  // What the program takes to stand in a slot: one thing at a place.
+  // What the program takes to be in a slot: one thing at a place.
   Status ask(const Operand& operand, Bytes at, const Written::As& as) {
     Written& asked = asked_[static_cast<size_t>(operand.slot)];
     if (const auto other = asked.differs(at, as))
@@ -300,7 +300,7 @@ class Walk {
     return {};
   }
 
-  // Output `index` against all inputs and the outputs behind it.
+  // Output `index` against all inputs and the outputs after it.
   Status check_places(const KernelCall& call, const KernelInfo& info, size_t index) {
     const Operand& output = call.outputs[index];
     if (output.slot == Operand::kAbsent) return {};

@@ -192,7 +192,7 @@ class Summary {
                          : is_zero_fill(call) ? ProgramEffects::Do::kClear
                                               : ProgramEffects::Do::kAssign);
     // What no sample is in has one mask for all of them, by a constant: rule 12 compares what it holds.
-    if (call.kernel == Kernel::kDropout && call.inputs.size() == 3 && !is_constant(call.inputs[2]))
+    if (call.kernel == Kernel::kDropout && call.inputs.size() >= 3 && !is_constant(call.inputs[2]))
       add_sample_offset(call.inputs[2]);
     for (const Operand& input : call.inputs)
       if (input.slot >= 0 && program_.slots[static_cast<size_t>(input.slot)].holds == StepNumber::kSampleOffset)

@@ -294,7 +294,7 @@ Status check_races(const Bundle& bundle, std::span<const RankPlan* const> alike,
   for (const Instruction& instruction : first.instructions)
     if (const BufferRange* data = in_place(instruction.action); data != nullptr && alike.size() > 1) {
       any = true;
-      // What is gathered in the arena need not have been there before: of the whole, that could not be told.
+      // What is gathered in the arena need not have been there before: of the whole, that could not be said.
       together = together && first.buffers[static_cast<size_t>(data->buffer)].cls != BufferClass::kArena;
     }
   if (!any) return RaceChecker(bundle, first, nullptr).check(num_accesses);

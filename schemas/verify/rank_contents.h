@@ -55,7 +55,7 @@ class RankContents {
       if (b.buffer >= 0) differs(b.buffer);
     }
   }
-  // Takes over what another rank of the same work has come to, each content changed by `change`, but for buffers that
+  // Takes over what another rank of the same work has come to, each content changed by `change`, except buffers that
   // are `own`, which neither has touched; of what that one has replaced what comes after the first `replaced_before`.
   template <class Change>
   void go_on_as(const RankContents& other, const std::vector<bool>& own, size_t replaced_before, Change& change) {

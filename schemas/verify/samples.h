@@ -23,7 +23,7 @@ struct SampleRange {
 // "samples 4 to 7 and 12"; "no sample".
 std::string text(const std::vector<SampleRange>& ranges, const std::string& noun = "sample");
 
-// Ordered lists of samples, as they stand one after the other in a value. Id 0: none.
+// Ordered lists of samples, as they are one after the other in a value. Id 0: none.
 class SampleTable {
  public:
   SampleTable();

@@ -2,7 +2,7 @@
 //
 // What is in the arena is nobody's business: rules 5 and 6 hold for both, so each writes there what it reads. What
 // outlasts a step is written by steps alone, and tensors are where the training keeps them. Sums of the evaluation lie
-// behind the training's and rule 8 holds for them, so each evaluation finds them cleared.
+// after the training's and rule 8 holds for them, so each evaluation finds them cleared.
 #pragma once
 
 #include "schemas/base/status.h"

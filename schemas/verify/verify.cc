@@ -96,7 +96,7 @@ Result<VerifyReport> verify(const plan::Bundle& bundle) {
   report.ranks = static_cast<int64_t>(ranks);
   report.complete = report.ranks == bundle.manifest.world_size;
   // Races rank by rank, beside them the walk through all ranks' contents. Of several refutations the first in this
-  // order is told. Ranks that do the same work share the answer.
+  // order is given. Ranks that do the same work share the answer.
   const std::vector<int32_t> like = plan::like_ranks(bundle);
   std::vector<std::vector<const plan::RankPlan*>> alike(ranks);  // [the first of them]
   for (size_t i = 0; i < ranks; ++i) alike[like[i] < 0 ? i : static_cast<size_t>(like[i])].push_back(&bundle.ranks[i]);

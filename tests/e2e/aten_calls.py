@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import elementwise_rows
 import harness
 
 BATCH, STEPS, WIDTH = 8, 3, 16
@@ -67,6 +68,11 @@ def integers(p):
 def without(x, remainder, step):
     """-inf in every step-th column."""
     return x.masked_fill(torch.arange(x.shape[-1]) % step == remainder, -torch.inf)
+
+
+def without_some(x, p):
+    """x, 0 in its second and seventh column."""
+    return x * p * ((torch.arange(x.shape[-1]) != 1) & (torch.arange(x.shape[-1]) != 6))
 
 
 def attention_with_sinks(x, p):
@@ -175,11 +181,35 @@ CALLS = {
     "logsumexp": lambda x, p: torch.logsumexp(x * p, -1, keepdim=True) + torch.logsumexp((x * 2).view(-1, 4, 4), (1, 2), keepdim=True).flatten(1),
     "logsumexp_of_none": lambda x, p: torch.exp(torch.logsumexp(without((x * p).view(-1, 4, 4), 1, 4), 1)),
     "logaddexp": lambda x, p: torch.exp(torch.logaddexp(without(x, 1, 4), without(p, 1, 2))) + torch.logaddexp(x, x.detach()) + torch.logaddexp(p, p * 1),
+    "products": lambda x, p: x.prod(-1, keepdim=True) + (x * p).view(-1, 2, 8).prod(1).repeat(1, 2) + without_some(x, p).prod(-1, keepdim=True)
+                + without_some(x, p).cumprod(-1) + p.prod(),
+    "softmax_of_one": lambda x, p: x * (p[0].softmax(0) + torch.log_softmax(p[1] * p[2], 0)) + torch.broadcast_to(p, x.shape),
+    "norms": lambda x, p: x.norm(3, -1, keepdim=True) + (x * p).norm(float("inf"), -1, keepdim=True) + torch.linalg.vector_norm(x, -float("inf"), -1, True)
+             + torch.linalg.vector_norm(x * p, 1.5, -1, True) + torch.linalg.vector_norm(x, 0, -1, True) + torch.linalg.vector_norm(x * 0, 3, -1, True),
+    "rounded_quotients": lambda x, p: torch.div(9 * x, 1 + p.abs(), rounding_mode="floor") * p + torch.div(9 * x, 1 + p.abs(), rounding_mode="trunc") * x
+                         + torch.fmod(torch.arange(-8, 8), 3) * p + torch.fmax(torch.arange(-8, 8), torch.tensor(2)) * x,
     "small_arguments": lambda x, p: 1e6 * (torch.log1p(1e-6 * x) + torch.expm1(1e-6 * x * p)) + torch.log1p(3 * x.abs()) + torch.expm1(2 * x)
                             + torch.log1p(1e-3 * x) - torch.expm1(1e-3 * p),
 }
+
+
+def elementwise(row):
+    """The operator of a row of elementwise.def, where it is smooth."""
+    call = getattr(torch.ops.aten, row.name)
+    if row.binary and row.step:  # PyTorch refuses a derivative, be it zero
+        return lambda x, p: call(x.detach().abs() + 0.1, p.detach().abs() + 0.5) * p + x
+    if row.binary:
+        return lambda x, p: call(x.abs() + 0.1, p.abs() + 0.5)
+    if row.step:
+        return lambda x, p: call(row.low + (row.high - row.low) * torch.sigmoid(x + p)) * p + x
+    return lambda x, p: call(row.low + (row.high - row.low) * torch.sigmoid(x + p))
+
+
+ROWS = {f"row_{row.name}": row for row in elementwise_rows.rows()}
+CALLS |= {name: elementwise(row) for name, row in ROWS.items()}
 # Results of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
-BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none"]
+BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none",
+            *(name for name, row in ROWS.items() if row.onnx)]
 BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments"]
 LOSSES = {
     "distances": lambda x, p: 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x.roll(1, 1), margin=0.5, swap=True) + 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x * 2, p=1)
@@ -248,6 +278,8 @@ def check(bench, names, title, keys, container="pt2", *flags):
     return len(faults)
 
 
+PIECES = {"directives": [{"op": "replicate", "filter": {}, "devices": [0, 1]}, {"op": "split", "num_microbatches": 2}]}
+
 # Results that share memory with an operand though ATen's schema does not say so.
 UNSAID = {"aten._unsafe_view", "aten.unsafe_split", "aten.unsafe_chunk", "prims.broadcast_in_dim"}
 
@@ -256,7 +288,7 @@ def check_sharing():
     """Which results share memory with an operand is in the table of calls as in ATen's schemas."""
     failed = 0
     table = (Path(__file__).resolve().parents[2] / "compiler/frontend/aten/call_table.def").read_text()
-    for schema in re.findall(r'PIPER_ATEN\(.*?"((?:aten|prims)\..*)"\)', table):
+    for schema in re.findall(r'^PIPER_ATEN\(.*?"((?:aten|prims)\..*)"\)', table, re.M):
         target = schema.partition("(")[0]
         name, _, overload = target.rpartition(".")
         call = getattr(getattr(getattr(torch.ops, name.partition(".")[0]), name.partition(".")[2]), overload)
@@ -265,6 +297,17 @@ def check_sharing():
             failed += 1
             print(f"FAILED {target}: the table does not say of its result what ATen does: {call._schema}")
     return failed
+
+
+def check_proof(bench):
+    """A plan of every row of elementwise.def, cut into pieces, is proved to compute the model's step."""
+    _, path = exported(bench, list(ROWS))
+    strategy, plans = bench.work / "rows.json", bench.work / "rows.plans"
+    strategy.write_text(json.dumps({"model": {"batch": BATCH}, "optimizer": {"sgd": {"lr": 0.01}}} | PIECES))
+    bench.call([bench.bin / "piperc", path, "--strategy", strategy, "-o", plans, "--reference", "json"])
+    text = bench.call([bench.bin / "piper-plan", "verify", plans])
+    print(f"rows: {text}", flush=True)
+    return "equality with the model: proved" not in text
 
 
 def main():
@@ -277,8 +320,7 @@ def main():
     bench = harness.Bench(args.bin, args.work, "pt2")
     names = [*CALLS, *LOSSES]
     failed = check_sharing() + check(bench, names, "one", {})
-    failed += check(bench, names, "pieces", {"directives": [
-        {"op": "replicate", "filter": {}, "devices": [0, 1]}, {"op": "split", "num_microbatches": 2}]})
+    failed += check(bench, names, "pieces", PIECES) + check_proof(bench)
     failed += check(bench, BY_CALLS, "onnx", {}, "onnx")
     failed += check(bench, BY_NODES, "nodes", {}, "onnx", "--route", "onnx")
     sys.exit(1 if failed else 0)

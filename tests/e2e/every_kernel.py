@@ -14,6 +14,7 @@ import sys
 import warnings
 
 import aten_calls
+import elementwise_rows
 import harness
 import shards_match_torch
 
@@ -49,7 +50,7 @@ def main():
     warnings.simplefilter("ignore")
     bench = harness.Bench(args.bin, args.work, "pt2")
     tables = "".join((ROOT / "schemas/plan" / file).read_text() for file in ("kernels.def", "optimizers.def"))
-    kernels = set(re.findall(r'^PIPER_(?:KERNEL|OPTIMIZER)\(\w+, "(\w+)"', tables, re.M))
+    kernels = set(re.findall(r'^PIPER_(?:KERNEL|OPTIMIZER)\(\w+, "(\w+)"', tables, re.M)) | {row.name for row in elementwise_rows.rows()}
     called, bundles = set(), 0
     for name, plans in (*compositions(bench), *models(bench)):
         found = {call["call"] for path in plans.glob("**/programs/*.json") for call in json.loads(path.read_text())["calls"]}

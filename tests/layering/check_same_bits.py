@@ -32,6 +32,8 @@ def main():
     ours = listed(page, "our own", 2)
     faults = [f"{PAGE}: does not say why `{kernel}` of LibTorch gives the same bits in every run" for kernel in sorted(library - set(reasoned))]
     faults += [f"{PAGE}: `{kernel}` is no kernel that LibTorch computes on GPUs" for kernel in sorted(set(reasoned) - library)]
+    if "`schemas/plan/elementwise.def`" not in page:
+        faults.append(f"{PAGE}: does not say why the rows of schemas/plan/elementwise.def give the same bits in every run")
     faults += [f"{PAGE}: `{kernel}` stands in two lines" for kernel in sorted(set(reasoned)) if reasoned.count(kernel) > 1]
     faults += [f"{PAGE}: `{kernel}` is not one of own_rows.def" for kernel in ours if kernel not in own]
     print("\n".join([*faults, f"{len(library)} kernels of LibTorch, {len(ours)} of our own, {len(faults)} faults"]))

@@ -256,6 +256,41 @@ class TinyPacked(nn.Module):
         return F.mse_loss(self.last(F.scaled_dot_product_attention(q, k, v, mask).squeeze(1)), target)
 
 
+class SharedHeads(nn.Module):
+    """Four heads of queries share heads of keys and values. fused: one weight makes all three, of unequal parts."""
+
+    def __init__(self, heads, fused):
+        super().__init__()
+        self.heads, self.fused = heads, fused
+        if fused:
+            self.qkv = nn.Linear(8, 8 + 4 * heads)
+        else:
+            self.q, self.k, self.v = nn.Linear(8, 8), nn.Linear(8, 2 * heads), nn.Linear(8, 2 * heads)
+        self.proj = nn.Linear(8, 8)
+
+    def forward(self, x):
+        b, s, c = x.shape
+        parts = self.qkv(x).split([8, 2 * self.heads, 2 * self.heads], -1) if self.fused else (self.q(x), self.k(x), self.v(x))
+        q, k, v = (part.view(b, s, -1, 2).transpose(1, 2) for part in parts)
+        k, v = (t[:, :, None].expand(b, self.heads, 4 // self.heads, s, 2).reshape(b, 4, s, 2) for t in (k, v))
+        return self.proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, s, c))
+
+
+class TinyHeads(nn.Module):
+    """One head of keys and values for all queries, then two that one weight makes with the queries."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.h = nn.ModuleList((SharedHeads(1, False), SharedHeads(2, True)))
+
+    def forward(self, x, target):
+        x = self.first(x)
+        for layer in self.h:
+            x = x + layer(x)
+        return F.mse_loss(self.last(x), target)
+
+
 class TinyFrequencies(nn.Module):
     """Gradients of rows are divided by how often the batch names them."""
 
@@ -312,6 +347,7 @@ def main():
     export(RoutedChain(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "routed_chain.onnx")
     export(TinyPacked(), {"x": torch.randn(BATCH, SEQ, 6), "documents": torch.randint(0, 2, (BATCH, SEQ)), "target": torch.randn(BATCH, SEQ, 3)},
            out / "tiny_packed.onnx")
+    export(TinyHeads(), {"x": torch.randn(BATCH, SEQ, 6), "target": torch.randn(BATCH, SEQ, 3)}, out / "tiny_heads.onnx", opset=23)
     for path in out.glob("*.onnx"):
         shrink(path)
 

@@ -5,85 +5,9 @@
 #include <thread>
 #include <utility>
 
+#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
-#include <ATen/ops/abs.h>
-#include <ATen/ops/add.h>
-#include <ATen/ops/amax.h>
-#include <ATen/ops/argsort.h>
-#include <ATen/ops/avg_pool2d.h>
-#include <ATen/ops/batch_norm.h>
-#include <ATen/ops/bincount.h>
-#include <ATen/ops/bmm.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/clamp.h>
-#include <ATen/ops/clamp_min.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/cos.h>
-#include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/cumsum.h>
-#include <ATen/ops/div.h>
-#include <ATen/ops/embedding.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/eq.h>
-#include <ATen/ops/erf.h>
-#include <ATen/ops/exp.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/gather.h>
-#include <ATen/ops/ge.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/group_norm.h>
-#include <ATen/ops/gt.h>
-#include <ATen/ops/index_add.h>
-#include <ATen/ops/index_select.h>
-#include <ATen/ops/isnan.h>
-#include <ATen/ops/layer_norm.h>
-#include <ATen/ops/le.h>
-#include <ATen/ops/leaky_relu.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/log.h>
-#include <ATen/ops/log_sigmoid.h>
-#include <ATen/ops/log_softmax.h>
-#include <ATen/ops/logical_and.h>
-#include <ATen/ops/logical_not.h>
-#include <ATen/ops/logical_or.h>
-#include <ATen/ops/lt.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/max.h>
-#include <ATen/ops/max_pool2d_with_indices.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/mean.h>
-#include <ATen/ops/minimum.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/ne.h>
-#include <ATen/ops/neg.h>
-#include <ATen/ops/nll_loss_nd.h>
-#include <ATen/ops/pow.h>
-#include <ATen/ops/reciprocal.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/repeat_interleave.h>
-#include <ATen/ops/rms_norm.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/scatter.h>
-#include <ATen/ops/scatter_add.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/sign.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/sin.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/softplus.h>
-#include <ATen/ops/sort.h>
-#include <ATen/ops/sqrt.h>
-#include <ATen/ops/sub.h>
-#include <ATen/ops/sum.h>
-#include <ATen/ops/tanh.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/topk.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "schemas/forms/attends.h"
 #include "tests/unit/form_value.h"
@@ -192,26 +116,20 @@ class Call {
       case OpKind::kNeg: return at::neg(x);
       case OpKind::kAbs: return at::abs(x);
       case OpKind::kSign: return at::sign(x);
-      case OpKind::kExp: return at::exp(x);
-      case OpKind::kLog: return at::log(x);
-      case OpKind::kSqrt: return at::sqrt(x);
-      case OpKind::kRsqrt: return at::rsqrt(x);
-      case OpKind::kReciprocal: return at::reciprocal(x);
-      case OpKind::kSin: return at::sin(x);
-      case OpKind::kCos: return at::cos(x);
-      case OpKind::kErf: return at::erf(x);
-      case OpKind::kTanh: return at::tanh(x);
-      case OpKind::kSigmoid: return at::sigmoid(x);
       case OpKind::kLogSigmoid: return at::log_sigmoid(x);
       case OpKind::kSoftplus: return at::softplus(x, 1, 20);
       case OpKind::kRelu: return at::relu(x);
       case OpKind::kLeakyRelu: return at::leaky_relu(x, as<ir::SlopeAttrs>().slope);
       case OpKind::kGelu: return at::gelu(x, as<ir::GeluAttrs>().approximate);
-      case OpKind::kSilu: return at::silu(x);
       case OpKind::kPowScalar: return at::pow(x, as<ir::ExponentAttrs>().exponent);
+      case OpKind::kPolygamma: return at::polygamma(as<ir::PolygammaAttrs>().n, x);
       case OpKind::kClamp: return at::clamp(x, as<ir::ClampAttrs>().min, as<ir::ClampAttrs>().max);
       case OpKind::kLogicalNot: return at::logical_not(x);
       case OpKind::kIsNan: return at::isnan(x);
+#define PIPER_UNARY(kernel, name, onnx, precision, low, high, value, derivative) \
+  case OpKind::kernel: return at::name(x);
+#define PIPER_BINARY(kernel, name, precision, value, of_a, of_b)
+#include "schemas/plan/elementwise.def"
       default: return {};
     }
   }
@@ -234,6 +152,10 @@ class Call {
       case OpKind::kLogicalOr: return at::logical_or(x_[0], x_[1]);
       case OpKind::kWhere: return at::where(x_[0], x_[1], x_[2]);
       case OpKind::kMatmul: return at::matmul(x_[0], x_[1]);
+#define PIPER_UNARY(kernel, name, onnx, precision, low, high, value, derivative)
+#define PIPER_BINARY(kernel, name, precision, value, of_a, of_b) \
+  case OpKind::kernel: return at::name(x_[0], x_[1]);
+#include "schemas/plan/elementwise.def"
       default: return {};
     }
   }

@@ -101,7 +101,7 @@ std::string row_of(const Shape& shape, bool backward, const AttentionTraits& tra
   for (const plan::Operand& o : call.inputs) inputs.push_back({hal::Address(), &o});
   return std::string(name_of(attention_row(call, inputs, traits)));
 }
-// Of the forward and the backward, where they differ both.
+// For the forward and the backward, where they differ both.
 std::string rows_of(const Shape& shape, const AttentionTraits& traits = kH100) {
   const std::string forward = row_of(shape, false, traits), backward = row_of(shape, true, traits);
   return forward == backward ? forward : forward + ", " + backward;
@@ -261,7 +261,7 @@ TEST_CASE("memory that LibTorch has reserved is the kernels', beside their own")
 TEST_CASE("memory that operators ask for is not filled where the same bits are wanted") {
   set_up_operators();
   at::globalContext().setDeterministicAlgorithms(true, false);
-  // Of a size that the allocator gives again with what was in it.
+  // For a size that the allocator gives again with what was in it.
   at::full({1 << 12}, 7.0f);
   const bool filled = at::empty({1 << 12}, at::kFloat).isnan().all().item<bool>();
   at::globalContext().setDeterministicAlgorithms(false, false);

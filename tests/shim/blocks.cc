@@ -32,7 +32,7 @@ struct Thread {
   Place place;
   State state = State::kFresh;
   std::source_location where;  // of what it waits at
-  Worker* worker = nullptr;    // whose stack it stands on
+  Worker* worker = nullptr;    // on whose stack it is
   unsigned mask = 0;           // of the exchange that it waits at
   uint64_t given = 0;
   Exchanged received = {};
@@ -75,7 +75,7 @@ class Runner {
     }
     running = nullptr;
     if (failure_.empty()) return;
-    workers_.clear();  // what stands on their stacks is given up
+    workers_.clear();  // what is on their stacks is given up
     idle_.clear();
     if (first_failure_.empty()) first_failure_ = std::string(extents.kernel) + ": " + failure_;
   }
@@ -137,7 +137,7 @@ class Runner {
     } while (failure_.empty() && meet_in_warp(first_));
   }
 
-  // Of the warp that runs.
+  // For the warp that runs.
   Thread& in_order(unsigned lane) { return threads_[first_ + (forwards_ ? lane : lanes_ - 1 - lane)]; }
 
   Worker& idle_worker() {

@@ -128,6 +128,15 @@ TEST_CASE_METHOD(Fixture, "masks, rotations, gradients of losses and sums of gro
     check_bits(
         "dropout", {values({5, 6, 7})}, {values({5, 6, 7}), list({9 + (int64_t{1} << 40), 2}), list({3})},
         {{"p", 0.3}, {"key", int64_t{-42}}, {"outer", int64_t{5}}, {"batch", int64_t{6}}, {"inner", int64_t{7}}});
+    // For a part: rows of it begin within blocks of the generator.
+    check_bits("dropout", {values({5, 6, 7})}, {values({5, 6, 7}), list({9, 2}), list({3}), list({1})},
+               {{"p", 0.3},
+                {"key", int64_t{-42}},
+                {"outer", int64_t{5}},
+                {"batch", int64_t{6}},
+                {"inner", int64_t{7}},
+                {"places", int64_t{2}},
+                {"row", int64_t{7}}});
     for (const char* name : {"rotary", "rotary_backward"})
       check_bits(name, {values({2, 3, 5, 12})}, {values({2, 3, 5, 12}), values({5, 12}), values({5, 12})}, {});
     const at::Tensor counts = list({2, 0, 5, 1, 0, 3, 0, 7}).view({2, 4});
@@ -385,7 +394,7 @@ TEST_CASE_METHOD(Fixture, "running sums of lines of several tiles are those of e
     check({"cumsum", along, {at::randn({steps, 3})}, sums, {}, {}, true, true, 1e-4});
     check_bits("cumsum", {at::zeros({steps, 3}, at::kLong)}, {at::randint(100, {steps, 3}, at::kLong)}, along);
   }
-  // What stands after a number that is none has none; what stands before it has.
+  // What is after a number that is none has none; what is before it has.
   at::Tensor x = at::ones({3000}), y = at::zeros({3000});
   x[1500] = std::nan("");
   REQUIRE(run_kernel("cumsum", {y}, {x}, {{"dim", int64_t{0}}}).ok());
@@ -446,7 +455,7 @@ TEST_CASE("every kernel of kernels.def has a row on CUDA, each of them tried") {
   plan::KernelCall call;
   call.kernel = "no_such";
   CHECK(library.bind(call, {}, {}).error().code == "R0401");
-  CHECK(refused_halves() == std::set<std::string>{});
+  CHECK(refused_halves() == kWithoutHalves);
 }
 
 }  // namespace piper::kernels::testing

@@ -14,7 +14,7 @@ class Fibre {
   ~Fibre();
   Fibre(const Fibre&) = delete;
   Fibre& operator=(const Fibre&) = delete;
-  // Goes on where the fibre stands, until it leaves.
+  // Goes on where the fibre is, until it leaves.
   void enter();
   // Called on the fibre: back to who entered it.
   void leave();

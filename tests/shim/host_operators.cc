@@ -7,7 +7,7 @@ namespace piper::shim {
 
 namespace {
 
-// What CUDA's operators are, but for the stream: temporaries of the allocator's own, products as they come.
+// What CUDA's operators are, except the stream: temporaries of the allocator's own, products as they come.
 class HostOperators : public kernels::OperatorDevice {
  public:
   at::Device device() const override { return at::kCPU; }

@@ -115,7 +115,7 @@ at::Tensor window_of(const at::Tensor& q, const at::Tensor& k, std::optional<c10
 }
 at::Tensor heads_first(const at::Tensor& t) { return t.transpose(1, 2); }
 
-// Of rows of all heads, [B, S, H, D].
+// For rows of all heads, [B, S, H, D].
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> flash_of_window(
     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& of_queries,
     const std::optional<at::Tensor>& of_keys, c10::SymInt queries, c10::SymInt keys, double, bool causal, bool,

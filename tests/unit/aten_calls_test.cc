@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "compiler/frontend/fold.h"
 #include "tests/unit/aten_model.h"
@@ -98,6 +101,24 @@ TEST_CASE("a pixel shuffle by a factor whose square overflows is refused") {
   m.call("aten.pixel_shuffle.default", {m.input("x", DType::kF32, {1, factor, 1, 1}), Item::of_int(factor)});
   REQUIRE_FALSE(m.status.ok());
   CHECK(m.status.error().message.find("pixel_shuffle wants") != std::string::npos);
+}
+
+TEST_CASE("element-wise calls that PyTorch computes otherwise, or not, are refused") {
+  const auto refused = [](const char* target, std::vector<Item> arguments, DType type = DType::kF32) {
+    Model m;
+    arguments.insert(arguments.begin() + (target == std::string("aten.polygamma.default")), m.input("x", type, {3}));
+    m.call(target, std::move(arguments));
+    return m.status.ok() ? std::string() : m.status.error().message;
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(refused("aten.softplus.default", {Item::of_int(1), Item::of_int(100)}), Contains("thresholds up to 88"));
+  CHECK_THAT(refused("aten.softplus.default", {Item::of_int(1), Item::of_int(30)}, DType::kF64),
+             Contains("in f64 up to 20"));
+  CHECK(refused("aten.softplus.default", {Item::of_int(1), Item::of_int(30)}).empty());
+  CHECK_THAT(refused("aten.polygamma.default", {Item::of_int(-1)}), Contains("negative order"));
+  CHECK_THAT(refused("aten.linalg_vector_norm.default", {Item::of_float(0.5)}), Contains("ord 0, 1 and above"));
+  CHECK_THAT(refused("aten.frac.default", {}, DType::kI64), Contains("frac of integers"));
+  CHECK_THAT(refused("aten.round.decimals", {Item::of_int(1)}, DType::kI64), Contains("not rounded to decimals"));
 }
 
 TEST_CASE("flip and squeeze of no axes leave their operand") {

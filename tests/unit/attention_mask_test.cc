@@ -183,7 +183,7 @@ ConstantTensor value_of(const ir::Graph& graph, ValueId v, const std::map<std::s
   return (*results)[0];
 }
 
-// Of the folded graph's attention: where queries attend, by sample, query and key; nothing where its mask stays.
+// For the folded graph's attention: where queries attend, by sample, query and key; nothing where its mask stays.
 std::optional<std::vector<bool>> attended(const ir::Graph& graph, const ir::Op& op,
                                           const std::map<std::string, ConstantTensor>& given) {
   const auto& attrs = std::get<ir::SdpaAttrs>(op.attrs);

@@ -82,7 +82,7 @@ TEST_CASE("the backward of linear layers") {
         "accumulate_grad(sum_2) b1\n");
 }
 
-// Nothing is computed for a frozen parameter, nor behind a detach.
+// Nothing is computed for a frozen parameter, nor after a detach.
 TEST_CASE("frozen parameters and detach get no gradient") {
   Model m;
   const ValueId x = m.input("x", {4, 3}), w1 = m.parameter("w1", {3, 3}, false), w2 = m.parameter("w2", {3, 3}),
@@ -95,6 +95,36 @@ TEST_CASE("frozen parameters and detach get no gradient") {
   CHECK(text.find("w3") == std::string::npos);
   CHECK(text.find("w1") == std::string::npos);
   CHECK(text.find("accumulate_grad(linear_backward_weight) w2\n") != std::string::npos);
+}
+
+// Expressions of elementwise.def: from the left to the right, what is written twice is made once, for both operands.
+TEST_CASE("an element-wise derivative is the expression of its row") {
+  Model m;
+  const ValueId a = m.parameter("a", {4}), b = m.parameter("b", {4});
+  const std::string text = m.differentiated(m.total(m.b.add1(OpKind::kAtan2, {a, b}, ir::NoAttrs{}, "y")));
+  CHECK(text ==
+        "reshape(scalar)\n"
+        "expand(reshape)\n"
+        "mul(a, a)\n"
+        "mul(b, b)\n"
+        "add(mul, mul_2)\n"
+        "eq(add, scalar_2)\n"
+        "reciprocal(add)\n"
+        "where(eq, scalar_2, reciprocal)\n"
+        "mul(b, where)\n"
+        "neg(a)\n"
+        "mul(neg, where)\n"
+        "accumulate_grad(mul_3) a\n"
+        "accumulate_grad(mul_4) b\n");
+
+  // A gradient of zero is one, and a second operand that nobody trains gets none.
+  Model n;
+  const ValueId x = n.parameter("x", {4}), sign = n.parameter("sign", {4});
+  const std::string zero = n.differentiated(n.total(n.b.add1(OpKind::kCopysign, {x, sign})));
+  CHECK(zero.find("accumulate_grad(fill) sign\n") != std::string::npos);
+  Model f;
+  const ValueId p = f.parameter("p", {4}), q = f.input("q", {4});
+  CHECK(f.differentiated(f.total(f.b.add1(OpKind::kFmod, {p, q}))).find("trunc") == std::string::npos);
 }
 
 // The gradient of a mean loss, sum x 1/count, is the factor itself.

@@ -203,7 +203,7 @@ TEST_CASE("another value of a fixed buffer is R0504") {
   CHECK(first(*drawn, "mask") == 0);
 }
 
-// A base that others trained, in bf16, beside adapters that it has not.
+// A base that others trained, in bf16, beside adapters that it does not have.
 TEST_CASE("a file may lack what --missing covers, and f32 takes bf16 as it is") {
   const TempFolder folder;
   const std::vector<float> compiled(2, 0.5f);
@@ -258,7 +258,7 @@ TEST_CASE("a file may lack what --missing covers, and f32 takes bf16 as it is") 
   CHECK(found(*one, "h.1.q_lora") == "R0501");
   write({"h.0.q", "tied"});  // what is there is read, under any of its names
   CHECK(open({"*_lora"})->missing() == std::set<std::string>{"h.0.q_lora"});
-  // What was trained stands over both.
+  // What was trained takes precedence over both.
   const std::vector<float> trained(2, 7.0f);
   const std::string adapters = folder / "adapters.safetensors";
   const auto with_adapters = [&](const char* name, const std::string& load) {

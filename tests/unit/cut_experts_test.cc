@@ -21,9 +21,17 @@ const std::string kCut =
     "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\ndirectives:\n"
     "  - {op: shard, filter: {}, dim: column, over: [[0, 1]], weights: [\"mixtures.*.up\"]}\n";
 
+// The same, whose experts two such groups share.
+const std::string kShared =
+    "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\n"
+    "annotate: [{tag: EP, modules: [mixtures.0, mixtures.1]}]\ndirectives:\n"
+    "  - {op: replicate, filter: {}, devices: [0, 1, 2, 3]}\n"
+    "  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3]], weights: [\"mixtures.*.up\"]}\n"
+    "  - {op: shard, filter: {EP: \"*\"}, over: [[0, 2], [1, 3]]}\n";
+
 // What becomes of a sound plan that is changed.
-std::string verdict(const std::function<void(Bundle&)>& change) {
-  Bundle bundle = compiled::bundle("tiny_routed.onnx", kCut);
+std::string verdict(const std::string& strategy, const std::function<void(Bundle&)>& change) {
+  Bundle bundle = compiled::bundle("tiny_routed.onnx", strategy);
   change(bundle);
   const auto report = verify::verify(bundle);
   return report.ok() ? "accepted: " + describe(report->equality) : report.error().code;
@@ -35,50 +43,79 @@ void in_each(Bundle& bundle, const std::string& kernel, const std::function<void
       if (call.kernel == kernel) change(call), ++found;
   REQUIRE(found > 0);
 }
-bool is_value_sum(const Action& action) { return std::holds_alternative<AllReduce>(action); }
+// Whether it adds up what places have of a value.
+bool is_value_sum(const Bundle& bundle, const Action& action) {
+  const auto* const sum = std::get_if<AllReduce>(&action);
+  return sum != nullptr && bundle.ranks[0].communicators[static_cast<size_t>(sum->communicator)].ranks ==
+                               bundle.manifest.cuts[0].groups[0];
+}
 
 }  // namespace
 
 TEST_CASE("columns of experts are cut, and what they make is the model's") {
-  const Bundle bundle = compiled::bundle("tiny_routed.onnx", kCut);
-  std::vector<std::string> cut;
-  for (const TensorInfo& tensor : bundle.manifest.tensors)
-    if (tensor.cut) cut.push_back(tensor.name + " " + std::to_string(tensor.cut->axis));
-  std::sort(cut.begin(), cut.end());
-  CHECK(cut ==
-        std::vector<std::string>{"mixtures.0.down 1", "mixtures.0.up 2", "mixtures.1.down 1", "mixtures.1.up 2"});
-  const auto report = verify::verify(bundle);
-  REQUIRE(report.ok());
-  CHECK(report->equality.whole());
+  for (const std::string& strategy : {kCut, kShared}) {
+    const Bundle bundle = compiled::bundle("tiny_routed.onnx", strategy);
+    std::vector<std::string> cut;
+    for (const TensorInfo& tensor : bundle.manifest.tensors)
+      if (tensor.cut) cut.push_back(tensor.name + " " + std::to_string(tensor.cut->axis));
+    std::sort(cut.begin(), cut.end());
+    CHECK(cut ==
+          std::vector<std::string>{"mixtures.0.down 1", "mixtures.0.up 2", "mixtures.1.down 1", "mixtures.1.up 2"});
+    const auto report = verify::verify(bundle);
+    INFO(strategy << (report.ok() ? describe(report->equality) : report.error().message));
+    REQUIRE(report.ok());
+    CHECK(report->equality.whole());
+  }
 }
 
 TEST_CASE("each sum of what experts make, and of the gradients of router and rows, is needed") {
-  const Bundle sound = compiled::bundle("tiny_routed.onnx", kCut);
-  const auto& instructions = sound.ranks[0].instructions.get();
-  size_t tried = 0;
-  for (size_t i = 0; i < instructions.size(); ++i) {
-    if (!is_value_sum(instructions[i].action)) continue;
-    Bundle bundle = sound;
-    for (RankPlan& plan : bundle.ranks) {
-      auto& all = plan.instructions.edit();
-      all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+  for (const std::string& strategy : {kCut, kShared}) {
+    const Bundle sound = compiled::bundle("tiny_routed.onnx", strategy);
+    const auto& instructions = sound.ranks[0].instructions.get();
+    size_t tried = 0;
+    for (size_t i = 0; i < instructions.size(); ++i) {
+      if (!is_value_sum(sound, instructions[i].action)) continue;
+      Bundle bundle = sound;
+      for (RankPlan& plan : bundle.ranks) {
+        auto& all = plan.instructions.edit();
+        all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      INFO(strategy << "instruction " << i);
+      CHECK_FALSE(verify::verify(bundle).ok());
+      ++tried;
     }
-    INFO("instruction " << i);
-    CHECK_FALSE(verify::verify(bundle).ok());
-    ++tried;
+    CHECK(tried >= 6);  // two mixtures: what is made, the gradients of rows, and those of the router
   }
-  CHECK(tried >= 6);  // two mixtures: what is made, the gradients of rows, and those of the router
 }
 
 TEST_CASE("products of parts by groups that are others are refused") {
-  CHECK(verdict([](Bundle& bundle) {
-          in_each(bundle, "grouped_matmul", [](KernelCall& call) {
-            auto* const transposed = find_attr<bool>(call, "transposed");
-            REQUIRE(transposed != nullptr);
-            *transposed = !*transposed;
-          });
-        }).starts_with("P06"));
-  CHECK(verdict([](Bundle& bundle) {
-          in_each(bundle, "grouped_matmul_weight", [](KernelCall& call) { std::swap(call.inputs[0], call.inputs[1]); });
+  for (const std::string& strategy : {kCut, kShared}) {
+    INFO(strategy);
+    CHECK(verdict(strategy, [](Bundle& bundle) {
+            in_each(bundle, "grouped_matmul", [](KernelCall& call) {
+              auto* const transposed = find_attr<bool>(call, "transposed");
+              REQUIRE(transposed != nullptr);
+              *transposed = !*transposed;
+            });
+          }).starts_with("P06"));
+    CHECK(verdict(strategy, [](Bundle& bundle) {
+            in_each(bundle, "grouped_matmul_weight",
+                    [](KernelCall& call) { std::swap(call.inputs[0], call.inputs[1]); });
+          }).starts_with("P06"));
+  }
+}
+
+TEST_CASE("what ranks that share experts make of their places' parts is held to the model") {
+  const auto changed = [](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
+    return verdict(kShared, [&](Bundle& bundle) { in_each(bundle, kernel, change); });
+  };
+  REQUIRE(verdict(kShared, [](Bundle&) {}).starts_with("accepted"));
+  CHECK(changed("tanh", [](KernelCall& call) { call.kernel = "sigmoid"; }) == "P0641");
+  CHECK(changed("tanh_backward", [](KernelCall& call) { call.kernel = "sigmoid_backward"; }) == "P0641");
+  // An expert's matrix for the other's.
+  CHECK(changed("grouped_matmul", [](KernelCall& call) {
+          Operand& matrices = call.inputs[1];
+          matrices.offset += (matrices.shape[0] - 1) * matrices.strides[0] * 4;
+          matrices.strides[0] = -matrices.strides[0];
         }).starts_with("P06"));
 }

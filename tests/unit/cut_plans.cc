@@ -358,7 +358,7 @@ Bundle make(const CutPlan& how) {
     rename("share of ga", "ga");
     w.run(kFirstBackward);
     w.add_up("loss", kColumn);
-    // Of what all places have, one of them counts for the norm.
+    // For what all places have, one of them counts for the norm.
     for (size_t t = 0; t < manifest.tensors.size(); ++t) {
       const TensorInfo& tensor = manifest.tensors[t];
       w.add_up("grad " + tensor.name, kColumn);

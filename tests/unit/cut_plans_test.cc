@@ -183,7 +183,7 @@ TEST_CASE("a rank reads the parts of its own place") {
              Contains("P0637") && Contains("the share of place 1"));
   CHECK_THAT(refutation([](Bundle& b) { send(b, 1, 0, "y", "last.FB"); }, kOneReplica), Contains("accepted"));
   CHECK_THAT(refutation([](Bundle& b) { send(b, 2, 0, "h", "pair.B"); }), Contains("P0637") && Contains("samples"));
-  // The whole of a tensor that is cut: its elements stand part by part.
+  // The whole of a tensor that is cut: its elements are part by part.
   CHECK_THAT(refutation([](Bundle& b) { b.manifest.tensors[3].cut.reset(); }), Contains("P0637"));
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("each element of a cut tensor counts once for the norm, is updated and
 
 namespace {
 
-// Of plans whose slots say what is wrong of what is in them, so that contents alone tell nothing.
+// For plans whose slots say what is wrong of what is in them, so that contents alone show nothing.
 std::string refutation_of_lie(const std::function<void(Bundle&)>& change) {
   return refutation([&](Bundle& b) {
     b.manifest.proved = 6;

@@ -129,7 +129,34 @@ TEST_CASE("a share enters linear functions alone") {
     CHECK(value.spread == verify::Spread{.devices = 2, .share = true, .cut = 0});
   for (const HeldValue& value : {made("relu", {of(kS)}), made("add", {of(kS), of(kX)})})
     CHECK(step.number(value).unfit);
-  CHECK(step.number(made("mul", {of(kS), of(kR)})).over == Over::kUnknown);
+  CHECK(step.number(made("mul", {of(kS), of(kR)})).unfit);
+}
+
+TEST_CASE("a derivative is linear in what comes back, and a scatter in what it puts beside zeros") {
+  enum Slots { kX, kS, kIndex, kBase, kMade };
+  Step step({values("x", 4), share("s", 4), {"index", Over::kEach, 8}});
+  const auto of = [](int slot) { return operand(slot, {3, 4}); };
+  const Attr dim{"dim", int64_t{1}};
+  const auto is_share = [&](const HeldValue& value) {
+    return value.spread == verify::Spread{.devices = 2, .share = true, .cut = 0};
+  };
+  CHECK(is_share(step.place({call("softmax_backward", {of(kMade)}, {of(kS), of(kX)}, {dim})})));
+  CHECK(step.number(step.place({call("softmax_backward", {of(kMade)}, {of(kX), of(kS)}, {dim})})).unfit);
+  CHECK(step.number(step.place({call("softmax", {of(kMade)}, {of(kS)}, {dim})})).unfit);
+  const auto scattered = [&](double beside) {
+    return step.place({call("fill", {of(kBase)}, {}, {{"value", beside}}),
+                       call("scatter", {of(kMade)}, {of(kBase), integers(kIndex, {3, 4}), of(kS)}, {dim})});
+  };
+  CHECK(is_share(scattered(0)));
+  CHECK(step.number(scattered(1)).unfit);
+}
+
+TEST_CASE("a part of a weight in one segment beside a bias in several is no model's product") {
+  enum Slots { kX, kW, kB, kY };
+  Step step({values("x", 5), matrix("w", 60, 30), matrix("b", 12, 2)});
+  const KernelCall product =
+      call("linear", {operand(kY, {3, 6})}, {operand(kX, {3, 5}), operand(kW, {6, 5}), operand(kB, {6})});
+  CHECK(step.number(step.place({product})).unfit);
 }
 
 TEST_CASE("attention of a place's heads is its part of all heads' attention") {
@@ -148,6 +175,25 @@ TEST_CASE("attention of a place's heads is its part of all heads' attention") {
   const HeldValue masked_model = step.model(of_heads(4, 2, masked(4, 0)));
   CHECK(step.place(of_heads(2, 1, masked(2, 0))).number == masked_model.number);
   CHECK(step.number(step.place(of_heads(2, 1, masked(2, 1)))).over == Over::kUnknown);
+}
+
+TEST_CASE("one head of keys and values that all queries share is read by a place's queries as by all") {
+  enum Slots { kQ, kK, kV, kY, kLse };
+  Step step({values("q", 4 * 2 * 5, 20), values("k", 2 * 5), values("v", 2 * 5)});
+  const auto of_heads = [](int64_t h) {
+    const Shape repeated = {10, 0, 5, 1};
+    return std::vector<KernelCall>{attention(operand(kY, {3, h, 2, 5}), operand(kLse, {3, h, 2}),
+                                             operand(kQ, {3, h, 2, 5}), operand(kK, {3, h, 2, 5}, repeated),
+                                             operand(kV, {3, h, 2, 5}, repeated))};
+  };
+  const HeldValue model = step.model(of_heads(4)), place = step.place(of_heads(2));
+  CHECK(place.number == model.number);
+  CHECK(place.spread == verify::Spread{.devices = 2, .part = 20, .cut = 0});
+  // Heads of their own are not that one head.
+  Step own({values("q", 4 * 2 * 5, 20), values("k", 4 * 2 * 5), values("v", 4 * 2 * 5)});
+  auto of_own = of_heads(2);
+  for (const size_t i : {1, 2}) of_own[0].inputs[i].strides = {40, 10, 5, 1};
+  CHECK(own.number(own.place(of_own)).over == Over::kUnknown);
 }
 
 TEST_CASE("a place that has one head of several is read as the model lays them out") {
@@ -260,4 +306,25 @@ TEST_CASE("a vector added to each row of a product is its bias, where the model'
         .number;
   };
   CHECK(total(true) == total(false));
+}
+
+TEST_CASE("what is added to a product and does not fit it is no bias of it") {
+  enum Slots { kX, kW, kB, kY, kSum };
+  Step step({values("x", 5), matrix("w", 10), matrix("b", 6)});
+  const KernelCall product = call("linear", {operand(kY, {3, 2})}, {operand(kX, {3, 5}), operand(kW, {2, 5}), {}});
+  const HeldValue made = step.model({product});
+  // A program that has the product from another, and makes no more samples of it than it has.
+  Program program;
+  program.slots.resize(3);
+  program.calls = {call("add", {operand(2, {4, 2})}, {operand(0, {3, 2}), operand(1, {3, 2}, {0, 1})})};
+  NumberedProgram run;
+  run.program = &program;
+  run.index = 0;
+  run.samples = run.batch = kSamples;
+  run.slots.resize(3);
+  run.slots[0].put(0, made);
+  run.slots[1].put(0, {24, 0, step.table().find_leaf("b")});
+  number_program(run, step.table());
+  CHECK(run.made.empty());
+  CHECK(step.table()[run.slots[2].all().begin()->second.number].unfit);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "schemas/plan/actions.h"
+#include "schemas/plan/attrs.h"
 #include "schemas/verify/verify.h"
 #include "tests/unit/compiled_plans.h"
 
@@ -90,8 +91,37 @@ TEST_CASE("values are gathered and scattered, and added up whole nowhere") {
   CHECK(number_of<plan::ReduceScatter>(sound(), "tp") > 0);
 }
 
+TEST_CASE("dropouts are of parts, of sequences and of heads, and gather nothing") {
+  Bundle bundle = compiled::bundle("tiny_gpt_dropout.onnx", replicas("", ", dims: {S: 16}"));
+  const auto dropouts = [&](const auto& change) {
+    size_t found = 0;
+    for (plan::Program& program : bundle.programs)
+      for (plan::KernelCall& call : program.calls)
+        if (call.kernel == plan::Kernel::kDropout) change(call), ++found;
+    return found;
+  };
+  CHECK(dropouts([](const plan::KernelCall& call) { CHECK(call.inputs.size() == 4); }) >= 6);
+  // As many as without dropouts, of one layer less: two a microbatch for what it reads, two for gradients of its sums.
+  CHECK(number_of<plan::AllGather>(bundle, "tp") + 2 * (2 + 2) ==
+        number_of<plan::AllGather>(compiled::bundle("tiny_gpt.onnx", replicas()), "tp"));
+  // Masks of other elements.
+  for (const std::string name : {"row", "places"}) {
+    bundle = compiled::bundle("tiny_gpt_dropout.onnx", replicas("", ", dims: {S: 16}"));
+    dropouts([&](plan::KernelCall& call) { *plan::find_attr<int64_t>(call, name) *= 2; });
+    const auto report = verify::verify(bundle);
+    REQUIRE_FALSE(report.ok());
+    CHECK(report.error().code == "P0641");
+  }
+  bundle = compiled::bundle("tiny_gpt_dropout.onnx", replicas("", ", dims: {S: 16}"));
+  dropouts([&](plan::KernelCall& call) {
+    call.inputs.pop_back();
+    std::erase_if(call.attrs, [](const plan::Attr& attr) { return attr.name == "row" || attr.name == "places"; });
+  });
+  CHECK_FALSE(verify::verify(bundle).ok());
+}
+
 TEST_CASE("shares of gradients are added up over all places") {
-  // Of one replica: at each place is one addend of each sample.
+  // For one replica: at each place is one addend of each sample.
   Bundle alone = compiled::bundle("tiny_gpt.onnx", kOneReplica);
   REQUIRE(verify::verify(alone).ok());
   for (RankPlan& plan : alone.ranks)
@@ -139,7 +169,7 @@ TEST_CASE("parts are put together in the order of their places, shares added up 
 }
 
 TEST_CASE("a place has its own part") {
-  // Of all places the number of another: rule 9.
+  // For all places the number of another: rule 9.
   CHECK_THAT(verdict([](Bundle& b) {
                for (RankPlan& plan : b.ranks)
                  for (plan::ScalarValue& scalar : plan.scalars)

@@ -274,7 +274,7 @@ TEST_CASE("a checkpoint in parts is exported and compared in row-major order") {
   }
 }
 
-// Of a plan with masters: a range of a part in f32, which begins and ends inside of rows, and the whole part in bf16.
+// For a plan with masters: a range of a part in f32, which begins and ends inside of rows, and the whole part in bf16.
 plan::Bundle with_masters(const CutTensor& of) {
   plan::Bundle bundle = cut_tensor(of);
   bundle.programs.clear();
@@ -297,7 +297,7 @@ plan::Bundle with_masters(const CutTensor& of) {
   return bundle;
 }
 
-// Of each element as the plan counts it, where it lies in row-major order.
+// For each element as the plan counts it, where it lies in row-major order.
 std::vector<size_t> by_parts(const CutTensor& of) {
   std::vector<size_t> places;
   const size_t axis = static_cast<size_t>(of.axis);

@@ -29,7 +29,7 @@ bool message_shorter_at_both_ends(Bundle& b) {
   return false;
 }
 bool wait_left_out(Bundle& b) {
-  // In front of a message: it would leave before it is made.
+  // Before a message: it would leave before it is made.
   for (const At at : find<Send>(b))
     for (size_t i = at.index; i-- > 0;) {
       const auto& earlier = b.ranks[at.rank].instructions[i];

@@ -27,7 +27,7 @@ std::string npy(const std::string& descr, const std::string& shape, const std::s
   return "\x93NUMPY\x01\x00\x76\x00"s + header + data;
 }
 
-// Megatron's index of sequences that stand one after the other.
+// Megatron's index of sequences that are one after the other.
 std::string index(uint8_t type, int64_t bytes_of_token, const std::vector<int32_t>& lengths) {
   std::string text = "MMIDIDX\x00\x00"s + raw<uint64_t>({1}) + static_cast<char>(type) +
                      raw<uint64_t>({lengths.size(), lengths.size() + 1}) + raw(lengths);

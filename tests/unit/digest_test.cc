@@ -1,4 +1,4 @@
-// Digests of values: what is measured of one, what it is called, in which order those of several ranks stand.
+// Digests of values: what is measured of one, what it is called, in which order those of several ranks are.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -194,7 +194,7 @@ TEST_CASE("values of ranks stand in the order in which data flow") {
   }
 }
 
-// Of programs that read no input of the model.
+// For programs that read no input of the model.
 TEST_CASE("ranks that share samples have values of the same samples") {
   auto values = digest::StepValues::of(hand_written::cut({.replicas = 2, .places = 2}));
   REQUIRE(values.ok());

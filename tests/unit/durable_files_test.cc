@@ -1,4 +1,4 @@
-// What is written stands on the disk before it gets its name, and a bundle that is replaced is there all the time. The
+// What is written is on the disk before it gets its name, and a bundle that is replaced is there all the time. The
 // system's calls are listened to: those of this program come here first.
 #include <catch2/catch.hpp>
 
@@ -24,7 +24,7 @@ namespace {
 
 struct Listener {
   std::vector<std::string> calls;  // "fsync NAME", "syncfs NAME", "rename NAME", with the base name of what it is about
-  std::string watched;             // a path; how often it was not there behind a rename
+  std::string watched;             // a path; how often it was missing after a rename
   int missing = 0;
   bool can_swap = true;
 } listener;

@@ -89,7 +89,7 @@ Program& program_of(Bundle& bundle, const std::string& pass) {
 }
 using Catch::Contains;
 
-// Every name read backwards, but for those of the model and of the strategy: what is alike stays alike, and no letter
+// Every name read backwards, except those of the model and of the strategy: what is alike stays alike, and no letter
 // says what a thing is.
 void shuffle(std::string& name) {
   std::reverse(name.begin(), name.end());
@@ -449,7 +449,7 @@ TEST_CASE("less than the manifest says was proved refutes") {
   CHECK_THAT(answer(b), Contains("0 are proved; the bundle has no reference"));
 }
 
-// The reference and all plans are made behind the pass that inserts casts; this is what holds that pass.
+// The reference and all plans are made after the pass that inserts casts; this is what holds that pass.
 TEST_CASE("casts are held to the model without them") {
   const std::string precision = GENERATE(as<std::string>(), "{compute: bf16}", "{compute: f16, loss_scale: 1024}");
   const Bundle sound = compiled::bundle("tiny_gpt.onnx", kOneDevice + "precision: " + precision + "\n");
@@ -517,7 +517,7 @@ const std::string kNormOnReplicas =
     kNorm;
 }  // namespace
 
-// Statistics of a piece mix its samples, which stand in the number.
+// Statistics of a piece mix its samples, which are in the number.
 TEST_CASE("plans of a model that normalises over a batch compute what it computes of each piece") {
   const Bundle sound = compiled::bundle("hazards.onnx", kNormOnReplicas);
   REQUIRE(sound.reference.size() == 1);

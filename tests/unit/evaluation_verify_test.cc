@@ -101,7 +101,7 @@ TEST_CASE("an evaluation is read as it was written, and its files are checked wi
   REQUIRE(found.ranks.size() == 1);
   CHECK(print_rank_plan(found.ranks[0], found.provenance, found.programs) ==
         print_rank_plan(evaluation.ranks[1], evaluation.provenance, evaluation.programs));
-  // It is a bundle of its own, but for constants, which are its training's and were not written here.
+  // It is a bundle of its own, except constants, which are its training's and were not written here.
   auto alone = read_bundle(plans + "/eval");
   REQUIRE(alone.ok());
   CHECK(alone->constants.empty());

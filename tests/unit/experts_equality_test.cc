@@ -114,7 +114,7 @@ TEST_CASE("programs of experts that compute something else are refused") {
         }) == "P0636");
 }
 
-// Of a call that treats the experts of one rank differently no rule says what one device's call is: such a plan is not
+// For a call that treats the experts of one rank differently no rule says what one device's call is: such a plan is not
 // called proved, and refused where its manifest says that it was.
 TEST_CASE("programs that tell the experts of one rank apart are left open") {
   const auto of_first = [](Bundle& b) {  // both experts of a rank by the weights of its first

@@ -150,7 +150,7 @@ class Programs {
       default: return made(OpKind::kWhere, {}, {predicate(depth - 1), real(depth - 1), real(depth - 1)});
     }
   }
-  // Of the whole shape, seen from the side, or in part.
+  // For the whole shape, seen from the side, or in part.
   Both viewed(Both x) {
     std::vector<int64_t> shape{batch_, 1, queries_, keys_};
     x = made(OpKind::kExpand, ir::ExpandAttrs{shape}, {x});

@@ -100,7 +100,7 @@ TEST_CASE("text of a call") {
   CHECK(call->kwargs[2].second.text == "torch.int64");
 }
 
-// The equation of an einsum stands there unquoted, with commas and possibly spaces.
+// The equation of an einsum is written unquoted, with commas and possibly spaces.
 TEST_CASE("text of an einsum") {
   const auto call = frontend::aten::parse_fx_text(
       "%einsum : [num_users=1] = call_function[target=torch.ops.aten.einsum.default](args = (b s d, t d -> b t, [%x, "
@@ -329,7 +329,7 @@ TEST_CASE("a buffer that forward changes") {
   CHECK(opened(add, "kept", "y", false) == "P0314");
 }
 
-// The nodes of a call's results stand in any order, and those that nothing reads are in no file: the exporter says
+// The nodes of a call's results are in any order, and those that nothing reads are in no file: the exporter says
 // which ones the others are. Where it does not, all must be there.
 TEST_CASE("results of a call are known by their names") {
   const auto opened = [](const std::vector<std::string>& names, const std::string& note) {

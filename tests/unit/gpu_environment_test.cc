@@ -1,4 +1,4 @@
-// What CUDA and NCCL are told by variables, and that the user's own values stay.
+// What CUDA and NCCL are given by variables, and that the user's own values stay.
 #include "runtime/hal/gpu_environment.h"
 
 #include <catch2/catch.hpp>

@@ -53,7 +53,7 @@ int32_t add_buffer(plan::RankPlan& rank, const std::string& name, BufferClass cl
   return static_cast<int32_t>(rank.buffers.size()) - 1;
 }
 
-// A tensor whose weights, and gradient, stand in these buffers.
+// A tensor whose weights, and gradient, are in these buffers.
 std::vector<plan::Placement> placed(const std::string& name, int32_t buffer, int32_t gradient,
                                     const std::vector<int64_t>& shape, bool owner) {
   int64_t count = 1;

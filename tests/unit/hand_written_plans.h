@@ -22,7 +22,7 @@ plan::Bundle sharded();
 // The same step after the samples have changed places: x by whole parts, t by counted rows of which each
 // sends the other's own. Two samples a rank.
 plan::Bundle exchanged();
-// Three ranks and three messages: rank 1's send stands behind a receive on another lane, and only that
+// Three ranks and three messages: rank 1's send is after a receive on another lane, and only that
 // send makes rank 0 answer the receive.
 plan::Bundle lanes();
 // One tensor `w`, each part of it on ranks of its own: rank = replica * parts + part. Replicas share the update of a

@@ -141,7 +141,7 @@ TEST_CASE_METHOD(Fixture, "grouped kernels work on the rows of each expert and g
 }
 
 TEST_CASE_METHOD(Fixture, "padding rows are never read") {
-  // What a buffer holds behind its rows may be anything.
+  // What a buffer holds after its rows may be anything.
   const at::Tensor counts = list({2, 1}).view({1, 2}), w = at::randn({2, 3, 4});
   at::Tensor x = at::randn({5, 3});
   x.narrow(0, 3, 2).fill_(std::numeric_limits<float>::quiet_NaN());

@@ -83,5 +83,7 @@ bool close(const at::Tensor& a, const at::Tensor& b, double tolerance);
 std::map<std::string, int64_t>& seen_allocations();
 // Kernels that a case found to refuse bf16 or f16.
 std::set<std::string>& refused_halves();
+// Those that LibTorch itself does not compute in bf16 and f16.
+inline const std::set<std::string> kWithoutHalves = {"special_erfcx", "special_log_ndtr", "special_ndtri"};
 
 }  // namespace piper::kernels::testing

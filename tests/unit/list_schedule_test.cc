@@ -9,7 +9,7 @@ namespace {
 
 using namespace strategy;
 
-// Of a plan that ran one forward and one backward of every stage: they took 1 and 2. No message took any time.
+// For a plan that ran one forward and one backward of every stage: they took 1 and 2. No message took any time.
 PassTimes unit_times(int32_t stages) {
   plan::Bundle bundle;
   plan::RankPlan rank;

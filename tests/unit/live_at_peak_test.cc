@@ -1,4 +1,4 @@
-// What P0520 and piper-plan tell of the arena: the buffers that are live where the most bytes are, and for how many
+// What P0520 and piper-plan report of the arena: the buffers that are live where the most bytes are, and for how many
 // runs bytes are kept for a message.
 #include <catch2/catch.hpp>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Of several mapped files, the one whose bytes are gone has its name in a handler of SIGBUS.
+// For several mapped files, the one whose bytes are gone has its name in a handler of SIGBUS.
 #include <catch2/catch.hpp>
 
 #include <csetjmp>

@@ -135,7 +135,7 @@ std::string failure(const std::string& text) {
 // What is wrong once the first `from` of the module above is `to`.
 std::string broken(const std::string& from, const std::string& to) { return failure(replaced(kModule, from, to)); }
 
-// The message of the parser about such a text; "+1: " before it where it names the line behind that of `from`.
+// The message of the parser about such a text; "+1: " before it where it names the line after that of `from`.
 std::string refused(const std::string& from, const std::string& to) {
   const auto line = std::count(kModule.begin(), kModule.begin() + static_cast<int64_t>(kModule.find(from)), '\n') + 1;
   const std::string text = broken(from, to), place = "P0402 m.pir:";

@@ -49,7 +49,7 @@ TEST_CASE("numbers are compared as numbers") {
 
 TEST_CASE("buffers of many microbatches, whatever their names go on with") {
   std::mt19937 random(7);
-  // Stems that continue one another, by digits, by what sorts before digits and behind them; numbers with zeros in
+  // Stems that continue one another, by digits, by what sorts before digits and after them; numbers with zeros in
   // front and too long ones.
   const std::vector<std::string> stems = {"PP1.F m",     "PP1.F", "PP1.F ",     "PP1",       "PP1.", "PP10 saved m",
                                           "PP1 saved m", "PP1m",  "PP1.F m2 b", "PP1.F m2+", "x",    ""};

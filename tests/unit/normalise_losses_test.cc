@@ -193,7 +193,7 @@ TEST_CASE("two losses over the same labels share one count") {
   std::string printed = ir::print(graph);
   size_t first = printed.find("cross_entropy_count");
   REQUIRE(first != std::string::npos);
-  // The name of the result and the operator stand on the one line.
+  // The name of the result and the operator are on the one line.
   CHECK(printed.find("= cross_entropy_count") == printed.rfind("= cross_entropy_count"));
 }
 

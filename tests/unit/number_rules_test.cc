@@ -197,7 +197,7 @@ TEST_CASE("a linear function of a sum over samples is the sum of that function")
   CHECK_FALSE(numbers.same(apart, terms({a, b, derivative(kGradient, matrix(4), matrix(kW), true),
                                          derivative(kGradient, matrix(5), matrix(kW, {1, 4}), true)})));
   CHECK_FALSE(numbers.same(apart, terms({a, sum, derivative(kGradient, matrix(4), matrix(kW), true)})));
-  // One function behind the other, and views of sums and of what is added up.
+  // One function after the other, and views of sums and of what is added up.
   const auto again = [&](int from) { return derivative(kGradient, matrix(from, {1, 4}), matrix(kW), true); };
   CHECK(numbers.same(terms({a, b, sum, derivative(7, matrix(6, {1, 4}), matrix(kW)), again(7)}),
                      terms({a, b, derivative(6, matrix(4, {1, 4}), matrix(kW)), again(6),

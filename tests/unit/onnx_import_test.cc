@@ -3,6 +3,8 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "compiler/frontend/onnx/ops.h"
 #include "tests/unit/onnx_imported.h"
 
@@ -148,7 +150,7 @@ TEST_CASE("rows that attend to nothing have a softmax of their own") {
   }
 }
 
-// Opsets below 20 write gelu with erf; exporters differ in where the half stands.
+// Opsets below 20 write gelu with erf; exporters differ in where the half is.
 TEST_CASE("gelu is put together") {
   for (const bool early : {false, true}) {
     ModelWriter m = with_input({"B", "4"}, 18);
@@ -283,6 +285,30 @@ TEST_CASE("a block whose square overflows is refused") {
   m.node("Expand", {"x", "wide"}, {"z"});
   m.node("DepthToSpace", {"z"}, {"y"}, {int_attribute("blocksize", int64_t{1} << 32)});
   CHECK(has(refusal(m).text, "multiple of the block's square"));
+}
+
+// Element-wise operators by the column ONNX of elementwise.def, and those that are more than an operator.
+TEST_CASE("element-wise operators of floating-point numbers") {
+  const auto imported = [](const std::string& op, std::vector<Attribute> attributes = {}, bool two = false) {
+    ModelWriter m = with_input({"B", "3"});
+    if (two) m.input("e", ElemCode::kFloat, {"B", "3"});
+    m.node(op, two ? std::vector<std::string>{"x", "e"} : std::vector<std::string>{"x"}, {"y"}, attributes);
+    return ops_of(m);
+  };
+  CHECK(imported("Asinh") == Ops{"asinh(x) f32[2, 3]"});
+  CHECK(imported("Round") == Ops{"round(x) f32[2, 3]"});
+  CHECK(imported("Pow", {}, true) == Ops{"pow(x, e) f32[2, 3]"});
+  CHECK(imported("Mod", {int_attribute("fmod", 1)}, true) == Ops{"fmod(x, e) f32[2, 3]"});
+  CHECK(imported("IsInf") == Ops{"abs(x) f32[2, 3]", "eq(y.1, const) bool[2, 3]"});
+  CHECK(imported("IsInf", {int_attribute("detect_positive", 0)}) == Ops{"eq(x, const) bool[2, 3]"});
+  CHECK(imported("ThresholdedRelu") == Ops{"gt(x, const) bool[2, 3]", "where(y.1, x, const) f32[2, 3]"});
+  CHECK(imported("Shrink", {float_attribute("bias", 1.5f)}) ==
+        Ops{"gt(x, const) bool[2, 3]", "lt(x, const) bool[2, 3]", "sub(x, const) f32[2, 3]",
+            "where(y.1, y.3, const) f32[2, 3]", "add(x, const) f32[2, 3]", "where(y.2, y.5, y.4) f32[2, 3]"});
+  const Ops product =
+      imported("ReduceProd", {int_attribute("keepdims", 0)});  // 2 rows by halves, 3 columns and the rest
+  CHECK(std::count_if(product.begin(), product.end(), [](const std::string& op) { return has(op, "mul("); }) == 3);
+  CHECK(has(product.back(), ") f32[]"));
 }
 
 TEST_CASE("losses keep reduction and ignored label") {

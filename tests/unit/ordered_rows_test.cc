@@ -1,4 +1,4 @@
-// The rule on rows in the order of their experts: however many segments they stand in, and whichever rank has them,
+// The rule on rows in the order of their experts: however many segments they are in, and whichever rank has them,
 // they have the numbers of one device. Programs are written by hand, for a piece of three samples of two rows each.
 #include <catch2/catch.hpp>
 

@@ -90,7 +90,7 @@ TEST_CASE("no order is preferred") {
   }
 }
 
-// Where a sample stands says nothing about where its neighbour stands.
+// The place of a sample says nothing about that of its neighbour.
 TEST_CASE("neighbours part") {
   constexpr int64_t kSamples = 1000;
   int64_t together = 0;

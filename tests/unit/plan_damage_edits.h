@@ -37,7 +37,7 @@ inline void insert(Bundle& bundle, At at, const Instruction& instruction) {
   auto& list = bundle.ranks[at.rank].instructions.edit();
   list.insert(list.begin() + static_cast<std::ptrdiff_t>(at.index), instruction);
 }
-// Takes the instruction away and puts it in front of `before`, which stands earlier.
+// Takes the instruction away and puts it before `before`, which is earlier.
 inline void move_ahead(Bundle& bundle, At from, size_t before) {
   const Instruction moved = get(bundle, from);
   erase(bundle, from);

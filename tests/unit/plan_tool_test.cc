@@ -97,7 +97,7 @@ TEST_CASE("simulate with the times of a run") {
   CHECK(holds(text(tools::simulate_measured(plans, dir / "none", {})), "none"));
 }
 
-// Runs take 10 us, one behind the other on each rank, and everything else nothing.
+// Runs take 10 us, one after the other on each rank, and everything else nothing.
 TEST_CASE("report sets a predicted step beside a measured one") {
   TempFolder dir;
   auto bundle = plan::example::pipeline(2, 2);
@@ -165,7 +165,7 @@ TEST_CASE("tune calls piperc for the bundle's device and strategy") {
                         "--set model.batch=4 "));
 }
 
-// The file of a machine is the caller's; what it is made of is told, as text and as JSON.
+// The file of a machine is the caller's; what it is made of is printed, as text and as JSON.
 TEST_CASE("simulate prices a bundle for a machine") {
   TempFolder dir;
   const auto plans = write(dir, "p", plan::example::pipeline(2, 2));
@@ -368,7 +368,7 @@ TEST_CASE("show colours cells and dims idle time") {
   CHECK(coloured == plain);
 }
 
-// Slices of a track nest, every flow begins once and ends once, behind its begin.
+// Slices of a track nest, every flow begins once and ends once, after its begin.
 TEST_CASE("simulate writes a trace of slices and flows") {
   TempFolder dir;
   const auto bundle = plan::example::pipeline(2, 2);
@@ -407,10 +407,10 @@ TEST_CASE("simulate writes a trace of slices and flows") {
   CHECK(begun.size() == 4);
   for (const auto& [flow, time] : over) CHECK(begun.count(flow) == 1);
   CHECK(over.size() == 4);
-  CHECK(last == 9'000'000);  // two forwards, a third one's wait, two backwards behind it: a unit is a millisecond
+  CHECK(last == 9'000'000);  // two forwards, a third one's wait, two backwards after it: a unit is a millisecond
 }
 
-// As in a review: the file before the change has another name, and a line stands in front.
+// As in a review: the file before the change has another name, and has one line more at its beginning.
 TEST_CASE("diff matches lines of two files by directive, and says the change in the strategy's words") {
   TempFolder dir;
   const auto of = [&](const char* name, const std::string& text, auto change) {

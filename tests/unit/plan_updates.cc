@@ -26,7 +26,7 @@ int32_t program(Bundle& bundle, Program wanted) {
 int32_t buffer(RankPlan& plan, const std::string& name, BufferClass cls, DType dtype) {
   const int32_t known = named(plan.buffers, name);
   if (known >= 0) return known;
-  int64_t offset = 0;  // behind the others of its class
+  int64_t offset = 0;  // after the others of its class
   for (const Buffer& other : plan.buffers)
     if (other.cls == cls) offset = std::max(offset, (other.offset + other.bytes + 63) / 64 * 64);
   plan.buffers.push_back({name, cls, 8, offset, dtype, {}});
@@ -39,7 +39,7 @@ int32_t arguments(RankPlan& plan, std::string name, std::vector<BufferRange> ran
   return static_cast<int32_t>(plan.arguments.size()) - 1;
 }
 
-// Of a matrix whole rows, or the first elements of one.
+// For a matrix whole rows, or the first elements of one.
 std::vector<int64_t> shape_of(const UpdateRanges& ranges) {
   if (ranges.columns == 0) return {ranges.count};
   if (ranges.count % ranges.columns != 0) return {1, ranges.count};

@@ -19,7 +19,7 @@ struct UpdateRanges {
 Program advance_program();
 // Appends the run that counts the optimizer's step, and declares what updates of the rank share, where it is missing.
 void append_advance(Bundle& bundle, RankPlan& plan, int32_t stream, int32_t provenance = -1);
-// Appends an update behind append_advance(); its program is added to the bundle where it is missing.
+// Appends an update after append_advance(); its program is added to the bundle where it is missing.
 void append_update(Bundle& bundle, RankPlan& plan, int32_t stream, const UpdateRanges& ranges, int32_t group = 0,
                    int32_t provenance = -1);
 

@@ -166,7 +166,7 @@ TEST_CASE("three ranks in a ring") {
 }
 
 // With streams that run on their own the textbook order of one forward and one backward in turn is fine. Where a rank
-// communicates in issue order, its second activation stands before the first gradient that it waits for.
+// communicates in issue order, its second activation is before the first gradient that it waits for.
 TEST_CASE("the textbook order of a pipeline is refuted where communication runs in issue order") {
   const auto story = refutation(example::pipeline(2, 4, true));
   CHECK(story ==
@@ -197,7 +197,7 @@ TEST_CASE("the shortest of several cycles of waits is told") {
   CHECK(shortest_cycle({}).empty());
   CHECK(shortest_cycle({{1}, {2}, {}}).empty());
   CHECK(shortest_cycle({{1}, {1}}) == std::vector<int32_t>{1});
-  // A ring of four with a chord that makes a ring of three, behind a tail.
+  // A ring of four with a chord that makes a ring of three, after a tail.
   CHECK(shortest_cycle({{1}, {2}, {3}, {4}, {1, 2}}) == std::vector<int32_t>{2, 3, 4});
   // Two components: the shorter ring is in the second.
   CHECK(shortest_cycle({{1}, {2}, {0, 3}, {4}, {3}}) == std::vector<int32_t>{3, 4});

@@ -116,7 +116,7 @@ TEST_CASE("a call waits for its flops or for its bytes") {
   CHECK(step_of(bundle, machine) == Approx(500 + 500));
 }
 
-// Of two lines for one call the mean by count; a call of another shape keeps its roofline.
+// For two lines for one call the mean by count; a call of another shape keeps its roofline.
 TEST_CASE("a measured time stands for the roofline of its call") {
   const auto small = call("linear", {dense({2, 4})}, {dense({2, 3}), dense({4, 3})});
   const auto large = call("linear", {dense({4, 4})}, {dense({4, 3}), dense({4, 3})});
@@ -331,7 +331,7 @@ TEST_CASE("an exchange takes longer under a reduction of gradients") {
   CHECK(sum_alone == Approx(60 + 3072));
 }
 
-// Of two transfers that use one link fully, of A and B microseconds alone and begun at once, each has half of the link
+// For two transfers that use one link fully, of A and B microseconds alone and begun at once, each has half of the link
 // until the shorter is over: the first takes A + min(A, B), 1 + min(1, B / A) times as long. So the paper's 1.46 is an
 // exchange that reductions go beside for 0.46 of its time, and twice as long is the most that one of them costs.
 TEST_CASE("a transfer is slowed down by as much as another one has of its link meanwhile") {

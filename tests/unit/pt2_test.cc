@@ -418,7 +418,7 @@ TEST_CASE("a broken program") {
   const std::string whole = program(node("torch.ops.aten.neg.default", {tensor("x")}, tensor("neg")), "neg");
   REQUIRE(frontend::pt2::read_program(whole, {}).ok());
   for (size_t n = 0; n < whole.size(); ++n) CHECK_FALSE(frontend::pt2::read_program(whole.substr(0, n), {}).ok());
-  // What stands in the place of a number may be of any depth.
+  // What comes in place of a number may be of any depth.
   const size_t levels = 200000;
   const std::string number = R"({"as_float": )" + std::string(levels, '[') + std::string(levels, ']') + "}";
   const auto no_number = frontend::pt2::read_program(

@@ -55,7 +55,7 @@ class Replicas {
     REQUIRE(of.device().write(of.persistent->base() + offset, &byte, 1).ok());
   }
 
-  // What each rank is told, of a check behind each of the steps.
+  // What each rank is given, of a check after each of the steps.
   std::vector<std::string> check(const std::vector<int64_t>& steps) {
     std::vector<std::string> told(ranks_.size());
     std::vector<std::thread> threads;

@@ -101,7 +101,7 @@ TEST_CASE("every rank issues the passes of its row, in the row's order; members 
       for (const strategy::Slot& slot : table.rows[r]) {
         std::vector<std::string> wanted;
         for (const strategy::Action& a : slot) {
-          // Where some backward of a stage is split, a whole one is its halves, one behind the other.
+          // Where some backward of a stage is split, a whole one is its halves, one after the other.
           const bool halves = a.pass == strategy::Pass::kB && split.count(a.stage) > 0;
           for (char pass : std::string(halves ? "IW" : std::string(1, "FBIW"[static_cast<size_t>(a.pass)])))
             wanted.push_back(std::to_string(a.stage) + pass + std::to_string(a.microbatch));

@@ -29,7 +29,7 @@ TEST_CASE("shapes are broadcast from the last axis on") {
   CHECK_FALSE(broadcast_shape({2}, {0}));
 }
 
-// A view that repeats an axis stands still along it.
+// A view that repeats an axis is still along it.
 TEST_CASE("strides of an expanded tensor") {
   CHECK(broadcast_strides({3, 1}, {2, 3, 4}) == Shape{0, 1, 0});
   CHECK(broadcast_strides({3, 2}, {1, 3}, {3, 2}) == Shape{1, 3});
@@ -54,7 +54,7 @@ TEST_CASE("a permutation and its inverse") {
   CHECK(inverse_permutation({}).empty());
 }
 
-// A batch of 4 in [4, 6]: its step is 6 elements. As [24] it has 6 elements behind it in the one axis; in [2, 12] and
+// A batch of 4 in [4, 6]: its step is 6 elements. As [24] it has 6 elements after it in the one axis; in [2, 12] and
 // [6, 4] it is cut.
 TEST_CASE("a factor of an axis is found by the length of its step") {
   const auto at = [](const Shape& shape, size_t axis, int64_t number, int64_t behind) {

@@ -83,7 +83,7 @@ ir::Module lowered(const std::string& text) {
   return std::move(module).value();
 }
 
-// Of what ops make of one kind in one direction, in their order.
+// For what ops make of one kind in one direction, in their order.
 std::vector<Spread> spreads_of(const ir::Graph& graph, ir::OpKind kind, ir::Phase phase) {
   const std::vector<ir::ValueSpread> spreads = ir::find_spreads(graph);
   std::vector<Spread> found;

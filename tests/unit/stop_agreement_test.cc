@@ -1,4 +1,4 @@
-// Ranks in processes of their own agree behind which step they stop, however far apart they are and whoever is asked.
+// Ranks in processes of their own agree after which step they stop, however far apart they are and whoever is asked.
 #include <catch2/catch.hpp>
 
 #include <signal.h>
@@ -27,8 +27,8 @@ constexpr int64_t kFirst = 6, kLast = 100000;
 
 struct Outcome {
   int64_t stopped = 0;      // 0: it did all steps
-  int64_t replayed = 0;     // behind which it went back to look for a NaN; 0: it did not
-  std::set<int64_t> saved;  // behind these steps
+  int64_t replayed = 0;     // after which it went back to look for a NaN; 0: it did not
+  std::set<int64_t> saved;  // after these steps
   bool failed = false;
 };
 
@@ -185,7 +185,7 @@ TEST_CASE("runs that nobody stops end, also where a request comes with the last 
       std::this_thread::sleep_for(microseconds(trial * 300));
       world.requests[trial % 4]->stop = SIGUSR1;
     });
-    // after() is not called behind the last step.
+    // after() is not called after the last step.
     for (const Outcome& outcome : outcomes) {
       const auto end = [](const Outcome& of) { return of.stopped == 0 ? kFirst + 10 : of.stopped; };
       CHECK(end(outcome) == end(outcomes.front()));

@@ -137,7 +137,7 @@ TEST_CASE("a timeline tells every instruction and every transfer") {
     CHECK(activity(receiver).end == transfer.end);
     CHECK(transfer.bytes > 0);
   }
-  // Of one length: forward 0 of rank 0, its message, both forwards and both backwards of rank 1, the last gradient's
+  // For one length: forward 0 of rank 0, its message, both forwards and both backwards of rank 1, the last gradient's
   // message, the last backward of rank 0.
   CHECK(timeline.step == 10 + 4 + 20 + 20 + 4 + 10);
 }

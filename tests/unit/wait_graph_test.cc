@@ -1,4 +1,4 @@
-// Who is named, where the threads of a plan's ranks stand in every way that a hang can leave them.
+// Who is named, where the threads of a plan's ranks are in every way that a hang can leave them.
 #include <catch2/catch.hpp>
 
 #include <vector>
@@ -23,7 +23,7 @@ RingEvent at(EventKind kind, int64_t step, int32_t instruction = -1) {
 RingEvent runs(int64_t step, int32_t instruction) { return at(EventKind::kInstruction, step, instruction); }
 RingEvent done(int64_t step) { return at(EventKind::kStreamDone, step); }
 
-// A rank whose host and streams stand at these events, its loader and writer idle.
+// A rank whose host and streams are at these events, its loader and writer idle.
 Ring ring_at(int32_t rank, const RingEvent& host, const std::vector<RingEvent>& streams, int32_t world = 2) {
   Ring ring;
   ring.rank = rank;
@@ -167,7 +167,7 @@ TEST_CASE("a stream whose thread was not woken is slow") {
   CHECK(hang.culprit.rank == 0);
 }
 
-// As where replicas are compared, behind the log.
+// As where replicas are compared, after the log.
 TEST_CASE("hosts that wait for messages of each other lead to the one that keeps them") {
   const auto meets = [](int32_t rank, EventKind kind, int64_t number, int32_t peer) {
     Ring ring = ring_at(rank, at(kind, 3), rank == 0 ? std::vector{done(3), done(3)} : std::vector{done(3)});

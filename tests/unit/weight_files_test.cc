@@ -40,7 +40,7 @@ TensorToWrite tensor(const std::string& name, int64_t count, float first) {
   return result;
 }
 
-// Of 16, 8, 40 and 8 bytes.
+// For 16, 8, 40 and 8 bytes.
 std::vector<TensorToWrite> four() {
   return {tensor("a", 4, 0), tensor("b", 2, 10), tensor("c", 10, 20), tensor("d", 2, 40)};
 }

@@ -34,7 +34,9 @@ std::vector<ValueId> rotary(const RuleContext& ctx) {
 // The mask is a function of position, so that the same operator on g applies it again.
 std::vector<ValueId> dropout(const RuleContext& ctx) {
   std::vector<ValueId> result(ctx.op.operands.size());
-  result[0] = ctx.b.add1(OpKind::kDropout, {grad(ctx), ctx.op.operands[1], ctx.op.operands[2]}, ctx.op.attrs);
+  std::vector<ValueId> operands = ctx.op.operands;
+  operands[0] = grad(ctx);
+  result[0] = ctx.b.add1(OpKind::kDropout, std::move(operands), ctx.op.attrs);
   return result;
 }
 

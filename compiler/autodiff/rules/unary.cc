@@ -19,51 +19,6 @@ std::vector<ValueId> abs(const RuleContext& ctx) {
   return {multiply(ctx, grad(ctx), ctx.b.add1(OpKind::kSign, {x_of(ctx)}))};
 }
 
-std::vector<ValueId> exp(const RuleContext& ctx) { return {multiply(ctx, grad(ctx), y_of(ctx))}; }
-
-std::vector<ValueId> log(const RuleContext& ctx) { return {ctx.b.add1(OpKind::kDiv, {grad(ctx), x_of(ctx)})}; }
-
-// g / (2 y)
-std::vector<ValueId> sqrt(const RuleContext& ctx) {
-  return {ctx.b.add1(OpKind::kDiv, {grad(ctx), scale(ctx, y_of(ctx), 2.0)})};
-}
-
-// -1/2 g y^3
-std::vector<ValueId> rsqrt(const RuleContext& ctx) {
-  const ValueId cube = ctx.b.add1(OpKind::kPowScalar, {y_of(ctx)}, ir::ExponentAttrs{3.0});
-  return {multiply(ctx, scale(ctx, grad(ctx), -0.5), cube)};
-}
-
-// -g y^2
-std::vector<ValueId> reciprocal(const RuleContext& ctx) {
-  const ValueId square = ctx.b.add1(OpKind::kMul, {y_of(ctx), y_of(ctx)});
-  return {negate(ctx, multiply(ctx, grad(ctx), square))};
-}
-
-std::vector<ValueId> sin(const RuleContext& ctx) {
-  return {multiply(ctx, grad(ctx), ctx.b.add1(OpKind::kCos, {x_of(ctx)}))};
-}
-
-std::vector<ValueId> cos(const RuleContext& ctx) {
-  return {negate(ctx, multiply(ctx, grad(ctx), ctx.b.add1(OpKind::kSin, {x_of(ctx)})))};
-}
-
-// 2/sqrt(pi) exp(-x^2) g
-std::vector<ValueId> erf(const RuleContext& ctx) {
-  constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
-  const ValueId square = ctx.b.add1(OpKind::kMul, {x_of(ctx), x_of(ctx)});
-  const ValueId bell = ctx.b.add1(OpKind::kExp, {ctx.b.add1(OpKind::kNeg, {square})});
-  return {multiply(ctx, grad(ctx), scale(ctx, bell, kTwoOverSqrtPi))};
-}
-
-std::vector<ValueId> tanh(const RuleContext& ctx) {
-  return {ctx.b.add1(OpKind::kTanhBackward, {grad(ctx), y_of(ctx)})};
-}
-
-std::vector<ValueId> sigmoid(const RuleContext& ctx) {
-  return {ctx.b.add1(OpKind::kSigmoidBackward, {grad(ctx), y_of(ctx)})};
-}
-
 std::vector<ValueId> log_sigmoid(const RuleContext& ctx) {
   return {ctx.b.add1(OpKind::kLogSigmoidBackward, {grad(ctx), x_of(ctx)})};
 }
@@ -84,10 +39,6 @@ std::vector<ValueId> gelu(const RuleContext& ctx) {
   return {ctx.b.add1(OpKind::kGeluBackward, {grad(ctx), x_of(ctx)}, ctx.op.attrs)};
 }
 
-std::vector<ValueId> silu(const RuleContext& ctx) {
-  return {ctx.b.add1(OpKind::kSiluBackward, {grad(ctx), x_of(ctx)})};
-}
-
 // g e x^(e-1)
 std::vector<ValueId> pow_scalar(const RuleContext& ctx) {
   const double exponent = std::get<ir::ExponentAttrs>(ctx.op.attrs).exponent;
@@ -96,6 +47,12 @@ std::vector<ValueId> pow_scalar(const RuleContext& ctx) {
   ValueId power = x_of(ctx);
   if (exponent != 2.0) power = ctx.b.add1(OpKind::kPowScalar, {power}, ir::ExponentAttrs{exponent - 1.0});
   return {multiply(ctx, grad(ctx), scale(ctx, power, exponent))};
+}
+
+// The function of the next order.
+std::vector<ValueId> polygamma(const RuleContext& ctx) {
+  const ir::PolygammaAttrs next{std::get<ir::PolygammaAttrs>(ctx.op.attrs).n + 1};
+  return {multiply(ctx, grad(ctx), ctx.b.add1(OpKind::kPolygamma, {x_of(ctx)}, next))};
 }
 
 // g where min <= x <= max, both bounds included as in ATen

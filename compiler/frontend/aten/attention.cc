@@ -86,7 +86,7 @@ Item attention(Call& c) {
     return c.fail("attention is supported on tensors of 2, 3 or 4 axes");
   if (mask.valid() && c.rank(mask) > r) return c.fail("the attention mask has more axes than the query");
   if (mask.valid() && c.dtype(mask) != DType::kBool) mask = c.cast(mask, c.dtype(q));
-  // The head axis of [B, S, D] is added behind the batch, so that axis 0 stays the batch.
+  // The head axis of [B, S, D] is added after the batch, so that axis 0 stays the batch.
   for (int64_t missing = r; missing < 4; ++missing) {
     const int64_t at = missing - 2;
     q = c.unsqueeze(q, at);

@@ -250,7 +250,7 @@ class Functionaliser {
     return found;
   }
 
-  // Of operators whose sharing the call tells; nullopt: the table does.
+  // For operators whose sharing the call says; nullopt: the table does.
   std::optional<Sharing> sharing_of(const std::string& op, const FxCall& call, const ProgramCall& c,
                                     bool& is_same) const {
     if (op == "aten.dropout") {

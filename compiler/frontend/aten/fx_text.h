@@ -1,6 +1,6 @@
 // Parser of the text of one FX node, as torch's ONNX exporter writes it into each node's metadata:
 //   %add : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%x, 1), kwargs = {})
-// Strings stand there unquoted and keyword names bare. Used by the ATen importer; it resolves no
+// Strings are written unquoted and keyword names bare. Used by the ATen importer; it resolves no
 // names and knows no operators, but that the first argument of einsum is an equation.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace piper::frontend::aten {
 
-// Of the metadata of a node in an ONNX file, which has its FX node's text.
+// Made of the metadata of a node in an ONNX file, which has its FX node's text.
 inline constexpr std::string_view kFxNodeKey = "pkg.torch.onnx.fx_node";
 
 struct FxCall {

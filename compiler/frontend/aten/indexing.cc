@@ -171,7 +171,7 @@ Item index_add(Call& c) {
 
 namespace {
 // x[arange(n), j]: for each i along the first indexed axis the element j[i] of the second. Gathered along the second,
-// which keeps samples apart that stand along the first.
+// which keeps samples apart that are along the first.
 bool per_row(Call& c, ValueId x, const Indexed& where, ValueId& out) {
   if (where.indices.size() != 2) return false;
   const int64_t n = c.extent(x, where.first);

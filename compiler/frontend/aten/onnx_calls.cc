@@ -100,7 +100,7 @@ Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata
   for (size_t i = 0; i < file.nodes.size(); ++i) {
     const std::string_view* text = file.nodes[i].metadata.find(kFxNodeKey);
     if (text == nullptr) return Status::failure("P0304", "node '" + file.nodes[i].name + "' carries no FX text");
-    if (groups.empty() || groups.back().text != *text) {  // nearly always the nodes of a call stand together
+    if (groups.empty() || groups.back().text != *text) {  // nearly always the nodes of a call are together
       const auto [found, fresh] = by_text.emplace(*text, groups.size());
       if (!fresh) {
         groups[found->second].nodes.push_back(i);

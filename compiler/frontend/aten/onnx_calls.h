@@ -11,7 +11,7 @@ namespace piper::frontend::aten {
 // True where every node carries an FX text: the ATen route can read the file.
 bool every_node_has_text(const onnx::OnnxFile& file);
 
-// Calls stand by the position of their last node. Error P0304: a text is not understood (the node is
+// Calls are by the position of their last node. Error P0304: a text is not understood (the node is
 // named), or two texts claim one name.
 Result<Program> read_onnx_calls(const onnx::OnnxFile& file, const ExportMetadata& metadata);
 

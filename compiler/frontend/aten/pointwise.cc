@@ -1,6 +1,7 @@
 // ATen calls that work element by element.
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "compiler/frontend/aten/fourier.h"
 #include "compiler/frontend/aten/table.h"
@@ -23,12 +24,18 @@ ValueId clamped(Call& c, ValueId x, double low, double high) {
   return c.op(OpKind::kClamp, {x}, attrs);
 }
 
-// (x is integer) floor(a / b); kDiv rounds down on integers.
+// floor(a / b); kDiv rounds down on integers.
 ValueId floor_quotient(Call& c) {
   const Item &a = c.arg("self"), &b = c.arg("other");
-  const DType t = promoted(c.graph(), {&a, &b});
-  if (is_floating(t)) c.fail("a rounded division of floating-point tensors has no gradient and is not supported");
-  return c.binary(OpKind::kDiv, a, b);
+  return c.binary(is_floating(promoted(c.graph(), {&a, &b})) ? OpKind::kFloorDivide : OpKind::kDiv, a, b);
+}
+// For integers, towards zero: one more than rounded down where the quotient is negative and has a rest.
+ValueId truncated_quotient(Call& c) {
+  const Item &a = c.arg("self"), &b = c.arg("other");
+  const ValueId floor = floor_quotient(c);
+  const ValueId rest = c.binary(OpKind::kNe, made(c.binary(OpKind::kMul, made(floor), b)), a);
+  const ValueId up = c.op(OpKind::kLogicalAnd, {c.binary(OpKind::kLt, floor, 0), rest});
+  return c.binary(OpKind::kAdd, floor, c.cast(up, c.dtype(floor)));
 }
 
 // scale * (x > 0 ? x : alpha * (exp(min(x, 0) * input_scale) - 1)); the minimum keeps the unused
@@ -43,10 +50,27 @@ ValueId exponential_unit(Call& c, double alpha, double scale, double input_scale
   return scale != 1 ? c.binary(OpKind::kMul, y, scale) : y;
 }
 
+double largest_finite(DType t) {
+  if (t == DType::kF16) return 65504;
+  if (t == DType::kBF16) return 0x1.fep127;
+  return t == DType::kF32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+}
+
 }  // namespace
 
 Item unary(Call& c) { return made(c.op(c.kind(), {c.tensor("self")})); }
 Item unary_float(Call& c) { return made(c.op(c.kind(), {floating(c, "self")})); }
+// Whole numbers are their own.
+Item unary_step(Call& c) {
+  const ValueId x = c.tensor("self");
+  return made(is_floating(c.dtype(x)) ? c.op(c.kind(), {x}) : x);
+}
+// On integers in the default dtype, as PyTorch's.
+Item binary_float(Call& c) {
+  const Item &a = c.arg("self"), &b = c.arg("other");
+  const DType t = promoted(c.graph(), {&a, &b}), to = is_floating(t) ? t : DType::kF32;
+  return made(c.op(c.kind(), {c.as(a, to), c.as(b, to)}));
+}
 Item log_sigmoid_forward(Call& c) {
   return Item::of_list({made(c.op(OpKind::kLogSigmoid, {c.tensor("self")})), Item::none()});
 }
@@ -78,12 +102,19 @@ Item logical_not(Call& c) {
   return made(c.op(OpKind::kLogicalNot, {c.cast(x, DType::kBool)}));
 }
 
+// softplus(beta x) / beta, and x where beta x is above the threshold. That of the operator is 20, from where on f32 has
+// no difference between the two.
 Item softplus(Call& c) {
-  const double beta = c.real("beta");
-  if (c.real("threshold") != 20) return c.fail("softplus is supported with threshold 20");
+  const double beta = c.real("beta"), threshold = c.real("threshold");
   const ValueId x = floating(c, "self");
-  if (beta == 1) return made(c.op(OpKind::kSoftplus, {x}));
-  return made(c.binary(OpKind::kDiv, c.op(OpKind::kSoftplus, {c.binary(OpKind::kMul, x, beta)}), beta));
+  // Above 88 its exponential overflows, with no number for a gradient.
+  if (threshold > (c.dtype(x) == DType::kF64 ? 20 : 88))
+    return c.fail("softplus is supported with thresholds up to 88, in f64 up to 20");
+  const ValueId scaled = beta == 1 ? x : c.binary(OpKind::kMul, x, beta);
+  ValueId y = c.op(OpKind::kSoftplus, {scaled});
+  if (beta != 1) y = c.binary(OpKind::kDiv, y, beta);
+  if (threshold < 20) y = c.op(OpKind::kWhere, {c.binary(OpKind::kGt, scaled, threshold), x, y});
+  return made(y);
 }
 
 Item leaky_relu(Call& c) {
@@ -106,26 +137,6 @@ Item selu(Call& c) {
 // max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
 Item celu(Call& c) { return made(exponential_unit(c, c.real("alpha"), 1, 1 / c.real("alpha"))); }
 
-// (exp(x) + exp(-x)) / 2
-Item cosh(Call& c) {
-  const ValueId x = floating(c, "self");
-  return made(c.binary(OpKind::kMul,
-                       c.binary(OpKind::kAdd, c.op(OpKind::kExp, {x}), c.op(OpKind::kExp, {c.op(OpKind::kNeg, {x})})),
-                       0.5));
-}
-Item tan(Call& c) {
-  const ValueId x = floating(c, "self");
-  return made(c.binary(OpKind::kDiv, c.op(OpKind::kSin, {x}), c.op(OpKind::kCos, {x})));
-}
-Item log2(Call& c) {
-  return made(c.binary(OpKind::kMul, c.op(OpKind::kLog, {floating(c, "self")}), 1.4426950408889634));
-}
-Item log10(Call& c) {
-  return made(c.binary(OpKind::kMul, c.op(OpKind::kLog, {floating(c, "self")}), 0.43429448190325182));
-}
-Item exp2(Call& c) {
-  return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, floating(c, "self"), 0.69314718055994531)}));
-}
 Item masked_outside(Call& c) {  // hardshrink: x outside of [-lambd, lambd], else 0
   const ValueId x = floating(c, "self");
   const ValueId outside = c.binary(OpKind::kGt, c.op(OpKind::kAbs, {x}), c.real("lambd"));
@@ -135,15 +146,6 @@ Item masked_outside(Call& c) {  // hardshrink: x outside of [-lambd, lambd], els
 Item softshrink(Call& c) {
   const ValueId x = floating(c, "self");
   return made(c.binary(OpKind::kSub, x, clamped(c, x, -c.real("lambd"), c.real("lambd"))));
-}
-// log(exp(a) + exp(b)) = max + softplus(-|a - b|); the difference of equal infinities is no number.
-Item logaddexp(Call& c) {
-  const ValueId a = floating(c, "self"), b = floating(c, "other");
-  const ValueId difference = c.binary(OpKind::kSub, a, b);
-  const ValueId distance =
-      c.op(OpKind::kWhere, {c.binary(OpKind::kEq, a, b), c.scalar(0, c.dtype(difference)), difference});
-  const ValueId apart = c.op(OpKind::kNeg, {c.op(OpKind::kAbs, {distance})});
-  return made(c.binary(OpKind::kAdd, c.binary(OpKind::kMaximum, a, b), c.op(OpKind::kSoftplus, {apart})));
 }
 // self + weight * (end - self)
 Item lerp(Call& c) {
@@ -161,23 +163,62 @@ Item hardsigmoid(Call& c) {
   return made(c.binary(OpKind::kDiv, c.binary(OpKind::kAdd, bounded, 3), 6));
 }
 Item hardswish(Call& c) { return made(hard_swish(c.builder(), floating(c, "self"))); }
-// log(u) + (x - (u - 1)) / u with u = 1 + x rounded: what the rounding took from a small x, to the first order. No
-// gradient flows through it, so that the derivative is 1 / u.
-Item log1p(Call& c) {
-  const ValueId x = floating(c, "self"), u = c.binary(OpKind::kAdd, x, 1);
-  const ValueId lost = c.binary(OpKind::kSub, x, c.binary(OpKind::kSub, u, 1));
-  const ValueId small = c.binary(OpKind::kLt, c.op(OpKind::kAbs, {x}), 1);
-  const ValueId rest = c.op(OpKind::kWhere, {small, c.binary(OpKind::kDiv, lost, u), c.scalar(0, c.dtype(x))});
-  return made(c.binary(OpKind::kAdd, c.op(OpKind::kLog, {u}), c.op(OpKind::kDetach, {rest})));
+
+// Outside of [eps, 1 - eps] at its ends, without a gradient.
+Item logit(Call& c) {
+  ValueId x = floating(c, "self");
+  if (c.has("eps")) {  // comparisons, which let NaN through
+    const double low = c.real("eps"), high = 1 - low;
+    const DType t = c.dtype(x);
+    x = c.op(OpKind::kWhere, {c.binary(OpKind::kLt, x, low), c.scalar(low, t), x});
+    x = c.op(OpKind::kWhere, {c.binary(OpKind::kGt, x, high), c.scalar(high, t), x});
+  }
+  return made(c.op(OpKind::kLogit, {x}));
 }
-// exp(x) - 1, near 0 as tanh(x / 2) (exp(x) + 1), which cancels nothing.
-Item expm1(Call& c) {
+Item polygamma(Call& c) {
   const ValueId x = floating(c, "self");
-  const ValueId near = c.binary(OpKind::kLt, c.op(OpKind::kAbs, {x}), 1);
-  const ValueId small = c.op(OpKind::kWhere, {near, x, c.scalar(0, c.dtype(x))});
-  const ValueId product = c.binary(OpKind::kMul, c.op(OpKind::kTanh, {c.binary(OpKind::kMul, small, 0.5)}),
-                                   c.binary(OpKind::kAdd, c.op(OpKind::kExp, {small}), 1));
-  return made(c.op(OpKind::kWhere, {near, product, c.binary(OpKind::kSub, c.op(OpKind::kExp, {x}), 1)}));
+  const int64_t n = c.integer("n");
+  if (n < 0) return c.fail("there is no polygamma function of a negative order");
+  return made(n == 0 ? c.op(OpKind::kDigamma, {x}) : c.op(OpKind::kPolygamma, {x}, ir::PolygammaAttrs{n}));
+}
+// (1 + erf(x / sqrt(2))) / 2
+Item ndtr(Call& c) {
+  const ValueId inner = c.binary(OpKind::kDiv, floating(c, "self"), std::sqrt(2.0));
+  return made(c.binary(OpKind::kMul, c.binary(OpKind::kAdd, c.op(OpKind::kErf, {inner}), 1), 0.5));
+}
+// By a number: degrees and radians.
+Item deg2rad(Call& c) { return made(c.binary(OpKind::kMul, floating(c, "self"), 0.017453292519943295)); }
+Item rad2deg(Call& c) { return made(c.binary(OpKind::kMul, floating(c, "self"), 57.29577951308232)); }
+
+Item isinf(Call& c) {
+  const ValueId x = c.tensor("self");
+  if (!is_floating(c.dtype(x))) return made(c.op(OpKind::kNe, {x, x}));
+  return made(c.binary(OpKind::kEq, c.op(OpKind::kAbs, {x}), std::numeric_limits<double>::infinity()));
+}
+// The sign of zeros and of no numbers counts too.
+Item signbit(Call& c) {
+  const ValueId x = c.tensor("self");
+  if (!is_floating(c.dtype(x))) return made(c.binary(OpKind::kLt, x, 0));
+  return made(c.binary(OpKind::kLt, c.op(OpKind::kCopysign, {c.scalar(1, c.dtype(x)), x}), 0));
+}
+// For a real number: pi where it is negative, else 0; no gradient.
+Item angle(Call& c) {
+  const ValueId x = c.op(OpKind::kDetach, {floating(c, "self")});
+  const DType t = c.dtype(x);
+  const ValueId half =
+      c.op(OpKind::kWhere, {c.binary(OpKind::kLt, x, 0), c.scalar(std::numbers::pi, t), c.scalar(0, t)});
+  return made(c.op(OpKind::kWhere, {c.op(OpKind::kIsNan, {x}), x, half}));
+}
+// What is not finite becomes a number, without a gradient.
+Item nan_to_num(Call& c) {
+  const ValueId x = c.tensor("self");
+  const DType t = c.dtype(x);
+  if (!is_floating(t)) return made(x);
+  const double inf = std::numeric_limits<double>::infinity(), most = largest_finite(t);
+  ValueId y = c.op(OpKind::kWhere, {c.op(OpKind::kIsNan, {x}), c.scalar(c.has("nan") ? c.real("nan") : 0, t), x});
+  y = c.op(OpKind::kWhere, {c.binary(OpKind::kEq, x, inf), c.scalar(c.has("posinf") ? c.real("posinf") : most, t), y});
+  return made(c.op(OpKind::kWhere,
+                   {c.binary(OpKind::kEq, x, -inf), c.scalar(c.has("neginf") ? c.real("neginf") : -most, t), y}));
 }
 
 Item square(Call& c) {
@@ -199,13 +240,27 @@ Item pow_scalar(Call& c) {
   return made(c.op(OpKind::kPowScalar, {x}, ir::ExponentAttrs{exponent}));
 }
 
+Item pow(Call& c) {
+  const Item& exponent = c.arg("exponent");
+  const bool one = exponent.is_tensor() && c.rank(exponent.tensor) == 0 && c.dtype(exponent.tensor) != DType::kF64;
+  if (!exponent.is_tensor() || (one && c.known(exponent.tensor))) return pow_scalar(c);
+  if (!is_floating(promoted(c.graph(), {&c.arg("self"), &exponent})))
+    return c.fail("a power of integers by a tensor of integers is not supported");
+  return made(c.binary(OpKind::kPow, c.arg("self"), exponent));
+}
+// In f64, whatever its operands are.
+Item float_power(Call& c) {
+  return made(c.op(OpKind::kPow, {c.as(c.arg("self"), DType::kF64), c.as(c.arg("exponent"), DType::kF64)}));
+}
+
 // base ^ x = exp(x * log(base))
 Item pow_of_scalar(Call& c) {
   const double base = c.real("self");
-  if (base <= 0) return c.fail("a number to the power of a tensor is supported for positive numbers");
   if (!is_floating(c.dtype(c.tensor("exponent"))) && c.arg("self").kind != Item::Kind::kFloat)
     return c.fail("a whole number to the power of a tensor of integers is not supported; write pow(2.0, x), or cast x");
-  return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, floating(c, "exponent"), std::log(base))}));
+  const ValueId x = floating(c, "exponent");
+  if (base <= 0) return made(c.op(OpKind::kPow, {c.scalar(base, c.dtype(x)), x}));
+  return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, x, std::log(base))}));
 }
 
 Item clamp(Call& c) {
@@ -242,17 +297,6 @@ Item clamp_by_tensors(Call& c) {
   return made(x);
 }
 
-// x log(y), 0 where x is 0 whatever y is.
-Item xlogy(Call& c) {
-  const Item &a = c.arg("self"), &b = c.arg("other");
-  const DType t = promoted(c.graph(), {&a, &b});
-  const DType to = is_floating(t) ? t : DType::kF32;
-  const ValueId x = c.as(a, to), y = c.as(b, to);
-  const ValueId zero = c.binary(OpKind::kEq, x, 0);
-  const ValueId safe = c.op(OpKind::kWhere, {zero, c.scalar(1, to), y});
-  return made(c.binary(OpKind::kMul, x, c.op(OpKind::kLog, {safe})));
-}
-
 Item add_or_sub(Call& c) {
   Item other = c.arg("other");
   const Item& alpha = c.arg("alpha");
@@ -269,30 +313,31 @@ Item rsub(Call& c) {
   return made(c.binary(OpKind::kSub, c.arg("other"), self));
 }
 
-Item divide(Call& c) {
-  const Item &a = c.arg("self"), &b = c.arg("other");
-  const DType t = promoted(c.graph(), {&a, &b});
-  const DType to = is_floating(t) ? t : DType::kF32;
-  return made(c.op(OpKind::kDiv, {c.as(a, to), c.as(b, to)}));
-}
-
 Item divide_rounded(Call& c) {
-  if (!c.has("rounding_mode")) return divide(c);
-  const ValueId floor = floor_quotient(c);
-  if (c.text("rounding_mode") == "floor") return made(floor);
-  // Towards zero: one more where the quotient is negative and has a rest.
-  const ValueId exact = c.binary(OpKind::kMul, made(floor), c.arg("other"));
-  const ValueId rest = c.binary(OpKind::kNe, made(exact), c.arg("self"));
-  const ValueId up = c.op(OpKind::kLogicalAnd, {c.binary(OpKind::kLt, floor, 0), rest});
-  return made(c.binary(OpKind::kAdd, floor, c.cast(up, c.dtype(floor))));
+  if (!c.has("rounding_mode")) return binary_float(c);
+  if (c.text("rounding_mode") == "floor") return made(floor_quotient(c));
+  if (!is_floating(promoted(c.graph(), {&c.arg("self"), &c.arg("other")}))) return made(truncated_quotient(c));
+  return made(c.op(OpKind::kTrunc, {binary_float(c).tensor}));
 }
 Item floor_divide(Call& c) { return made(floor_quotient(c)); }
 
-// a - floor(a / b) * b
+// For integers a - q * b, q being the quotient rounded as the operator says.
 Item remainder(Call& c) {
-  const Item quotient = made(floor_quotient(c));
-  const Item whole = made(c.binary(OpKind::kMul, quotient, c.arg("other")));
-  return made(c.binary(OpKind::kSub, c.arg("self"), whole));
+  const Item &a = c.arg("self"), &b = c.arg("other");
+  if (is_floating(promoted(c.graph(), {&a, &b}))) return made(c.binary(c.kind(), a, b));
+  const Item quotient = made(c.kind() == OpKind::kFmod ? truncated_quotient(c) : floor_quotient(c));
+  return made(c.binary(OpKind::kSub, a, made(c.binary(OpKind::kMul, quotient, b))));
+}
+// fmax and fmin: integers have no NaN to leave out.
+Item number_or_other(Call& c) {
+  const Item &a = c.arg("self"), &b = c.arg("other");
+  if (is_floating(promoted(c.graph(), {&a, &b}))) return made(c.binary(c.kind(), a, b));
+  return made(c.binary(c.kind() == OpKind::kFmax ? OpKind::kMaximum : OpKind::kMinimum, a, b));
+}
+
+// self * 2^other
+Item ldexp(Call& c) {
+  return made(c.binary(OpKind::kMul, c.arg("self"), made(c.op(OpKind::kExp2, {floating(c, "other")}))));
 }
 
 Item addcmul(Call& c) {

@@ -79,7 +79,7 @@ Item avg_pool(Call& c, size_t axes) {
   return made(like_operand(c, y, x, axes));
 }
 
-// Windows of several sizes along one axis: window j of m begins at floor(j n / m) and ends in front of
+// Windows of several sizes along one axis: window j of m begins at floor(j n / m) and ends before
 // ceil((j + 1) n / m). A product with a matrix of shares.
 ValueId averaged(Call& c, ValueId x, int64_t dim, int64_t m) {
   const int64_t n = c.extent(x, dim);

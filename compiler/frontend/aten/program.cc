@@ -46,7 +46,7 @@ std::vector<size_t> live_order(const Program& program) {
     work.assign(1, start);
     while (!work.empty()) {
       const size_t i = work.back();
-      if (placed[i] || entered[i]) {  // everything it needs is placed, or stands on the stack in a cycle
+      if (placed[i] || entered[i]) {  // everything it needs is placed, or is on the stack in a cycle
         work.pop_back();
         if (!placed[i]) {
           placed[i] = true;

@@ -129,6 +129,20 @@ Item cumsum(Call& c) {
   return made(c.op(OpKind::kCumsum, {x}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
 }
 
+Item product_of_all(Call& c) {
+  const ValueId x = summand(c);
+  return made(product_of_elements(c.builder(), x, c.all_dims(x), false));
+}
+Item product_of_axis(Call& c) {
+  const ValueId x = summand(c);
+  if (c.rank(x) == 0) return made(x);
+  return made(product_of_elements(c.builder(), x, {c.dim("dim", c.shape(x).size())}, c.flag("keepdim")));
+}
+Item cumprod(Call& c) {
+  const ValueId x = summand(c);
+  return made(c.rank(x) == 0 ? x : products_so_far(c.builder(), x, c.dim("dim", c.shape(x).size())));
+}
+
 // Differences of neighbours along an axis, n times over, after `prepend` and `append` have been joined.
 Item diff(Call& c) {
   ValueId x = c.tensor("self");
@@ -174,8 +188,11 @@ Item vector_norm(Call& c) {
   const std::vector<int64_t> dims = c.dims("dim", c.shape(x).size());
   const double order = c.real("ord");
   if (order == 1) return made(c.sum(c.op(OpKind::kAbs, {x}), dims, c.flag("keepdim")));
-  if (order != 2) return c.fail("a vector norm is supported with ord 1 and 2");
-  return made(root_of_squares(c.builder(), c.sum(c.binary(OpKind::kMul, x, x), dims, c.flag("keepdim"))));
+  if (order == 2)
+    return made(root_of_squares(c.builder(), c.sum(c.binary(OpKind::kMul, x, x), dims, c.flag("keepdim"))));
+  if (order < 1 && order != 0 && !std::isinf(order))
+    return c.fail("a vector norm is supported with ord 0, 1 and above, inf and -inf");
+  return made(norm_of_order(c.builder(), x, order, dims, c.flag("keepdim")));
 }
 
 Item any_of(Call& c) { return counted(c, c.all_dims(c.tensor("self")), false); }

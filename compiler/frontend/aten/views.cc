@@ -46,7 +46,7 @@ Item images(Call& c, ValueId x, const std::array<int64_t, 5>& apart, const std::
   return made(c.reshape(c.permute(c.reshape(x, std::move(viewed)), std::move(dims)), std::move(result)));
 }
 
-// Tensor i of a stack along d, where the axis was made by putting tensors of extent 1 together: what stands beside it
+// Tensor i of a stack along d, where the axis was made by putting tensors of extent 1 together: what is beside it
 // need not be computed. An invalid id elsewhere.
 ValueId stacked_part(Call& c, ValueId x, int64_t d, int64_t i) {
   const ir::Value& value = c.graph().value(x);

@@ -36,7 +36,7 @@ bool is_weight(const ir::Graph& graph, ValueId v) {
 // Matrices of experts as a product reads them: gathered, then seen through views.
 struct Gathered {
   ValueId weight, index;
-  bool swapped = false;  // the two axes of each matrix stand the other way round than in `weight`
+  bool swapped = false;  // the two axes of each matrix are the other way round than in `weight`
 };
 
 std::optional<Gathered> gathered(const ir::Graph& graph, ValueId v) {
@@ -140,7 +140,7 @@ std::optional<Product> product_of(const ir::Graph& graph, const Op& op) {
     // One row for each matrix, and none of them read by several rows.
     if (own.size() != y.size() || row.size() != y.size()) continue;
     if (ir::elements(own, 0, p.prefix) != p.rows || ir::elements(y, 0, p.prefix) != p.rows) continue;
-    // A row may serve several experts that stand next to each other: [T, 1, K] for T * k rows.
+    // A row may serve several experts that are next to each other: [T, 1, K] for T * k rows.
     bool broadcast = false, fits = true;
     for (size_t i = 0; i < p.prefix; ++i) {
       fits = fits && (row[i] == 1 || (!broadcast && row[i] == y[i]));

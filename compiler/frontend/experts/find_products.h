@@ -19,7 +19,7 @@ struct Product {
   int64_t rows = 0, in = 0, out = 0;  // N, K, M
 };
 
-// nullopt where `op` does not end such a product. Where the matrices of a token's k experts stand side by side,
+// nullopt where `op` does not end such a product. Where the matrices of a token's k experts are side by side,
 // [T, K, k * M] for a token [T, 1, K], it is the reshape to [T, k, M] that ends it.
 std::optional<Product> product_of(const ir::Graph& graph, const ir::Op& op);
 

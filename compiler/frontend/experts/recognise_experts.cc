@@ -168,7 +168,7 @@ class ExpertRecogniser {
     copy_->place(op.results[0], checked(b, reshaped(b, back, from_.type(op.results[0]).shape)));
   }
 
-  // `v`, whose rows stand in its leading `prefix` axes, as [rows, ..] in the order of the experts.
+  // `v`, whose rows are in its leading `prefix` axes, as [rows, ..] in the order of the experts.
   ValueId sorted(Routing& routing, ValueId v, size_t prefix, const Op& reader) {
     if (const auto found = routing.sorted.find(v.index); found != routing.sorted.end()) return found->second;
     const bool made_of_products = routing.prefix.count(v.index) != 0;

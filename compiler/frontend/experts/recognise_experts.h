@@ -3,7 +3,7 @@
 // As imported, each row gathers the whole matrix of its expert (find_products.h) and a batched product takes
 // row by row: a copy of a weight for every token and choice. Here the rows are put in the order of their
 // experts once (expert_order), each product becomes one grouped_matmul on the weights where they lie, and
-// what stands between two products is computed in that order too; results that others read go back to the
+// what is between two products is computed in that order too; results that others read go back to the
 // model's order (take_rows). Biases and scales of experts become grouped_expand. Sums keep their terms, so
 // results differ by the rounding of a matrix product alone.
 //

@@ -26,7 +26,7 @@ struct Attending {
   Form where;             // null where another number than those two is added to scores
   bool finitely = false;  // a query that attends nowhere by such numbers does so everywhere
 };
-// Of a mask with such elements.
+// For a mask with such elements.
 Attending where_it_attends(const Form& element) {
   if (element == nullptr || !element->is_real()) return {element};
   if (element->kind == FormNode::Kind::kReal) {
@@ -109,7 +109,7 @@ class MaskWalk {
     return form_of_elements(op.kind, op.attrs, operands, known_.graph.type(op.operands[0]).dtype, type.dtype);
   }
 
-  // Of parts one after another. Vectors end where their part does, so parts that read them have no form.
+  // For parts one after another. Vectors end where their part does, so parts that read them have no form.
   Form form_of_parts(const ir::Op& cat, const Places& at) {
     const auto dim = static_cast<size_t>(std::get<ir::DimAttrs>(cat.attrs).dim);
     std::vector<int64_t> extents;

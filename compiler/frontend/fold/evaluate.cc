@@ -47,7 +47,7 @@ ir::ConstantData written_out(const ir::WeightSource::Range& range, const ir::Ten
   return numbers.done().data();
 }
 
-// Of a form that reads nothing.
+// For a form that reads nothing.
 ConstantTensor written_out(const Form& form, const ir::TensorType& type) {
   eval::Buffer numbers(type);
   eval::with_type(type.dtype, [&](auto zero) {
@@ -105,7 +105,7 @@ std::optional<ConstantTensor> repeated_part(const ConstantTensor& tensor) {
   return ConstantTensor::first_of(tensor, axes);
 }
 
-// Of element-wise operators and expansions the first of their operands; so nothing is written that is not read.
+// For element-wise operators and expansions the first of their operands; so nothing is written that is not read.
 std::optional<ConstantTensor> ConstantTensor::first_of(const ConstantTensor& tensor, const std::vector<size_t>& axes) {
   const auto made = [](ir::OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands) {
     const auto results = evaluate(kind, attrs, operands);
@@ -189,7 +189,7 @@ bool ConstantTensor::makes_table(ir::OpKind kind, const ir::Attrs& attrs, const 
   if (is_view_or_copy(kind) || kind == ir::OpKind::kCat) return true;
   const ir::AxisRule rule = ir::axis_rule(kind);
   if (rule != ir::AxisRule::kElement && rule != ir::AxisRule::kBroadcast) return false;
-  // One element tells whether it knows the types.
+  // One element says whether it knows the types.
   std::vector<ConstantTensor> elements;
   for (const ConstantTensor& operand : operands)
     elements.push_back({{operand.type.dtype, {}},

@@ -2,6 +2,7 @@
 // rounded once, which is at least as near as any f32 library.
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "compiler/frontend/fold/evaluator.h"
@@ -12,21 +13,25 @@ namespace {
 
 using ir::OpKind;
 
-template <class T>
-T unary_float(OpKind kind, T v) {
-  double x = v;
+constexpr std::nullopt_t never = std::nullopt;
+
+// By the column `value` of schemas/plan/elementwise.def; nullopt for operators that it does not have or not fold.
+std::optional<double> value_of(OpKind kind, [[maybe_unused]] double x) {
   switch (kind) {
-    case OpKind::kExp: return static_cast<T>(std::exp(x));
-    case OpKind::kLog: return static_cast<T>(std::log(x));
-    case OpKind::kSqrt: return std::sqrt(v);
-    case OpKind::kRsqrt: return T(1) / std::sqrt(v);
-    case OpKind::kReciprocal: return T(1) / v;
-    case OpKind::kSin: return static_cast<T>(std::sin(x));
-    case OpKind::kCos: return static_cast<T>(std::cos(x));
-    case OpKind::kErf: return static_cast<T>(std::erf(x));
-    case OpKind::kTanh: return static_cast<T>(std::tanh(x));
-    case OpKind::kSigmoid: return static_cast<T>(1 / (1 + std::exp(-x)));
-    default: return v;
+#define PIPER_UNARY(kernel, name, onnx, precision, low, high, value, derivative) \
+  case OpKind::kernel: return value;
+#define PIPER_BINARY(kernel, name, precision, value, of_a, of_b)
+#include "schemas/plan/elementwise.def"
+    default: return std::nullopt;
+  }
+}
+std::optional<double> value_of(OpKind kind, [[maybe_unused]] double a, [[maybe_unused]] double b) {
+  switch (kind) {
+#define PIPER_UNARY(kernel, name, onnx, precision, low, high, value, derivative)
+#define PIPER_BINARY(kernel, name, precision, value, of_a, of_b) \
+  case OpKind::kernel: return value;
+#include "schemas/plan/elementwise.def"
+    default: return std::nullopt;
   }
 }
 
@@ -76,11 +81,9 @@ bool unary_element(const Call& c, T v, T& out) {
     }
     default: break;
   }
-  if constexpr (std::is_floating_point_v<T>) {
-    out = unary_float(c.kind, v);
-    return true;
-  }
-  return false;
+  const std::optional<double> value = value_of(c.kind, static_cast<double>(v));
+  if (value) out = static_cast<T>(*value);
+  return value.has_value();
 }
 
 template <class T>
@@ -108,7 +111,13 @@ bool arithmetic(OpKind kind, T a, T b, T& out) {
       case OpKind::kSub: out = a - b; return true;
       case OpKind::kMul: out = a * b; return true;
       case OpKind::kDiv: out = a / b; return true;
-      default: break;
+      case OpKind::kMaximum:
+      case OpKind::kMinimum: break;
+      default: {
+        const std::optional<double> value = value_of(kind, a, b);
+        if (value) out = static_cast<T>(*value);
+        return value.has_value();
+      }
     }
     if (a != a || b != b) {  // maximum and minimum propagate NaN
       out = std::numeric_limits<T>::quiet_NaN();

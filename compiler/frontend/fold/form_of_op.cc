@@ -25,7 +25,7 @@ Form form_of_element(DType dtype, double value) {
   return form::number(static_cast<int64_t>(value));
 }
 
-// Of what is broadcast from one shape to another: extents of 1 are read at 0.
+// For what is broadcast from one shape to another: extents of 1 are read at 0.
 std::vector<Form> broadcast_places(const Shape& from, const std::vector<Form>& at) {
   std::vector<Form> places;
   for (size_t d = 0; d < from.size(); ++d)
@@ -104,7 +104,7 @@ Form cast(const Form& x, DType from, DType to) {
   return x->is_predicate() ? form::select(x, as_float(1), as_float(0)) : nullptr;
 }
 
-// Of parts of any functions.
+// For parts of any functions.
 Form apart(size_t dim, const std::vector<Form>& parts, const std::vector<ConstantTensor>& operands, const Shape& to) {
   std::vector<int64_t> extents;
   for (const ConstantTensor& operand : operands) extents.push_back(operand.type.shape[dim]);
@@ -115,7 +115,7 @@ Form apart(size_t dim, const std::vector<Form>& parts, const std::vector<Constan
     return form::substituted(parts[i], at);
   });
 }
-// Of parts that mostly continue one function along the axis.
+// For parts that mostly continue one function along the axis.
 Form cat(size_t dim, const std::vector<Form>& parts, const std::vector<ConstantTensor>& operands, const Shape& to) {
   std::vector<Form> at = axes_of(to);
   Form whole;
@@ -140,7 +140,7 @@ Form cat(size_t dim, const std::vector<Form>& parts, const std::vector<ConstantT
   }
   return whole;
 }
-// Of what is the same along the axis.
+// For what is the same along the axis.
 Form running_sum(size_t dim, const Form& x, const Shape& shape) {
   if (x->is_real() || !x->is_number()) return nullptr;
   return form::sum(x->number, {{x->number, form::axis(dim, shape[dim])}});

@@ -18,7 +18,7 @@ Form form_of(const ConstantTensor& tensor);
 Form form_of(ir::OpKind kind, const ir::Attrs& attrs, const std::vector<ConstantTensor>& operands,
              const ir::TensorType& result);
 
-// Of parts one after another along an axis, each with so many places, at `place` of it: form_of_part(i, place) is that
+// For parts one after another along an axis, each with so many places, at `place` of it: form_of_part(i, place) is that
 // of part i. Null where a part has none.
 Form one_after_another(const std::vector<int64_t>& extents, const Form& place,
                        const std::function<Form(size_t part, const Form& place)>& form_of_part);

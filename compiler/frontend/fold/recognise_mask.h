@@ -10,7 +10,7 @@ enum class MaskPattern : uint8_t {
   kCausal,  // query i attends to keys 0..i, on every batch entry and head
   kOther,
 };
-// Of an element of a float mask: exp of a score lowered by this much is 0 in every float format, whatever the score.
+// For an element of a float mask: exp of a score lowered by this much is 0 in every float format, whatever the score.
 constexpr bool never_attends(double element) { return element <= -1e9; }
 
 // What `mask` and `causal` (query i also restricted to keys 0..i) allow together over [S, T].

@@ -20,6 +20,16 @@ constexpr Entry kTable[] = {
 #undef PIPER_ONNX_OP
 };
 
+// "" where ONNX has no such operator.
+constexpr struct {
+  std::string_view op_type;
+  OpKind kind;
+} kElementwise[] = {
+#define PIPER_UNARY(kernel, name, onnx, precision, low, high, value, derivative) {onnx, OpKind::kernel},
+#define PIPER_BINARY(kernel, name, precision, value, of_a, of_b)
+#include "schemas/plan/elementwise.def"
+};
+
 // Attributes that nothing asks for, or not always, as they change no value that a step computes.
 constexpr struct {
   std::string_view op_type, attribute;
@@ -85,7 +95,7 @@ Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& 
   const ir::ProvId prov = graph.provenance().model({name, module, node_line(node)});
   NodeImport n(state, node, module, scope, prov);
   function(n);
-  // Of a later version, or of somebody's own: another computation.
+  // For a later version, or of somebody's own: another computation.
   if (n.ok())
     for (const OnnxAttribute& attribute : n.node().attributes)
       if (!n.has_read(attribute) && has_effect(node, attribute))
@@ -117,12 +127,22 @@ void count_readers(const OnnxFile& file, ImportState& state) {
 ImportFunction find_operator(std::string_view op_type) {
   for (const Entry& e : kTable)
     if (e.op_type == op_type) return e.function;
-  return nullptr;
+  return find_elementwise(op_type) ? &import_elementwise : nullptr;
 }
+
+std::optional<OpKind> find_elementwise(std::string_view op_type) {
+  for (const auto& row : kElementwise)
+    if (!op_type.empty() && row.op_type == op_type) return row.kind;
+  return std::nullopt;
+}
+
+void import_elementwise(NodeImport& n) { n.unary(*find_elementwise(n.node().op_type)); }
 
 std::string supported_operators() {
   std::vector<std::string_view> names;
   for (const Entry& e : kTable) names.push_back(e.op_type);
+  for (const auto& row : kElementwise)
+    if (!row.op_type.empty()) names.push_back(row.op_type);
   std::sort(names.begin(), names.end());
   std::string out;
   for (const std::string_view name : names) out += (out.empty() ? "" : ", ") + std::string(name);

@@ -163,7 +163,7 @@ ValueId NodeImport::constant_i64(std::vector<int64_t> shape, const std::vector<i
   return v;
 }
 
-// A number that enters the model's arithmetic is that of the step's batch; in modules of `per_piece`, but for the root,
+// A number that enters the model's arithmetic is that of the step's batch; in modules of `per_piece`, except the root,
 // that of the piece.
 ValueId NodeImport::for_arithmetic(ValueId v) {
   const auto found = v.valid() ? state_.of_step.find(v.index) : state_.of_step.end();

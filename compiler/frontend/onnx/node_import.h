@@ -146,7 +146,7 @@ class NodeImport {
   void set_sequence(size_t i, std::vector<ValueId> items);
   // The node's first result is this op's.
   void result(OpKind kind, std::vector<ValueId> operands, Attrs attrs = ir::NoAttrs{});
-  // Of an op on operand 0 alone.
+  // For an op on operand 0 alone.
   void unary(OpKind kind) { result(kind, {in(0)}); }
   const std::unordered_map<std::string, NamedValue>& results() const { return results_; }
 

@@ -1,6 +1,6 @@
 // An ONNX model file as plain structs: opsets, inputs, value infos, initializers, nodes, metadata.
 // Read by protozero over a memory map (files beyond 2 GB included), so that weights are never
-// copied: an initializer says where its bytes stand, in this file or in an external one.
+// copied: an initializer says where its bytes are, in this file or in an external one.
 // Both import routes and the fuzzer use it. It checks sizes, lengths and paths of everything it
 // reads (code P0301), but knows no operator and no graph order.
 #pragma once
@@ -116,7 +116,7 @@ std::optional<DType> dtype_of(int32_t elem_type);
 // "FLOAT16", or "type 77" where unknown.
 std::string elem_type_name(int32_t elem_type);
 
-// Where a tensor's bytes stand, without reading them. P0301 where its element type has no DType.
+// Where a tensor's bytes are, without reading them. P0301 where its element type has no DType.
 Result<ir::WeightSource> weight_source(const OnnxFile& file, const OnnxTensor& tensor);
 // A tensor's type and bytes, read into memory. P0301 as above, or the external file fails.
 Result<ConstantTensor> tensor_value(const OnnxFile& file, const OnnxTensor& tensor);

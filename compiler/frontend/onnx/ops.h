@@ -17,7 +17,11 @@ namespace piper::frontend::onnx {
 #undef PIPER_ONNX_OP
 
 using ImportFunction = void (*)(NodeImport&);
-// Null where the operator is not in the table.
+// A node whose operator is the column ONNX of a row of schemas/plan/elementwise.def.
+void import_elementwise(NodeImport& n);
+// The operator of that row.
+std::optional<OpKind> find_elementwise(std::string_view op_type);
+// Null where the operator is in neither table.
 ImportFunction find_operator(std::string_view op_type);
 // "Abs, Add, ..." in alphabetical order.
 std::string supported_operators();

@@ -64,9 +64,7 @@ std::optional<ValueId> match_gelu(NodeImport& n, ValueId a, ValueId b) {
 }
 
 void import_relu(NodeImport& n) { n.unary(OpKind::kRelu); }
-void import_sigmoid(NodeImport& n) { n.unary(OpKind::kSigmoid); }
 void import_softplus(NodeImport& n) { n.unary(OpKind::kSoftplus); }
-void import_tanh(NodeImport& n) { n.unary(OpKind::kTanh); }
 void import_softmax(NodeImport& n) { along_axis(n, OpKind::kSoftmax); }
 void import_log_softmax(NodeImport& n) { along_axis(n, OpKind::kLogSoftmax); }
 
@@ -108,6 +106,22 @@ void import_hard_sigmoid(NodeImport& n) {
 void import_hard_swish(NodeImport& n) {
   const ValueId x = n.in(0);
   if (n.ok()) n.set(0, hard_swish(n.builder(), x));
+}
+
+void import_thresholded_relu(NodeImport& n) {
+  const ValueId x = n.in(0), zero = n.scalar_like(0, x);
+  n.result(OpKind::kWhere, {n.emit(OpKind::kGt, {x, n.scalar_like(n.float_attr("alpha", 1), x)}), x, zero});
+}
+
+// Outside of [-lambd, lambd] nearer to it by the bias, inside 0.
+void import_shrink(NodeImport& n) {
+  const ValueId x = n.in(0);
+  const double lambd = n.float_attr("lambd", 0.5);
+  const ValueId bias = n.scalar_like(n.float_attr("bias", 0), x), zero = n.scalar_like(0, x);
+  const ValueId above = n.emit(OpKind::kGt, {x, n.scalar_like(lambd, x)});
+  const ValueId below = n.emit(OpKind::kLt, {x, n.scalar_like(-lambd, x)});
+  const ValueId upper = n.emit(OpKind::kWhere, {above, n.emit(OpKind::kSub, {x, bias}), zero});
+  n.result(OpKind::kWhere, {below, n.emit(OpKind::kAdd, {x, bias}), upper});
 }
 
 void import_elu(NodeImport& n) { n.set(0, exponential_unit(n, n.in(0), n.float_attr("alpha", 1), 1)); }

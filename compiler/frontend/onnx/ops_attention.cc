@@ -31,7 +31,7 @@ std::optional<std::pair<ValueId, double>> scaled(NodeImport& n, ValueId v) {
   return std::nullopt;
 }
 
-// k where v = transpose(k, -2, -1): behind a permute, behind reshape to three axes, permute,
+// k where v = transpose(k, -2, -1): after a permute, after reshape to three axes, permute,
 // reshape, or v with its last axes swapped back.
 ValueId transposed(NodeImport& n, ValueId v) {
   const std::vector<int64_t> shape = n.shape(v);

@@ -94,9 +94,10 @@ void import_div(NodeImport& n) {
 void import_mod(NodeImport& n) {
   const ValueId a = n.in(0), b = n.in(1);
   if (!n.ok()) return;
-  if (is_floating(n.dtype(a))) return n.refuse("remainders of floating-point values are not supported");
+  const bool fmod = n.int_attr("fmod", 0) != 0;
+  if (is_floating(n.dtype(a))) return n.result(fmod ? OpKind::kFmod : OpKind::kRemainder, {a, b});
   if (has_zero(n, b)) return n.refuse("it divides by zero");
-  const ValueId quotient = n.int_attr("fmod", 0) != 0 ? truncated_div(n, a, b) : n.emit(OpKind::kDiv, {a, b});
+  const ValueId quotient = fmod ? truncated_div(n, a, b) : n.emit(OpKind::kDiv, {a, b});
   n.result(OpKind::kSub, {a, n.emit(OpKind::kMul, {quotient, b})});
 }
 
@@ -114,7 +115,9 @@ void import_pow(NodeImport& n) {
     const ValueId x = n.cast(b, n.dtype(a));
     return n.result(OpKind::kExp, {n.emit(OpKind::kMul, {x, n.scalar_like(std::log(*base), a)})});
   }
-  n.refuse("its exponent is not known when the model is compiled, or is not supported for integers");
+  if (!is_floating(n.dtype(a)))
+    return n.refuse("its exponent is not known when the model is compiled, or is not supported for integers");
+  n.result(OpKind::kPow, {a, n.cast(b, n.dtype(a))});
 }
 
 // Where(IsNaN(p), 0, p) of a softmax p, or Where(row is closed, 0, p), is what a file has for rows that attend to

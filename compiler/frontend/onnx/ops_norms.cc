@@ -7,7 +7,7 @@ namespace {
 
 const ir::GroupNormAttrs& group_attrs(const ir::Op& op) { return std::get<ir::GroupNormAttrs>(op.attrs); }
 
-// The vector [C] behind a value of shape [C, 1, ..] or [1, C, 1, ..]; nullopt where there is none.
+// The vector [C] after a value of shape [C, 1, ..] or [1, C, 1, ..]; nullopt where there is none.
 std::optional<ValueId> channel_vector(NodeImport& n, ValueId v, int64_t channels, int64_t rank) {
   const std::vector<int64_t> shape = n.shape(v);
   const auto size = static_cast<int64_t>(shape.size());

@@ -5,22 +5,20 @@
 #include "compiler/frontend/onnx/ops.h"
 
 namespace piper::frontend::onnx {
-namespace {}  // namespace
 
 void import_abs(NodeImport& n) { n.unary(OpKind::kAbs); }
-void import_cos(NodeImport& n) { n.unary(OpKind::kCos); }
-void import_erf(NodeImport& n) { n.unary(OpKind::kErf); }
-void import_exp(NodeImport& n) { n.unary(OpKind::kExp); }
 void import_is_nan(NodeImport& n) { n.unary(OpKind::kIsNan); }
 void import_logical_not(NodeImport& n) { n.unary(OpKind::kLogicalNot); }
 void import_neg(NodeImport& n) { n.unary(OpKind::kNeg); }
 void import_sign(NodeImport& n) { n.unary(OpKind::kSign); }
-void import_sin(NodeImport& n) { n.unary(OpKind::kSin); }
-void import_sqrt(NodeImport& n) { n.unary(OpKind::kSqrt); }
 
-void import_tan(NodeImport& n) {
+void import_is_inf(NodeImport& n) {
   const ValueId x = n.in(0);
-  n.result(OpKind::kDiv, {n.emit(OpKind::kSin, {x}), n.emit(OpKind::kCos, {x})});
+  const bool negative = n.int_attr("detect_negative", 1) != 0, positive = n.int_attr("detect_positive", 1) != 0;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (negative && positive) return n.result(OpKind::kEq, {n.emit(OpKind::kAbs, {x}), n.scalar_like(kInf, x)});
+  if (!negative && !positive) return n.result(OpKind::kLt, {x, x});  // never
+  n.result(OpKind::kEq, {x, n.scalar_like(positive ? kInf : -kInf, x)});
 }
 
 // log(sigmoid(x)) is log_sigmoid(x), which stays finite where the sigmoid is 0.

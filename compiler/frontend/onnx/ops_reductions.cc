@@ -14,7 +14,7 @@ struct Reduction {
   bool none = false;  // nothing is reduced
 };
 
-// Axes stand in an attribute (older opsets) or in the second operand; absent or empty means all,
+// Axes are in an attribute (older opsets) or in the second operand; absent or empty means all,
 // unless noop_with_empty_axes.
 Reduction read(NodeImport& n) {
   Reduction r;
@@ -96,9 +96,11 @@ void import_reduce_log_sum_exp(NodeImport& n) {
 void import_reduce_prod(NodeImport& n) {
   const Reduction r = read(n);
   if (!n.ok()) return;
+  if (is_floating(n.dtype(r.x)))
+    return n.set(0, r.none ? r.x : product_of_elements(n.builder(), r.x, r.dims, r.keepdim));
   const std::optional<std::vector<int64_t>> all = n.known_ints(r.x);
   if (!all || static_cast<int64_t>(r.dims.size()) != n.rank(r.x))
-    return n.refuse("products are supported for known integers along all axes only");
+    return n.refuse("products of integers are supported where they are known, along all axes");
   int64_t product = 1, of_step = 1;
   for (const int64_t v : *all)
     if (__builtin_mul_overflow(product, v, &product)) return n.refuse("its product overflows");

@@ -178,7 +178,7 @@ void import_slice(NodeImport& n) {
   n.set(0, x);
 }
 
-// [N, C b b, H, W] -> [N, C, H b, W b]. Mode DCR: the channels of a square stand outermost, CRD: those of the result.
+// [N, C b b, H, W] -> [N, C, H b, W b]. Mode DCR: the channels of a square are outermost, CRD: those of the result.
 void import_depth_to_space(NodeImport& n) {
   const ValueId x = n.in(0);
   const int64_t b = n.int_attr("blocksize", 0);

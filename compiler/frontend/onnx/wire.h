@@ -64,7 +64,7 @@ Message<Sub> get_message(Message<Field>& m, const char* what) {
   return Message<Sub>{m.get_view()};
 }
 
-// Repeated numbers stand packed or one by one.
+// Repeated numbers are packed or one by one.
 template <class Field>
 void append_ints(Message<Field>& m, std::vector<int64_t>& out, const char* what) {
   if (m.wire_type() == protozero::pbf_wire_type::length_delimited) {
@@ -117,7 +117,7 @@ void append_entry(Message<Field>& m, Metadata& out) {
   out.entries.push_back(read_entry(get_message<EntryField>(m, "a metadata entry")));
 }
 
-// One TensorProto. `file` = the whole file, which raw data must lie in; `path` = where it stands, for
+// One TensorProto. `file` = the whole file, which raw data must lie in; `path` = where it is, for
 // external data ("" = in memory: external data is refused).
 OnnxTensor read_tensor(Message<TensorField> m, std::string_view file, const std::string& path);
 

@@ -31,7 +31,7 @@ std::string scalar_type_name(int64_t number);  // "float16", or "type 77" where 
 // A `*_config.json`: name in the state dict -> payload. Error P0301: it is not what torch.export.save writes.
 Result<std::map<std::string, Payload>> read_payload_config(std::string_view json);
 
-// Where the tensor's bytes stand: in the archive where they are stored there in row-major order, else
+// Where the tensor's bytes are: in the archive where they are stored there in row-major order, else
 // in memory; nowhere for a parameter of the meta device. P0301: the entry is missing, too short or damaged, or a
 // pickle.
 Result<ir::WeightSource> payload_source(const ZipArchive& archive, const std::string& folder, const Payload& payload);

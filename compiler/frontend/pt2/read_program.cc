@@ -21,7 +21,7 @@ constexpr int64_t kSchema = 8;
 constexpr int kMostRegions = 32;
 constexpr std::string_view kNoModule = "_empty_nn_module_stack_from_metadata_hook";
 
-// Higher-order operators whose sub-graph may be run in place, and how many arguments stand before the graph.
+// Higher-order operators whose sub-graph may be run in place, and how many arguments are before the graph.
 constexpr std::pair<std::string_view, size_t> kInlined[] = {{"higher_order.wrap_with_set_grad_enabled", 1},
                                                             {"higher_order.wrap_with_autocast", 4},
                                                             {"higher_order.tag_activation_checkpoint", 0},
@@ -245,7 +245,7 @@ class Reader {
     std::sort(c.tags.begin(), c.tags.end(), [](const ir::TagValue& a, const ir::TagValue& b) { return a.tag < b.tag; });
   }
 
-  // Runs the node's sub-graph where the node stands. Its results become other names of the sub-graph's.
+  // Runs the node's sub-graph where the node is. Its results become other names of the sub-graph's.
   Status inline_graph(const Json& node, size_t before, const aten::ProgramCall& c,
                       const std::vector<std::string>& results, Scope& scope, const Region& region) {
     const auto failed = [&](const std::string& why) {

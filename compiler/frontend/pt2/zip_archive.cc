@@ -77,7 +77,7 @@ Result<Directory> find_directory(File& file) {
   return damaged("it has no directory at its end");
 }
 
-// Sizes and offset that do not fit into 32 bits stand in the extra field 1, in this order.
+// Sizes and offset that do not fit into 32 bits are in the extra field 1, in this order.
 void read_zip64(const std::string& extra, ZipEntry& entry) {
   for (size_t at = 0; at + 4 <= extra.size();) {
     const uint16_t id = u16(extra, at), length = u16(extra, at + 2);

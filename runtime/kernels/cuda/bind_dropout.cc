@@ -31,6 +31,14 @@ MadeKernel bind_dropout(const BoundCall& call) {
   if (seed_and_step.elements() != 2 || !seed_and_step.contiguous()) refuse("input 1 does not hold seed and step");
   d.seed_and_step = reinterpret_cast<const int64_t*>(seed_and_step.data);
   d.first_sample = scalar_of<const int64_t>(call.in(2), DType::kI64, "input 2");
+  if (const View& place = call.in(3); place.defined) {
+    d.part.places = call.attr_int("places");
+    d.part.row = call.attr_int("row");
+    d.place = scalar_of<const int64_t>(place, DType::kI64, "the place");
+    if (d.part.places < 1 || d.part.row < 1 || d.outer * d.inner % d.part.row != 0)
+      refuse("attributes of ", d.part.places, " places with rows of ", d.part.row, " of ", d.outer * d.inner,
+             " elements");
+  }
   return make_kernel([d](cudaStream_t stream) { launch_dropout(d, stream); });
 }
 

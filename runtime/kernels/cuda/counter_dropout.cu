@@ -39,10 +39,16 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(Dropout d, int64_t bl
   const int64_t sample = thread / blocks_of_sample, block = thread % blocks_of_sample;
   const auto seed = static_cast<uint64_t>(d.seed_and_step[0]), step = static_cast<uint64_t>(d.seed_and_step[1]);
   const uint64_t purpose = splitmix64(d.key ^ 0x64726f706f757400ull);
-  uint32_t words[4] = {static_cast<uint32_t>(block), static_cast<uint32_t>(*d.first_sample + sample),
-                       static_cast<uint32_t>(step), static_cast<uint32_t>(purpose)};
-  generate(words, static_cast<uint32_t>(seed),
-           static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(purpose >> 32));
+  uint32_t words[4];
+  const auto make_words = [&](int64_t of_block) {
+    words[0] = static_cast<uint32_t>(of_block);
+    words[1] = static_cast<uint32_t>(*d.first_sample + sample);
+    words[2] = static_cast<uint32_t>(step);
+    words[3] = static_cast<uint32_t>(purpose);
+    generate(words, static_cast<uint32_t>(seed),
+             static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(purpose >> 32));
+  };
+  int64_t made = -1;  // the block whose words these are: a part's elements are of one, or of several
   const T* x = static_cast<const T*>(d.x);
   T* y = static_cast<T*>(d.y);
   const auto scale = static_cast<C>(d.scale);
@@ -50,7 +56,11 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(Dropout d, int64_t bl
     const int64_t element = 4 * block + word;  // of the sample
     if (element >= d.outer * d.inner) return;
     const int64_t index = (element / d.inner * d.batch + sample) * d.inner + element % d.inner;
-    const bool kept = (words[word] >> 8) >= d.threshold;
+    const int64_t in_whole =
+        d.place == nullptr ? element
+                           : (element / d.part.row * d.part.places + *d.place) * d.part.row + element % d.part.row;
+    if (in_whole / 4 != made) make_words(made = in_whole / 4);
+    const bool kept = (words[in_whole % 4] >> 8) >= d.threshold;
     y[d.y_layout.at(index)] = rounded<T>(kept ? widen(x[d.x_layout.at(index)]) * scale : C(0));
   }
 }

@@ -21,6 +21,12 @@ struct Dropout {
   uint32_t threshold = 0;  // an element is kept from here on
   double scale = 1;        // of what is kept
   const int64_t *seed_and_step = nullptr, *first_sample = nullptr;
+  // For a part of a tensor (runtime/kernels/dropout.h): so many places, each with `row` elements in a row, and which
+  // this is; nullptr: it is the whole.
+  struct {
+    int64_t places = 1, row = 1;
+  } part;
+  const int64_t* place = nullptr;
 };
 void launch_dropout(const Dropout& dropout, cudaStream_t stream);
 

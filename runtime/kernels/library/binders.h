@@ -9,4 +9,7 @@ namespace piper::kernels::library {
 #include "runtime/kernels/library/library_rows.def"
 #undef PIPER_LIBRARY_ROW
 
+// Each function of schemas/plan/elementwise.def once.
+void call_each_function(const at::Tensor& x);
+
 }  // namespace piper::kernels::library

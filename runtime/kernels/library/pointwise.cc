@@ -3,16 +3,12 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_min.h>
-#include <ATen/ops/cos.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/eq.h>
-#include <ATen/ops/erf.h>
-#include <ATen/ops/exp.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/le.h>
 #include <ATen/ops/leaky_relu.h>
-#include <ATen/ops/log.h>
 #include <ATen/ops/log_sigmoid_forward.h>
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_not.h>
@@ -23,17 +19,11 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/neg.h>
+#include <ATen/ops/polygamma.h>
 #include <ATen/ops/pow.h>
-#include <ATen/ops/reciprocal.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/sign.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/sin.h>
 #include <ATen/ops/softplus.h>
-#include <ATen/ops/sqrt.h>
 #include <ATen/ops/sub.h>
-#include <ATen/ops/tanh.h>
 #include <ATen/ops/where.h>
 
 #include <cmath>
@@ -71,18 +61,7 @@ at::Scalar scalar_for(const at::Tensor& t, double value) {
 PIPER_UNARY(neg)
 PIPER_UNARY(abs)
 PIPER_UNARY(sign)
-PIPER_UNARY(exp)
-PIPER_UNARY(log)
-PIPER_UNARY(sqrt)
-PIPER_UNARY(rsqrt)
-PIPER_UNARY(reciprocal)
-PIPER_UNARY(sin)
-PIPER_UNARY(cos)
-PIPER_UNARY(erf)
-PIPER_UNARY(tanh)
-PIPER_UNARY(sigmoid)
 PIPER_UNARY(softplus)
-PIPER_UNARY(silu)
 PIPER_UNARY(logical_not)
 #undef PIPER_UNARY
 
@@ -148,6 +127,12 @@ std::unique_ptr<PreparedKernel> bind_pow_scalar(const Call& call) {
                             exponent = scalar_for(call.in(0), call.attr_double("exponent"))]() mutable {
     at::pow_out(y, x, exponent);
   });
+}
+
+std::unique_ptr<PreparedKernel> bind_polygamma(const Call& call) {
+  check_unary(call);
+  return make_kernel(
+      call, [y = call.out(0), x = call.in(0), n = call.attr_int("n")]() mutable { at::polygamma_out(y, n, x); });
 }
 
 std::unique_ptr<PreparedKernel> bind_clamp(const Call& call) {

@@ -34,7 +34,7 @@ bool has_type(const Program& program, DType dtype) {
                      [&](const KernelCall& call) { return any(call.inputs) || any(call.outputs); });
 }
 
-// The type to which casts round what is wider: numbers that stand in the model are rounded by whoever made the plan.
+// The type to which casts round what is wider: numbers that are in the model are rounded by whoever made the plan.
 DType narrowest(const Program& with_casts) {
   for (const DType dtype : {DType::kBF16, DType::kF16})
     if (has_type(with_casts, dtype)) return dtype;
@@ -71,7 +71,7 @@ class OneType {
     operand.dtype = kOne;
   }
 
-  // A number that stands in the model is what it rounds to.
+  // A number that is in the model is what it rounds to.
   void round_value(KernelCall& fill) {
     for (plan::Attr& attr : fill.attrs) {
       const auto* const number = std::get_if<double>(&attr.value);

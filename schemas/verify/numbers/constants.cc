@@ -9,7 +9,7 @@
 namespace piper::verify {
 namespace {
 
-// Of operators that are exact up to one rounding.
+// For operators that are exact up to one rounding.
 std::optional<float> computed(const Maker& by, const std::vector<float>& x) {
   if (x.size() == 2) {
     if (by == Kernel::kAdd) return x[0] + x[1];

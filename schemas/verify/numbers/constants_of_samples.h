@@ -18,7 +18,7 @@
 
 namespace piper::verify {
 
-// What a constant holds for each of the step's samples, of which `each` elements stand together.
+// What a constant holds for each of the step's samples, of which `each` elements are together.
 int32_t parts_of_samples(int32_t constant, DType dtype, int64_t each, int64_t batch, NumberTable& table);
 // How it lies where those of several samples lie as in the constant.
 HeldValue held_parts(int32_t parts, DType dtype, int64_t each, int64_t samples, const NumberTable& table);

@@ -10,7 +10,7 @@ namespace {
 // One copy; false where the maps cannot be put together.
 bool through_copy(View& view, const Number& copy, const NumberTable& table) {
   const View& source = copy.operands[0];
-  // Of what stands apart for each sample elements are counted within one.
+  // For what is separate for each sample elements are counted within one.
   if (source.dtype != view.dtype || (copy.over == Over::kEach) != (table[source.number].over == Over::kEach))
     return false;
   // The copy's own elements of one sample, row by row: of the axis that numbers the samples, a sample's rows.

@@ -102,7 +102,7 @@ class Comparison {
   }
 
   // What a slot says that a place has of a value is what the program leaves there, as far as that is known. A part of
-  // which all places have the same is one all the same.
+  // which all places have the same is one anyway.
   Status check_spreads() const {
     for (const NumberedProgram& run : plan_.programs())
       for (size_t s = 0; s < run.slots.size(); ++s) {
@@ -111,7 +111,7 @@ class Comparison {
             slot.role == SlotRole::kInput || slot.role == SlotRole::kOutput || slot.role == SlotRole::kScalar;
         if (!slot.writes || !leaves) continue;
         for (const auto& [begin, value] : run.slots[s].all()) {
-          const Spread& found = value.spread;
+          const Spread& found = value.places.is_spread() ? value.places : value.spread;
           if (table_[value.number].over == Over::kUnknown || found.cut < 0) continue;
           const plan::Spread is = found.share ? plan::Spread::kShare : plan::Spread::kPart;
           if ((found.part == 0 && !found.share) || (slot.spread == is && slot.cut == found.cut)) continue;
@@ -123,7 +123,7 @@ class Comparison {
     return {};
   }
 
-  // What a program leaves in a running statistic is what the model leaves there behind the same samples.
+  // What a program leaves in a running statistic is what the model leaves there after the same samples.
   Status check_statistics() {
     std::map<std::string, const HeldValues*> left;
     for (size_t s = 0; s < reference_.slots.size(); ++s)
@@ -174,7 +174,7 @@ class Comparison {
       for (const Contribution& contribution : plan_.programs()[p].contributions)
         if (const Slot& slot = slot_of(plan_.programs()[p], contribution); is_result(bundle_.manifest, slot))
           append_terms(contribution, static_cast<int32_t>(p), table_, of_program[held_name(slot)]);
-      // Of the programs of a chunk that add to a sum each microbatch runs one: all must add the same.
+      // For the programs of a chunk that add to a sum each microbatch runs one: all must add the same.
       for (auto& [name, terms] : of_program) {
         const auto [known, fresh] = of_chunk.try_emplace({plan_.chunk(p), name}, terms);
         if (!fresh && !same_terms(known->second, terms, table_)) differing_.emplace(name, static_cast<int32_t>(p));

@@ -1,7 +1,7 @@
 // Rule 12: equality with the model. The programs of a plan, put together by what they hand to each other, compute for
 // each parameter the gradient, and for the step the loss and the number of dropped rows, that the reference computes:
 // sums of the same numbers, one of each for every sample. So do those of an evaluation for what it reports. Who hands
-// what to whom, for which samples, is rules 8 to 10, which must hold; so only what stands inside of programs is looked
+// what to whom, for which samples, is rules 8 to 10, which must hold; so only what is inside of programs is looked
 // at here, once for each program, whatever the number of ranks.
 //
 // Each gradient, the loss and each running statistic is one of three: proved; not covered, with the reason; or refuted.

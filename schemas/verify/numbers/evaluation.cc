@@ -131,15 +131,11 @@ OperandRead Evaluation::read(const Operand& operand) {
 }
 
 OperandRead Evaluation::read_shared(const StridedElements& elements, const HeldValue& value, View view) {
-  OperandRead result{std::move(view), {value.spread}, {}};
+  OperandRead result{std::move(view), {value.spread}, {value.places}, {}};
   std::string why;
   if (result.is_ordered()) {
-    const int64_t size = table_[value.number].bytes / dtype_bytes(result.view.dtype);
-    why = view_of_ordered(elements, value, size, result.view, result.where);
-    if (why.empty()) {
-      through_copies(result.view, table_);
-      return result;
-    }
+    why = view_of_rows(elements, value, result);
+    if (why.empty()) return result;
   } else {
     std::vector<int32_t> copies = table_.copies_of(value.number);
     std::erase_if(copies, [&](int32_t copy) { return copy >= run_.known; });
@@ -147,12 +143,35 @@ OperandRead Evaluation::read_shared(const StridedElements& elements, const HeldV
     if (!result.ways.empty()) {
       result.view = result.ways.front().view;
       result.where = result.ways.front().where;
+      result.places = result.ways.front().places;
       return result;
     }
   }
   result.view.number = table_.unknown(why);
   result.view.axes.clear();
   return result;
+}
+
+// Rows in the order of their experts; where a place has a part of each, in all ways in which that can be read.
+std::string Evaluation::view_of_rows(const StridedElements& elements, const HeldValue& value, OperandRead& result) {
+  const int64_t size = value.elements_of(table_[value.number].bytes / dtype_bytes(result.view.dtype));
+  View rows = result.view;
+  if (std::string why = view_of_ordered(elements, value, size, rows, result.where); !why.empty()) return why;
+  std::string why;
+  for (size_t choice = 0;; ++choice) {
+    WayToRead way{rows, result.where, {}};
+    const std::string wrong = view_of_places(elements, value, way.view, way.places, choice);
+    if (choice == 0) why = wrong;
+    const bool last = way.places.part < 0;
+    if (wrong.empty()) through_copies(way.view, table_);
+    if (wrong.empty() && last) result.view = std::move(way.view);
+    else if (wrong.empty()) result.ways.push_back(std::move(way));
+    if (last) break;
+  }
+  if (result.ways.empty()) return why;
+  result.view = result.ways.front().view;
+  result.places = result.ways.front().places;
+  return "";
 }
 
 bool Evaluation::is_sum(const Operand& operand) const {
@@ -200,7 +219,7 @@ void Evaluation::put(const Operand& out, int32_t number, HeldValue value) {
 }
 
 void Evaluation::add(const Operand& out, View view, int32_t share_over) {
-  if (!is_sum(out))  // what stood there stands there no more
+  if (!is_sum(out))  // what was there is there no more
     return put(out,
                out.slot < 0 ? table_.unknown("a sum in the workspace") : unfit("a value that is added to in place"));
   Contribution contribution{out.slot, out.offset, out.offset + span_bytes(out), std::move(view), call_};

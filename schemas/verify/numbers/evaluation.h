@@ -20,7 +20,8 @@ namespace piper::verify {
 struct OperandRead {
   View view;                    // its number may be unknown
   SpreadView where;             // of what ranks share, or of what belongs to an order of rows
-  std::vector<WayToRead> ways;  // of a part of experts: all, `view` and `where` are the first
+  SpreadView places;            // HeldValue::places
+  std::vector<WayToRead> ways;  // of a part of experts: all, those above are the first
   bool is_shared() const { return where.spread.is_spread(); }
   bool is_ordered() const { return where.spread.order.kind != RowOrder::Kind::kNone; }
 };
@@ -54,7 +55,7 @@ class Evaluation {
   // To an accumulator; of what becomes of anything else nothing is known. `share_over`: the view is what all places of
   // that cut add together, each its share.
   void add(const plan::Operand& out, View view, int32_t share_over = -1);
-  // An accumulator, behind those calls of the program that read it.
+  // An accumulator, after those calls of the program that read it.
   void clear(const plan::Operand& out);
   bool is_sum(const plan::Operand& operand) const;
   // Puts the result there, or adds it, as the call says.
@@ -77,6 +78,7 @@ class Evaluation {
   HeldValues& slot(int32_t slot) { return slot < 0 ? workspace_ : run_.slots[static_cast<size_t>(slot)]; }
   OperandRead read(const plan::Operand& operand);
   OperandRead read_shared(const StridedElements& elements, const HeldValue& value, View view);
+  std::string view_of_rows(const StridedElements& elements, const HeldValue& value, OperandRead& result);
   int32_t total(int32_t slot);
 
   NumberedProgram& run_;

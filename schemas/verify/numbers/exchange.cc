@@ -27,6 +27,7 @@ class Exchanged {
   HeldValue make() {
     if (table_[sent_.number].over != Over::kEach) return unknown("an exchange of what has no samples");
     if (size_ < 1) return unknown("an exchange of samples without elements");
+    if (sent_.places.is_spread()) return unknown("an exchange of what one place has of a value");
     if (!sent_.spread.is_spread()) return to_experts();
     if (sent_.spread.cut >= 0) return unknown("an exchange of what one place has of a value");
     if (sent_.spread.sources && sent_.spread.devices == devices_) return from_experts();
@@ -52,7 +53,7 @@ class Exchanged {
   }
 
   // Parts are copied to the front before they travel: the number without that copy, with the part of a rank where it is
-  // in what was copied. Nothing where it cannot be told.
+  // in what was copied. Nothing where that is not known.
   std::optional<int32_t> through_copy() {
     const Number& copy = table_[sent_.number];
     if (copy.by != Kernel::kCopy) return std::nullopt;
@@ -168,11 +169,15 @@ HeldValues added_up(const HeldValues& sent, int32_t cut, int64_t devices, int64_
     whole.number = table.unknown("a sum over places of what no program makes as one value");
   } else if (table[share->number].over == Over::kUnknown) {
     whole.number = share->number;
-  } else if (share->spread != Spread{.devices = devices, .share = true, .cut = cut} || share->end != bytes) {
-    whole.number = table.unfit("a sum over places of what is no share of a sum", reader, -1);
   } else {
-    whole = *share;
-    whole.spread = {};
+    const bool shared = share->places.is_spread();  // by ranks that share experts, too
+    if ((shared ? share->places : share->spread) != Spread{.devices = devices, .share = true, .cut = cut} ||
+        share->end != bytes) {
+      whole.number = table.unfit("a sum over places of what is no share of a sum", reader, -1);
+    } else {
+      whole = *share;
+      hold(whole, shared ? share->spread : Spread(), {});
+    }
   }
   held.put(0, whole);
   return held;

@@ -24,7 +24,7 @@ struct CountedRows {
   HeldValues sent, received;
 };
 
-// What stands behind `exchange` in a slot of `bytes` that `reader` reads, where its maker left `sent` in a program for
+// What is after `exchange` in a slot of `bytes` that `reader` reads, where its maker left `sent` in a program for
 // `samples` samples of each rank. `counts`: of Exchange::counts. What no rule covers is an unknown number.
 HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std::vector<CountedRows>& counts,
                      int64_t bytes, int64_t samples, int32_t reader, NumberTable& table);

@@ -9,6 +9,7 @@
 #include "schemas/verify/numbers/grouped_parts.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/linear_shares.h"
+#include "schemas/verify/numbers/masks.h"
 #include "schemas/verify/numbers/part_axes.h"
 #include "schemas/verify/numbers/rows.h"
 #include "schemas/verify/numbers/vocabulary.h"
@@ -64,6 +65,10 @@ class Whole {
       if (!why->empty()) return call_.wrong(*why);
       widen();
       return "";
+    }
+    if (const auto why = mask_of_part(call_)) {
+      if (why->empty()) widen();
+      return *why;
     }
     if (std::any_of(call_.whole.operands.begin(), call_.whole.operands.end(), [&](const View& view) {
           return view.number >= 0 && view.number == known_place_of_rank(call_.table);
@@ -257,7 +262,7 @@ std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_
   }
   if (held.block > 0) held.block = block;
   if (whole.sources < 0 || sample_axis < 0) return "";
-  // A rank after the other: right in front of the samples, or of all axes.
+  // One rank after the other: right before the samples, or of all axes.
   if (out.strides != plan::contiguous_strides(out.shape)) return "ranks by an axis of a result in another order";
   const auto has_places = [&](int32_t from, int32_t to) {
     return std::any_of(out.shape.begin() + from, out.shape.begin() + to, [](int64_t extent) { return extent != 1; });

@@ -42,8 +42,10 @@ struct WholeCall {
   int32_t statistics = -1;
   std::string why;     // what is not covered; "" where all is
   bool wrong = false;  // ... as no model has such a call
+  // ... where operands can be read in no other way: another might be what a model has.
+  bool wrong_as_read = false;
 };
-// `places`: of each result after how many axes, in the order of its memory, the axis stands of which a rank has one
+// `places`: of each result after how many axes, in the order of its memory, the axis is of which a rank has one
 // place: what the rank has looks alike wherever that is. -1, and where there are none: where its stride puts it.
 WholeCall whole_call(const plan::KernelCall& call, const std::vector<View>& operands,
                      const std::vector<SpreadView>& where, const NumberTable& table, int64_t samples,

@@ -5,6 +5,19 @@
 
 namespace piper::verify {
 
+int64_t HeldValue::elements_of(int64_t all) const {
+  for (const Spread& of : {spread, places})
+    if (of.part > 0) all = all / of.of_all() * of.part;
+  return all;
+}
+
+void hold(HeldValue& value, Spread experts, Spread places) {
+  const bool divided = experts.is_spread() || experts.order.kind != RowOrder::Kind::kNone;
+  if (places.part == 0 && !places.share && divided) places = {};  // the same at every place
+  value.spread = divided ? std::move(experts) : std::move(places);
+  value.places = divided ? std::move(places) : Spread();
+}
+
 void HeldValues::put(int64_t begin, HeldValue value) {
   auto it = values_.upper_bound(begin);
   if (it != values_.begin()) {

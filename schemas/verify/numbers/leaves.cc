@@ -80,7 +80,11 @@ int32_t Leaves::parameter(const Slot& slot, NumberTable& table) const {
 bool Leaves::is_part_of_cut(const Slot& slot, int64_t bytes) const {
   const Spread spread = part_of_cut(slot);
   const int64_t all = spread.of_all();
-  return all > 0 && bytes > 0 && slot.bytes > 0 && bytes % all == 0 && bytes / all * spread.part == slot.bytes;
+  if (all < 1 || bytes < 1 || slot.bytes < 1 || bytes % all != 0) return false;
+  const int64_t of_place = bytes / all * spread.part, ranks = of_place / slot.bytes;
+  const TensorInfo& info = *tensor(slot);
+  return ranks > 0 && ranks * slot.bytes == of_place &&
+         (ranks == 1 || (info.cut->axis > 0 && info.shape[0] % ranks == 0));
 }
 
 Spread Leaves::part_of_cut(const Slot& slot) const {
@@ -119,19 +123,23 @@ HeldValue Leaves::held(const Program& program, const Slot& slot, int32_t leaf, c
   const int64_t bytes = table[leaf].bytes;
   if (slot.role != SlotRole::kParameter || bytes == slot.bytes || slot.bytes == 0 || table[leaf].over != Over::kNothing)
     return value;
-  value.spread = part_of_cut(slot);
-  if (value.spread.is_spread()) return value;
-  value.spread.devices = bytes / slot.bytes;
-  value.spread.part = element_count(tensor(slot)->shape).value_or(0) / value.spread.devices;
+  const Spread places = part_of_cut(slot);
+  const int64_t of_place = places.part > 0 ? bytes / places.of_all() * places.part : bytes;
+  Spread experts;
+  experts.devices = of_place / slot.bytes;
+  if (experts.devices > 1) experts.part = element_count(tensor(slot)->shape).value_or(0) / experts.devices;
+  hold(value, experts, places);
   return value;
 }
 
 bool Leaves::is_of_one_expert(const Slot& slot) const {
   const TensorInfo* const info = slot.role == SlotRole::kParameter ? tensor(slot) : nullptr;
-  if (info == nullptr || info->cut || info->shape.empty() || info->shape[0] < 2) return false;
+  if (info == nullptr || info->shape.empty() || info->shape[0] < 2 || (info->cut && info->cut->axis == 0)) return false;
   const auto working = working_.find(slot.of);
   const DType dtype = working == working_.end() ? info->dtype : working->second;
-  return slot.bytes * info->shape[0] == element_count(info->shape).value_or(0) * dtype_bytes(dtype);
+  const Spread places = part_of_cut(slot);
+  const int64_t bytes = element_count(info->shape).value_or(0) * dtype_bytes(dtype);
+  return slot.bytes * info->shape[0] == (places.part > 0 ? bytes / places.of_all() * places.part : bytes);
 }
 
 int32_t Leaves::of_slot(const Slot& slot, int64_t samples, const std::string& sha256, NumberTable& table) const {

@@ -34,7 +34,7 @@ class Leaves {
   bool is_of_one_expert(const plan::Slot& slot) const;
 
   int64_t batch() const { return manifest_.batch; }
-  // Of how many samples a program's inputs are; Reference::kSamples where it has none that are of any.
+  // For how many samples a program's inputs are; Reference::kSamples where it has none that are of any.
   int64_t samples_of(const plan::Program& program) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace piper::verify {
 namespace {
 
-// Of a sum and its functions; a sum that is added to itself again and again would have 2^n.
+// For a sum and its functions; a sum that is added to itself again and again would have 2^n.
 constexpr size_t kMostAddends = 4096;
 
 class Apart {

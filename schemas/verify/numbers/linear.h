@@ -2,7 +2,7 @@
 // f(a + b) = f(a) + f(b) where all other operands are the same. Right because a row (rows.h) makes a sum of a sum only
 // by a kernel that is linear in that one operand, in the real numbers; like the order of additions, where a value is
 // rounded on the way is a strategy's to choose. So a stage may take its part of a gradient through what it computes of
-// parameters alone, and the parts be added up behind that, where the model adds them in front.
+// parameters alone, and the parts be added up after that, where the model adds them in front.
 // Of values of a piece (pieces.h) it holds where the kernel is linear by its row, and is followed for single numbers:
 // the terms of a loss, which the stages that have them add up apart. (Gradients of residual connections would have
 // 2^n.)

@@ -66,7 +66,7 @@ std::vector<std::vector<std::string>> constants_of_programs(const Bundle& bundle
   std::set<const void*> walked;  // instructions that several ranks share
   for (const auto& rank : bundle.ranks) {
     if (!walked.insert(rank.instructions.storage()).second) continue;
-    // By buffer, offset and bytes: one without elements may stand where another begins.
+    // By buffer, offset and bytes: one without elements may lie where another begins.
     std::map<std::tuple<int32_t, int64_t, int64_t>, const std::string*> placed;
     for (const auto& placement : rank.placements)
       if (placement.kind == PlacementKind::kConstant)
@@ -147,7 +147,8 @@ HeldValues LinkedPrograms::left_by(int32_t maker, const std::string& name, int64
     const Spread& has = value.spread;
     const Spread of_place{
         .devices = has.devices, .part = has.part, .pieces = has.pieces, .share = has.share, .cut = has.cut};
-    const bool spread = value.spread.is_spread() && (value.spread.cut < 0 || value.spread != of_place);
+    const bool spread =
+        value.places.is_spread() || (value.spread.is_spread() && (value.spread.cut < 0 || value.spread != of_place));
     if (begin != 0 || value.first != 0 || value.block > 0 || spread || number.over == Over::kSum ||
         number.over == Over::kPiece)
       return values;
@@ -212,7 +213,7 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   for (const int32_t maker : makers->second) {
     if (maker == program) continue;
     // Rule 9: what a slot says is a part, or a share, is what its maker says is one. Where shares were added up, or one
-    // stands where a whole should, it was added up over the places of its cut (rule 8).
+    // is where a whole should be, it was added up over the places of its cut (rule 8).
     const Slot* const made = slot_of(maker, made_as);
     const int32_t over = exchange != exchanges_.end() ? exchange->second.cut
                          : made != nullptr && made->spread == plan::Spread::kShare && reader.cut < 0 ? made->cut

@@ -29,7 +29,7 @@ bool is_whole(const View& view, const NumberTable& table) {
   bool samples = number.over != Over::kEach;
   for (size_t axis = view.axes.size(); axis-- > 0;) {
     const ViewAxis& a = view.axes[axis];
-    if (samples && number.over == Over::kEach && a.extent != 1) return false;  // an axis in front of the samples
+    if (samples && number.over == Over::kEach && a.extent != 1) return false;  // an axis before the samples
     if (a.extent != 1 && a.stride != next) return false;
     next *= a.extent;
     samples = samples || a.samples;

@@ -1,5 +1,5 @@
 // Numbers of values: two values have the same number where the same kernels made them of the same operands, whatever
-// program, slot or rank they stand in. Used by the rule about equality with the model (equality.h).
+// program, slot or rank they are in. Used by the rule about equality with the model (equality.h).
 //
 // A number says of a value how it belongs to the samples that a program works on. Beside the number travel those
 // samples; they are no part of it, so that the programs of all microbatches, replicas and sizes of pieces make the
@@ -70,7 +70,7 @@ struct Number {
   std::string why;             // kUnknown: what is not covered, or, of one that is
   bool unfit = false;          // ... unfit, what no sound call does
   bool constant = false;       // a constant of the model, or made of such alone
-  bool divided = false;        // a quotient, told as a product with a reciprocal (constants.h)
+  bool divided = false;        // a quotient, written as a product with a reciprocal (constants.h)
   bool folded = false;         // ... of which a call made it: folded into a value (constants.h)
   bool total = false;          // what a step has added up (sums.h), other than a count of a loss
   int32_t sum = -1;            // of what a step has added up: the sum over samples that this is of, where it is one

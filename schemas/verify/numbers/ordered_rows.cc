@@ -130,7 +130,7 @@ class Ordered {
     return received(0) ? wrong(kOtherRows) : "";
   }
 
-  // The results are rows in the order that `spread` tells.
+  // The results are rows in the order that `spread` says.
   std::string in_rows(const Spread& spread) {
     const RowOrder& order = spread.order;
     for (Operand& out : whole().call.outputs) {
@@ -175,7 +175,7 @@ class Ordered {
     spread.order.kind = RowKind::kRows;
     return in_rows(spread);
   }
-  // Of each expert the sum over its rows, those of all ranks.
+  // For each expert the sum over its rows, those of all ranks.
   std::string sum_of_rows(size_t counts) {
     for (size_t i = 0; i < counts; ++i) {
       if (kind(i) != RowKind::kRows) return "a sum by groups of what is not in their order";
@@ -194,7 +194,7 @@ class Ordered {
     whole().spread.summed = true;
     return "";
   }
-  // Of one device: [1, experts].
+  // For one device: [1, experts].
   void take_counts(size_t i) {
     View& view = whole().operands[i];
     const int64_t experts = table_[view.number].bytes / dtype_bytes(view.dtype);
@@ -356,7 +356,7 @@ MovedRows exchanged_rows(const HeldValue& sent, const Exchange& exchange, const 
     return back || exchange.counted ? open("an exchange of counts of rows that others sent") : moved;
   if (order.kind != RowKind::kRows) return open("an exchange of what is known of an order");
   if (!exchange.counted) return moved;
-  if (exchange.row * order.rows * dtype_bytes(exchange.dtype) != table[sent.number].bytes)
+  if (exchange.row * order.rows != sent.elements_of(table[sent.number].bytes / dtype_bytes(exchange.dtype)))
     return wrong("an exchange of rows of another length");
   for (const CountedBy& by : counts)
     for (const HeldValue* const rows : {by.sent, by.received}) {

@@ -1,12 +1,12 @@
 // Rule on numbers: rows that an expert_order has put in the order of their experts are, in however many segments they
-// stand and whichever ranks have them, the rows that one device has in one segment.
+// are and whichever ranks have them, the rows that one device has in one segment.
 //
 // An order gives each expert the first `capacity` of the rows that ask for it. In one segment expert follows expert; in
-// D segments those of rank 0 come first, then those of rank 1, ..., with padding behind each. A row has a place in both
+// D segments those of rank 0 come first, then those of rank 1, ..., with padding after each. A row has a place in both
 // or in none. So a value in segments has the number of one device's value, whose row at the row's place it has at the
 // row's place in segments; nothing is said of padding. By induction over calls:
 // - The order itself holds, place by place, the same rows; positions are the places that it gives. Rows that are taken
-//   by an order stand in that order, and rows in an order that are taken by its positions are the model's again.
+//   by an order are in that order, and rows in an order that are taken by its positions are the model's again.
 // - Where a kernel computes each row by itself, from what is the same for all rows, it does so in any order: rows are
 //   like samples there, and a row's argument (rows.cc) says which kernels do.
 // - A product by groups takes the rows of each expert by the counts of their own order. One that sums over the rows of
@@ -14,9 +14,9 @@
 //   that are linear in it may follow (experts.cc).
 // - Counts of experts in one segment are those in D segments, in one memory.
 // - An exchange moves segments: segment j of what rank i has becomes segment i of what rank j has. By counts it moves
-//   as many rows of each segment as these say; where that is how many rows of this order stand in the segment, all
+//   as many rows of each segment as these say; where that is how many rows of this order are in the segment, all
 //   of them.
-// Which rows are in an order depends on the samples that stand together, where there is a capacity; so this is a rule
+// Which rows are in an order depends on the samples that are together, where there is a capacity; so this is a rule
 // on values of pieces (pieces.h).
 #pragma once
 
@@ -34,15 +34,15 @@
 
 namespace piper::verify {
 
-// The view of elements of a value that belongs to an order, as one device has it. `size`: elements that one device has.
-// "" or why it is none.
+// The view of elements of a value that belongs to an order, as one device has it. `size`: elements that one device has,
+// of rows as much of each as the rank has. "" or why it is none.
 std::string view_of_ordered(const StridedElements& elements, const HeldValue& value, int64_t size, View& view,
                             SpreadView& where);
 
 // An expert_order of several segments as the one of one segment. Nothing where the call is none of several.
 struct WholeOrder {
   plan::KernelCall call;  // with all results' shapes, in the order of the kernel's outputs
-  RowOrder order;         // of the results, but for `kind` and `counts`
+  RowOrder order;         // of the results, except `kind` and `counts`
   std::string why;        // what is not covered; "" where all is
   bool wrong = false;     // ... what no sound call does
 };
@@ -61,7 +61,7 @@ OrderedCall ordered_call(const plan::KernelCall& call, const std::vector<View>& 
 struct CountedBy {
   const HeldValue *sent = nullptr, *received = nullptr;
 };
-// What stands behind an exchange of `sent`, which belongs to an order, in a slot of `bytes`. `counts`: of all places
+// What is after an exchange of `sent`, which belongs to an order, in a slot of `bytes`. `counts`: of all places
 // where the value travels.
 struct MovedRows {
   HeldValue value;

@@ -24,7 +24,7 @@ class PartAxes {
       const int64_t here = call_.part_of(i);
       if (here == 0) continue;
       if (any && (call_.segments_of(i) != call_.whole.segments || call_.where[i].extents != call_.whole.extents))
-        return "parts of different segments of an axis";
+        return call_.wrong_as_read("parts of different segments of an axis");
       call_.whole.segments = call_.segments_of(i);
       call_.whole.extents = call_.where[i].extents;
       one_place = one_place && (!any || here == from_end);
@@ -76,8 +76,8 @@ class PartAxes {
         return "rows beside tables of other rows";
     return at_end(2);
   }
-  // All operands that have heads have a part of them, at one axis from the first on; masks and tables have none, or the
-  // same for all.
+  // All operands that have heads have a part of them, at one axis from the first on, or one head that all queries
+  // share; masks and tables have none, or the same for all.
   std::string by_heads(int64_t from_end) {
     const auto heads = static_cast<int64_t>(call_.whole.operands[0].axes.size()) - from_end;
     const plan::KernelInfo* const info = plan::find_kernel(call_.whole.call.kernel);
@@ -85,13 +85,15 @@ class PartAxes {
       if (!call_.present(i)) continue;
       const std::string_view name = plan::signature_of(*info).inputs[i].name;
       const bool table = name == "mask" || name == "cos" || name == "sin";
-      if (!table && (call_.where[i].part != heads || call_.where[i].segments != 1))
+      const bool shared = (name == "k" || name == "v") && call_.where[i].part < 0 && !call_.where[i].spread.share;
+      if (!table && !shared && (call_.where[i].part != heads || call_.where[i].segments != 1))
         return "operands that number heads by different axes";
       const auto axis = static_cast<int64_t>(call_.whole.operands[i].axes.size()) - from_end;
-      if (!table || axis < 0) continue;
+      if ((!table && !shared) || axis < 0) continue;
       ViewAxis& there = call_.whole.operands[i].axes[static_cast<size_t>(axis)];
       if (call_.where[i].part >= 0 || (there.extent != 1 && there.stride != 0)) return "a table of each head";
-      if (there.extent == 1) continue;
+      if (there.extent == 1 && table) continue;
+      if (there.extent == 1) there.stride = 0;
       there.extent *= call_.whole.spread.devices;
       call_.whole.call.inputs[i].shape[static_cast<size_t>(axis)] *= call_.whole.spread.devices;
     }

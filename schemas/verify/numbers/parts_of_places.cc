@@ -43,11 +43,11 @@ struct PartOfView {
   int32_t number = -1;  // all places' parts together
   int64_t part = 0;     // Spread::part
 };
-// Of a view whose outermost axis numbers the parts: each in its place along the axis that it is a part of. Nothing
-// where that cannot be told.
+// For a view whose outermost axis numbers the parts: each in its place along the axis that it is a part of. Nothing
+// where that is not known.
 std::optional<PartOfView> part_of_outermost(View view, int64_t places, int64_t samples, NumberTable& table) {
   std::vector<ViewAxis>& axes = view.axes;
-  // Of one sample any axis could number the samples (views.h).
+  // For one sample any axis could number the samples (views.h).
   if (samples == 1)
     for (ViewAxis& axis : axes) axis.samples = false;
   if (axes.empty() || axes[0].extent != places || axes[0].samples) return std::nullopt;
@@ -98,6 +98,7 @@ class Converted {
     Spread wanted{.devices = places_, .share = !gathers, .cut = exchange_.cut};
     if (gathers) wanted.part = sent_.spread.part;
     const int64_t all = gathers ? bytes_ : bytes_ * places_;
+    if (sent_.places.is_spread()) return unknown("parts of a cut that ranks share, too");
     if (sent_.spread != wanted || (gathers && wanted.part < 1) || sent_.first != 0 || sent_.period > 0)
       return unfit(gathers ? "a gather of what is no part of a value"
                            : "a sum over places of what is no share of a sum");

@@ -2,7 +2,7 @@
 // that size. Right because a kernel is a function of its operands and attributes: the same call on the same operands
 // makes the same, whatever it does with samples. So a plan is held to the model for each piece by itself, which is what
 // a strategy asks for whose model normalises over a batch, takes statistics of it, or has its batch fixed; the samples
-// of a piece stand in such a number, and the report names the kernels at which this begins.
+// of a piece are in such a number, and the report names the kernels at which this begins.
 //
 // It holds of references for pieces (reference.h) alone, and of plans all of whose pieces are of that size.
 #pragma once

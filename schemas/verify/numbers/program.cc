@@ -111,9 +111,10 @@ class ProgramCalls {
     HeldValue held;
     const std::vector<RowResult> results = evaluation_.apply(product->call, product->operands, run_.samples, none);
     if (none >= 0) return false;
+    const size_t before = run_.made.size();
     const int32_t number = evaluation_.made(product->call, product->operands, results[0], 0, run_.samples, held);
     if (number >= run_.known) {
-      run_.made.pop_back();
+      run_.made.resize(before);
       return false;
     }
     evaluation_.put(call.outputs[0], number, held);
@@ -210,7 +211,7 @@ class ProgramCalls {
   bool is_state(const Operand& operand) const {
     return operand.slot >= 0 && run_.program->slots[static_cast<size_t>(operand.slot)].role == plan::SlotRole::kState;
   }
-  // What a call reads and writes in place is another value behind it; the model has such of running statistics alone.
+  // What a call reads and writes in place is another value after it; the model has such of running statistics alone.
   void change_inputs(const KernelCall& call, const std::vector<View>& operands) {
     const plan::KernelInfo* const info = plan::find_kernel(call.kernel);
     if (info == nullptr) return;

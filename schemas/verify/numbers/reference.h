@@ -1,4 +1,4 @@
-// The reference's program on numbers, and what stories of differences are told with.
+// The reference's program on numbers, and what stories of differences are written with.
 #pragma once
 
 #include <cstdint>

@@ -64,7 +64,7 @@ class Applied {
   Over over(const View& view) const { return view.number < 0 ? Over::kNothing : table_[view.number].over; }
   size_t count(Over what) const { return counts_[static_cast<size_t>(what)]; }
   bool is_shared(size_t operand) const { return (row_.shared >> operand & 1) != 0; }
-  // One that has samples all the same; operands_.size() where there is none.
+  // One that has samples anyway; operands_.size() where there is none.
   size_t shared_with_samples() const {
     size_t i = 0;
     while (i < operands_.size() && !(is_shared(i) && over(operands_[i]) != Over::kNothing)) ++i;

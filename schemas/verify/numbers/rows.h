@@ -18,8 +18,8 @@ enum class RowForm : uint8_t {
   kAdd,               // a sum or a difference of two operands
   kMultiply,          // linear in each of two operands
   kSumOverAxes,       // attrs dims, keepdim
-  kAlongAxes,         // attrs dim or dims: any function of what stands along these axes, at each place of the others
-  kSelect,            // attr dim: what stands along it in operand 0 at the places that operand 1 names
+  kAlongAxes,         // attrs dim or dims: any function of what is along these axes, at each place of the others
+  kSelect,            // attr dim: what is along it in operand 0 at the places that operand 1 names
   kRowsByMatrix,      // the last axis of operand 0 by operand 1, each row by itself; operand 2 is added to each row
   kSumOfRowProducts,  // the sum over all rows of (row of operand 0) x (row of operand 1)
   kMatmul,            // products of matrices, one for each place of the axes in front
@@ -38,9 +38,9 @@ struct RowResult {
   // Of kUnknown: an operand without samples has numbers of its own for each of them, as a table that the model makes
   // for its batch. Sound where the piece is the step, whose samples are all there.
   bool numbers_for_each = false;
-  // Of kUnknown: the samples are read together. What is made of all samples of the step is a number of the step.
+  // For kUnknown: the samples are read together. What is made of all samples of the step is a number of the step.
   bool mixes = false;
-  // Of kSum: the step's, so that it is a sum no more (sums.h).
+  // For kSum: the step's, so that it is a sum no more (sums.h).
   bool total = false;
 };
 

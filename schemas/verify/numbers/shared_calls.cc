@@ -22,9 +22,13 @@ namespace {
 // All results of a call.
 struct Results {
   WholeCall whole;
+  // Where ranks that share experts are places of a cut, too: as one rank would make the call that is at all places; the
+  // whole call is made of it.
+  std::optional<WholeCall> at_places;
   int32_t none = -1;             // the number of all of them, where nothing is known of them
   std::vector<int32_t> numbers;  // [output]
   std::vector<HeldValue> held;   // [output] how they lie in their memory
+  bool plain = false;            // the call is one that one device makes as it is
 };
 
 class SharedCall {
@@ -34,6 +38,7 @@ class SharedCall {
     for (const OperandRead& operand : operands) {
       views_.push_back(operand.view);
       where_.push_back(operand.where);
+      places_.push_back(operand.places);
     }
   }
 
@@ -67,38 +72,6 @@ class SharedCall {
     return true;
   }
 
-  // A call on what belongs to an order of rows. False: it is one that one
-  // device makes as it is.
-  bool make_of_ordered() {
-    int32_t none = unknown_among(views_, table_);
-    OrderedCall ordered;
-    if (none < 0 && std::any_of(where_.begin(), where_.end(), [](const SpreadView& w) { return w.spread.cut >= 0; }))
-      none = table_.unknown("parts of a cut beside rows in the order of their experts");
-    if (none < 0) {
-      ordered = ordered_call(call_, views_, where_, table_);
-      if (ordered.plain) return false;
-      if (!ordered.whole.why.empty()) none = unknown_because(ordered.whole.why, ordered.wrong);
-    }
-    const WholeCall& whole = ordered.whole;
-    for (size_t i = 0; i < call_.outputs.size(); ++i) {
-      const Operand& out = call_.outputs[i];
-      if (out.slot == Operand::kAbsent) continue;
-      HeldValue held;
-      int32_t number = none;
-      if (number < 0) {
-        number = evaluation_.made(whole.call, whole.operands, kOfPiece, i, run_.samples, held);
-        held.spread = whole.spread;
-        const std::string why =
-            whole.part < 0 || call_.accumulate ? "" : lay_out(whole, out, i, -1, run_.samples, held);
-        if (!why.empty()) number = table_.unknown(why);
-      }
-      if (table_[number].over == Over::kUnknown) held = {};
-      if (call_.accumulate) add(whole, out, as_rows(none < 0 ? whole.call.outputs[i] : out, number));
-      else evaluation_.put(out, number, held);
-    }
-    return true;
-  }
-
   // A copy whose operand shows no axis of experts, with one of one place;
   // nothing of other calls.
   std::optional<KernelCall> with_axis() const {
@@ -110,15 +83,17 @@ class SharedCall {
     return value == nullptr || has_one ? std::nullopt : with_axis_of_experts(call_, *value);
   }
 
-  // Of several ways to read the operands, by the first that makes the call one
-  // of the reference (ways_to_read.h).
-  void make_of_parts() {
+  // For several ways to read the operands, by the first that makes the call one
+  // of the reference (ways_to_read.h). False: the call is one that one device
+  // makes as it is.
+  bool make_of_parts() {
     constexpr int kMostTried = 32;
     const size_t before = run_.made.size();
     const auto made_since = [&] {
       return std::vector<int32_t>(run_.made.begin() + static_cast<std::ptrdiff_t>(before), run_.made.end());
     };
     Results results = evaluate();
+    if (results.plain) return false;
     std::vector<int32_t> numbers = made_since();
     std::vector<size_t> chosen(read_.size());
     int tried = 0;
@@ -127,10 +102,10 @@ class SharedCall {
       numbers = made_since();
       results = other;
     };
-    // Of results, too, in which a place has one of several along an axis; each
+    // Also for results in which a place has one of several along an axis; each
     // by itself.
     const auto try_places = [&](const Results& first) {
-      if (first.none >= 0 || !has_one_place(first.whole)) return;
+      if (first.none >= 0 || !has_one_place(first.at_places ? *first.at_places : first.whole)) return;
       std::vector<int32_t> places(call_.outputs.size(), -1);
       for (size_t i = 0; i < places.size(); ++i) {
         if (first.numbers[i] < run_.known) continue;
@@ -152,14 +127,17 @@ class SharedCall {
       try_places(first);
     }
     const bool chose = std::any_of(read_.begin(), read_.end(), [](const OperandRead& r) { return r.ways.size() > 1; });
-    run_.ambiguous = run_.ambiguous || (chose && results.whole.spread.cut >= 0 && !is_of_reference(results));
+    run_.ambiguous =
+        run_.ambiguous || (chose && (results.whole.spread.cut >= 0 || results.at_places) && !is_of_reference(results));
     run_.made.resize(before);
     run_.made.insert(run_.made.end(), numbers.begin(), numbers.end());
     put(results);
+    return true;
   }
 
  private:
   inline static const RowResult kOfPiece{Over::kPiece, -1, ""};
+  static constexpr const char* kRepeatedParts = "a sum of repetitions of parts";
 
   int32_t unknown_because(const std::string& why, bool wrong) {
     return wrong ? evaluation_.unfit(why) : table_.unknown(why);
@@ -176,6 +154,7 @@ class SharedCall {
       if (read_[i].ways.empty()) continue;
       views_[i] = read_[i].ways[chosen[i]].view;
       where_[i] = read_[i].ways[chosen[i]].where;
+      places_[i] = read_[i].ways[chosen[i]].places;
     }
     return true;
   }
@@ -199,24 +178,87 @@ class SharedCall {
            static_cast<size_t>(whole.part) < out.shape.size() && out.shape[static_cast<size_t>(whole.part)] == 1;
   }
 
-  Results evaluate(const std::vector<int32_t>& places = {}) {
-    Results results;
+  // The call as one device makes it: first as a rank that has all places' parts would, then as one that has all ranks'
+  // experts.
+  void find_whole(Results& results, const std::vector<int32_t>& places) {
     WholeCall& whole = results.whole;
     int32_t& none = results.none = unknown_among(views_, table_);
-    if (none < 0) {
-      whole = whole_call(call_, views_, where_, table_, run_.samples, places);
-      if (!whole.why.empty()) none = unknown_because(whole.why, whole.wrong);
-      else if (whole.spread.cut >= 0 && adds_repetitions(whole)) none = table_.unknown("a sum of repetitions of parts");
+    if (none >= 0) return;
+    std::vector<SpreadView> experts = where_, parts = places_;
+    for (size_t i = 0; i < experts.size(); ++i)
+      if (experts[i].spread.cut >= 0) std::swap(experts[i], parts[i]);
+    const bool ordered = is_ordered();
+    const auto is_spread = [](const SpreadView& where) { return where.spread.is_spread(); };
+    const bool both = std::any_of(parts.begin(), parts.end(), is_spread) &&
+                      (ordered || std::any_of(experts.begin(), experts.end(), is_spread));
+    if (both) {
+      results.at_places = whole_call(call_, views_, parts, table_, run_.samples, places);
+      const WholeCall& made = *results.at_places;
+      if (!made.why.empty()) none = unknown_because(made.why, is_wrong(made));
+      else if (made.statistics >= 0) none = table_.unknown("a loss of parts that ranks share, too");
+      else if (adds_repetitions(made)) none = table_.unknown(kRepeatedParts);
+      if (none >= 0) return;
     }
+    const KernelCall& call = both ? results.at_places->call : call_;
+    const std::vector<View> operands = both ? results.at_places->operands : views_;
+    if (ordered) {
+      OrderedCall made = ordered_call(call, operands, experts, table_);
+      results.plain = made.plain && !both;
+      whole = std::move(made.whole);
+      whole.wrong = made.wrong;
+      if (made.plain && both) whole.why = "parts of a cut beside counts of an order";
+    } else {
+      whole = whole_call(call, operands, both ? experts : where_, table_, run_.samples,
+                         both ? std::vector<int32_t>() : places);
+    }
+    if (!whole.why.empty()) none = unknown_because(whole.why, is_wrong(whole));
+    else if (whole.spread.cut >= 0 && adds_repetitions(whole)) none = table_.unknown(kRepeatedParts);
     if (none < 0 && whole.statistics >= 0 && !has_statistics(whole))
       none = evaluation_.unfit("a loss by statistics of other rows");
-    if (none >= 0 || adds_operand(call_)) return results;
-    if (add_bias(results)) return results;
-    const std::vector<RowResult> rows = evaluation_.apply(whole.call, whole.operands, whole.samples, none);
+  }
+  bool is_wrong(const WholeCall& whole) const {
+    return whole.wrong ||
+           (whole.wrong_as_read && std::all_of(read_.begin(), read_.end(),
+                                               [](const OperandRead& operand) { return operand.ways.size() < 2; }));
+  }
+  bool is_ordered() const {
+    return std::any_of(read_.begin(), read_.end(), [](const OperandRead& operand) { return operand.is_ordered(); });
+  }
+
+  bool adds_operand() const { return !is_ordered() && verify::adds_operand(call_); }
+
+  // How a rank's part of result `i` lies in its memory. "" or what is not covered.
+  std::string lay_out_result(const Results& results, size_t i, int32_t sample_axis, HeldValue& held) const {
+    const WholeCall& whole = results.whole;
+    const Operand& out = call_.outputs[i];
+    if (!results.at_places) {
+      if (is_ordered() && whole.part < 0) held.spread = whole.spread;
+      else return lay_out(whole, out, i, sample_axis, whole.samples, held);
+      return "";
+    }
+    if (sample_axis >= 0) return "samples of parts of a cut that ranks share, too";
+    HeldValue at_places;
+    std::string why = lay_out(*results.at_places, out, i, -1, whole.samples, at_places);
+    if (why.empty() && whole.part >= 0) why = lay_out(whole, out, i, -1, whole.samples, held);
+    hold(held, whole.part >= 0 ? held.spread : whole.spread, at_places.spread);
+    return why;
+  }
+
+  Results evaluate(const std::vector<int32_t>& places = {}) {
+    Results results;
+    find_whole(results, places);
+    const WholeCall& whole = results.whole;
+    int32_t& none = results.none;
+    if (results.plain || none >= 0 || adds_operand()) return results;
+    const bool ordered = is_ordered();
+    if (!ordered && !results.at_places && add_bias(results)) return results;
+    std::vector<View> operands = whole.operands;
+    const std::vector<RowResult> rows =
+        ordered ? std::vector<RowResult>{kOfPiece} : evaluation_.apply(whole.call, operands, whole.samples, none);
     const bool of_experts = std::any_of(where_.begin(), where_.end(), [](const SpreadView& where) {
       return where.spread.is_spread() && where.spread.cut < 0;
     });
-    if (none < 0 && of_experts && rows[0].over == Over::kPiece && !whole.spread.summed)
+    if (none < 0 && !ordered && of_experts && rows[0].over == Over::kPiece && !whole.spread.summed)
       none = table_.unknown("experts of samples that are read together");
     results.held.resize(call_.outputs.size());
     for (size_t i = 0; i < call_.outputs.size() && none < 0; ++i) {
@@ -226,10 +268,10 @@ class SharedCall {
       HeldValue& held = results.held[i];
       const RowResult& row = rows[std::min(i, rows.size() - 1)];
       int32_t& number = results.numbers.back() =
-          evaluation_.made(whole.call, whole.operands, row, i, whole.samples, held);
+          evaluation_.made(whole.call, operands, row, i, ordered ? run_.samples : whole.samples, held);
       const int32_t axis = row.over == Over::kEach ? row.sample_axis : -1;
-      std::string why = has_no_gaps(out) ? "" : "a result of " + call_.kernel.text() + " with gaps";
-      if (why.empty() && !call_.accumulate) why = lay_out(whole, out, i, axis, whole.samples, held);
+      std::string why = ordered || has_no_gaps(out) ? "" : "a result of " + call_.kernel.text() + " with gaps";
+      if (why.empty() && !call_.accumulate) why = lay_out_result(results, i, axis, held);
       if (!why.empty()) number = table_.unknown(why);
       if (table_[number].over == Over::kUnknown) held = {};
     }
@@ -244,11 +286,12 @@ class SharedCall {
     const std::vector<RowResult> rows = evaluation_.apply(product->call, product->operands, whole.samples, none);
     if (none >= 0) return false;
     HeldValue held;
+    const size_t before = run_.made.size();
     const int32_t number = evaluation_.made(product->call, product->operands, rows[0], 0, whole.samples, held);
     const int32_t axis = rows[0].over == Over::kEach ? rows[0].sample_axis : -1;
     if (number >= run_.known || !has_no_gaps(call_.outputs[0]) ||
         !lay_out(whole, call_.outputs[0], 0, axis, whole.samples, held).empty()) {
-      run_.made.pop_back();
+      run_.made.resize(before);
       return false;
     }
     results.numbers = {number};
@@ -287,56 +330,63 @@ class SharedCall {
     for (size_t i = 0; i < call_.outputs.size(); ++i) {
       const Operand& out = call_.outputs[i];
       if (out.slot == Operand::kAbsent) continue;
-      const int32_t number = results.none >= 0 || adds_operand(call_) ? results.none : results.numbers[i];
-      if (number < 0) add(whole, out, whole.operands[0]);
+      const int32_t number = results.none >= 0 || adds_operand() ? results.none : results.numbers[i];
+      if (number < 0) add(results, out, whole.operands[0]);
       else if (call_.accumulate)
-        add(whole, out, as_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i], number));
+        add(results, out, as_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i], number));
       else evaluation_.put(out, number, results.none >= 0 ? HeldValue() : results.held[i]);
     }
   }
 
   // What a rank adds to its part of a gradient is its part of what one device
   // adds to all of it.
-  void add(const WholeCall& whole, const Operand& out, View view) {
+  void add(const Results& results, const Operand& out, View view) {
+    const WholeCall& whole = results.whole;
+    const WholeCall& at_places = results.at_places ? *results.at_places : whole;
     const auto refuse = [&](const std::string& why) {
       view = {};
       view.number = table_.unknown(why);
       evaluation_.add(out, view);
     };
     if (table_[view.number].over == Over::kUnknown) return evaluation_.add(out, std::move(view));
-    if (whole.spread.share && whole.spread.cut >= 0) return evaluation_.add(out, std::move(view), whole.spread.cut);
-    if (whole.spread.share) return refuse("a rank's share of a sum over experts, as a gradient");
-    if (whole.surplus > 0 && !whole.spread.zeros) {
+    if (whole.spread.share && whole.spread.cut < 0)
+      return refuse("a rank's share of a sum over experts, as a gradient");
+    if (at_places.surplus > 0 && !at_places.spread.zeros) {
       view = {};
       view.number = evaluation_.unfit("a gradient of rows that no table has");
       return evaluation_.add(out, std::move(view));
     }
-    if (whole.spread.cut >= 0) {
-      const std::optional<Operand> all = of_all_places(whole, out, view);
-      if (!all) return refuse("a gradient of a part of a cut");
-      return evaluation_.add(*all, std::move(view));
-    }
-    if (whole.part < 0) return evaluation_.add(out, std::move(view));
-    if (out.slot < 0 || out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
-        span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
-      return refuse("a gradient of a part of a rank's experts");
-    // The ranks' parts of a gradient follow one another, whatever comes before
-    // the experts in the value.
-    const int64_t devices = whole.spread.devices;
-    ViewAxis& experts = view.axes[static_cast<size_t>(whole.part)];
-    experts.extent /= devices;
-    view.axes.insert(view.axes.begin(), {devices, experts.extent * experts.stride, false});
-    if (view.axes[static_cast<size_t>(whole.part) + 1].extent == 1)
-      view.axes[static_cast<size_t>(whole.part) + 1].stride = 0;
     Operand all = out;
-    all.shape.insert(all.shape.begin(), devices);
-    all.strides.insert(all.strides.begin(), plan::elements(out));
-    evaluation_.add(all, std::move(view));
+    const bool cut = at_places.spread.cut >= 0, share = cut && at_places.spread.share;
+    const int32_t experts = whole.spread.cut < 0 ? whole.part : -1;
+    if (cut && !share && (at_places.part >= 0 || !results.at_places)) {
+      const std::optional<Operand> wider =
+          of_all_places(at_places, experts < 0 ? 1 : whole.spread.devices, experts, out, view);
+      if (!wider) return refuse("a gradient of a part of a cut");
+      all = *wider;
+    }
+    if (experts >= 0) {
+      if (out.slot < 0 || out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
+          span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
+        return refuse("a gradient of a part of a rank's experts");
+      // The ranks' parts of a gradient follow one another, whatever comes before
+      // the experts in the value.
+      const int64_t devices = whole.spread.devices;
+      const auto axis = static_cast<size_t>(experts);
+      view.axes[axis].extent /= devices;
+      view.axes.insert(view.axes.begin(), {devices, view.axes[axis].extent * view.axes[axis].stride, false});
+      if (view.axes[axis + 1].extent == 1) view.axes[axis + 1].stride = 0;
+      const int64_t each = plan::elements(all);
+      all.shape.insert(all.shape.begin(), devices);
+      all.strides.insert(all.strides.begin(), each);
+    }
+    evaluation_.add(all, std::move(view), share ? at_places.spread.cut : -1);
   }
 
   // All places' parts of a gradient, each part of which lies in `out`, as they
-  // lie in the model's. Nothing where that cannot be told.
-  std::optional<Operand> of_all_places(const WholeCall& whole, const Operand& out, const View& view) const {
+  // lie in the model's. `view`: of as many ranks' experts along axis `experts`. Nothing where that is not known.
+  std::optional<Operand> of_all_places(const WholeCall& whole, int64_t ranks, int32_t experts, const Operand& out,
+                                       const View& view) const {
     const Spread of = run_.parts.empty() || out.slot < 0 ? Spread() : run_.parts[static_cast<size_t>(out.slot)];
     if (of.part < 1 || of.cut != whole.spread.cut || of.devices != whole.spread.devices || whole.part < 0 ||
         out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
@@ -355,10 +405,10 @@ class SharedCall {
         extent = extent * of.devices - whole.surplus;
       } else if (extent > 1 && stride % of.part == 0) {
         stride = stride / of.part * of.of_all();
-      } else if (extent * stride > of.part) {
+      } else if (extent > 1 && extent * stride > of.part) {
         return std::nullopt;
       }
-      if (view.axes[i].extent != extent) return std::nullopt;
+      if (view.axes[i].extent != extent * (static_cast<int32_t>(i) == experts ? ranks : 1)) return std::nullopt;
     }
     return all;
   }
@@ -370,7 +420,7 @@ class SharedCall {
   NumberTable& table_;
   // The operands, as they are read now.
   std::vector<View> views_;
-  std::vector<SpreadView> where_;
+  std::vector<SpreadView> where_, places_;
 };
 
 }  // namespace
@@ -384,7 +434,7 @@ bool evaluate_shared(const KernelCall& call, const std::vector<OperandRead>& ope
   if (!shared && !ordered && !may_order) return false;
   SharedCall made(call, operands, evaluation);
   if (may_order && !shared && made.make_order()) return true;
-  if (ordered && made.make_of_ordered()) return true;
+  if (ordered) return made.make_of_parts();
   if (!shared) return false;
   const std::optional<KernelCall> wider = made.with_axis();
   if (wider) SharedCall(*wider, evaluation.read(*wider), evaluation).make_of_parts();

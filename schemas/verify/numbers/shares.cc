@@ -70,7 +70,7 @@ int32_t share_of(View value, int64_t bytes, double times, NumberTable& table) {
   made.by = Maker::How::kShare;
   made.what = std::to_string(static_cast<float>(times));
   made.times = times;
-  // What is the same at all places is told by its places.
+  // What is the same at all places is numbered by its places.
   const int64_t elements = bytes / dtype_bytes(value.dtype);
   if (is_whole(value, table)) value.axes = {{elements, elements == 1 ? 0 : 1, false}};
   else value.axes = joined_axes(value.axes);

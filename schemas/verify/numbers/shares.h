@@ -3,8 +3,8 @@
 // which pieces add up with a weight each, are those that the model adds once. Right where every sample is added once
 // (rule 8), whatever the sizes of pieces, as each of them adds its samples' part of one value.
 //
-// Such a sum is told by what is added up, and by which factor; factors of one known element are taken out of products.
-// Shares of one value are one share, and are held to one another up to rounding.
+// Such a sum is numbered by what is added up, and by which factor; factors of one known element are taken out of
+// products. Shares of one value are one share, and are held to one another up to rounding.
 #pragma once
 
 #include <cstdint>

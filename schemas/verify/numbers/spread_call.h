@@ -27,6 +27,11 @@ struct SpreadCall {
     return why;
   }
 
+  std::string wrong_as_read(std::string why) {
+    whole.wrong_as_read = of_cut();
+    return why;
+  }
+
   bool by_places() const {
     return (row->form == RowForm::kElementwise || row->form == RowForm::kLinear || row->form == RowForm::kAdd ||
             row->form == RowForm::kMultiply) &&
@@ -35,12 +40,12 @@ struct SpreadCall {
   size_t rank() const { return whole.call.outputs[0].shape.size(); }
   bool is_leaf(size_t i) const { return table[whole.operands[i].number].by.how == Maker::How::kLeaf; }
   bool present(size_t i) const { return whole.operands[i].number >= 0; }
-  // Of the axis of experts, counted from the last; 0: there is none.
+  // For the axis of experts, counted from the last; 0: there is none.
   int64_t part_of(size_t i) const {
     return i >= where.size() || where[i].part < 0 ? 0
                                                   : static_cast<int64_t>(whole.operands[i].axes.size()) - where[i].part;
   }
-  // Of the axis that has parts. Beside values of pieces those of all samples, where the axis has their rows.
+  // For the axis that has parts. Beside values of pieces those of all samples, where the axis has their rows.
   int64_t segments_of(size_t i) const {
     const bool of_piece = std::any_of(whole.operands.begin(), whole.operands.end(), [&](const View& view) {
       return view.number >= 0 && table[view.number].over == Over::kPiece;

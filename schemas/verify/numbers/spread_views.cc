@@ -9,7 +9,7 @@
 namespace piper::verify {
 namespace {
 
-// Takes out the axis along which a rank after the other stands, `stride` elements apart; -1: there is none.
+// Takes out the axis along which a rank after the other is, `stride` elements apart; -1: there is none.
 int32_t take_ranks(StridedElements& elements, int64_t devices, int64_t stride) {
   for (size_t i = 0; i < elements.shape.size(); ++i) {
     if (elements.shape[i] != devices || elements.strides[i] != stride) continue;
@@ -141,6 +141,18 @@ std::string of_unequal_parts(const StridedElements& elements, const Spread& spre
   return why;
 }
 
+// Elements of which a place has a part, as they are where all places' parts are, as `view` says.
+StridedElements of_whole_places(StridedElements elements, const Spread& spread, const View& view,
+                                const SpreadView& places) {
+  if (spread.part == 0) return elements;
+  for (size_t i = 0; i < elements.shape.size(); ++i)
+    if (static_cast<int32_t>(i) == places.part) elements.shape[i] = view.axes[i].extent;
+    else if (elements.strides[i] % spread.part == 0)
+      elements.strides[i] = elements.strides[i] / spread.part * spread.of_all();
+  elements.offset = view.offset;
+  return elements;
+}
+
 }  // namespace
 
 int32_t take_segment(View& view, const std::vector<int64_t>& pieces, int64_t scale) {
@@ -157,12 +169,21 @@ int32_t take_segment(View& view, const std::vector<int64_t>& pieces, int64_t sca
   return static_cast<int32_t>(segment);
 }
 
+std::string view_of_places(const StridedElements& elements, const HeldValue& value, View& view, SpreadView& places,
+                           size_t choice) {
+  places = {};
+  places.spread = value.places;
+  if (value.places.part == 0) return "";
+  return value.places.pieces.empty() ? of_all_parts(elements, value.places, view, choice, places)
+                                     : of_unequal_parts(elements, value.places, view, choice, places);
+}
+
 std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
-                           View& view, SpreadView& where, size_t choice) {
+                           View& view, SpreadView& where, SpreadView& places, const AxisChoice& choice) {
   where = {};
   where.spread = value.spread;
   if (value.period > 0) return "a repeated value of experts";
-  const StridedElements as_read = elements;
+  StridedElements as_read = elements;
   std::string why;
   if (value.spread.shares) {
     const int64_t all = size * (over == Over::kEach ? samples : 1);
@@ -170,14 +191,17 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     if (where.shares < 0 || elements.offset != 0) return "shares of a sum that are not added up";
     where.spread = {value.spread.devices};
   }
+  if (value.places.part > 0 && (value.block > 0 || value.spread.sources || value.spread.shares))
+    return "parts of a cut of what an exchange brought";
   if (over == Over::kEach && value.spread.sources)
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
   else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
   else why = view_of(elements, over, size, samples, view);
-  if (why.empty() && value.spread.part > 0)
-    why = value.spread.pieces.empty() ? of_all_parts(as_read, value.spread, view, choice, where)
-                                      : of_unequal_parts(as_read, value.spread, view, choice, where);
-  return why;
+  if (why.empty()) why = view_of_places(as_read, value, view, places, choice.places);
+  if (!why.empty() || value.spread.part == 0) return why;
+  as_read = of_whole_places(std::move(as_read), value.places, view, places);
+  return value.spread.pieces.empty() ? of_all_parts(as_read, value.spread, view, choice.experts, where)
+                                     : of_unequal_parts(as_read, value.spread, view, choice.experts, where);
 }
 
 }  // namespace piper::verify

@@ -27,10 +27,20 @@ struct SpreadView {
 // one that it names; -1: it names parts of several.
 int32_t take_segment(View& view, const std::vector<int64_t>& pieces, int64_t scale);
 
+// Which of the axes that may be the experts', and of those that may be the places', is taken for it, the likelier ones
+// first.
+struct AxisChoice {
+  size_t experts = 0, places = 0;
+};
+
 // The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is
-// not over samples; `samples`: of each rank. `choice`: which of the axes that may be the experts' is taken for it, the
-// likelier ones first. "" or why it is none.
+// not over samples; `samples`: of each rank. `places`: of HeldValue::places. "" or why it is none.
 std::string view_of_spread(StridedElements elements, const HeldValue& value, Over over, int64_t size, int64_t samples,
-                           View& view, SpreadView& where, size_t choice = 0);
+                           View& view, SpreadView& where, SpreadView& places, const AxisChoice& choice = {});
+
+// The same of rows in an order (ordered_rows.h) of each of which a place has a part. `elements`: as the rank has them,
+// `view`: as it has the rows that one device has.
+std::string view_of_places(const StridedElements& elements, const HeldValue& value, View& view, SpreadView& places,
+                           size_t choice);
 
 }  // namespace piper::verify

@@ -5,7 +5,7 @@
 namespace piper::verify {
 namespace {
 
-// Joins axes that lie behind one another in both memories.
+// Joins axes that lie after one another in both memories.
 std::vector<MappedAxis> joined(const std::vector<MappedAxis>& axes) {
   std::vector<MappedAxis> result;
   for (const MappedAxis& axis : axes) {
@@ -72,7 +72,7 @@ std::string view_of(const StridedElements& elements, Over over, int64_t each, in
       return elements.shape[i] % samples == 0 && elements.shape[i] > samples && elements.strides[i] > 0 &&
              elements.shape[i] / samples * elements.strides[i] == each;
     };
-    // Of one sample every axis with one row could be the samples', and the first one is.
+    // For one sample every axis with one row could be the samples', and the first one is.
     size_t chosen = 0;
     const size_t rank = elements.shape.size();
     if (samples != 1 || rank == 0 || (!one(0) && !rows(0))) {

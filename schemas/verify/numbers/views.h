@@ -1,4 +1,4 @@
-// From operands of calls to views of numbered values: the index maps behind strides.
+// From operands of calls to views of numbered values: the index maps after strides.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ std::optional<StridedElements> mapped(const StridedElements& elements, const std
 // does, where it has an axis for them at all: a view may have left it out.
 std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view);
 
-// The same of a value whose samples are not its outermost axis: in its memory every `block` elements of a sample stand
-// behind those of the sample before. Of one sample nothing stands in between, and view_of takes it.
+// The same of a value whose samples are not its outermost axis: in its memory every `block` elements of a sample are
+// after those of the sample before. Of one sample nothing is in between, and view_of takes it.
 std::string view_between(const StridedElements& elements, int64_t each, int64_t block, int64_t samples, View& view);
 
 // Elements of a value that repeats `period` elements, as elements of the first of these; "" or why not.

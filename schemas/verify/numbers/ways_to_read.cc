@@ -28,7 +28,7 @@ std::optional<HeldValue> as_part_of(const HeldValue& value, int32_t copy, const 
   HeldValue result = value;
   result.number = copy;
   result.block = 0;
-  int64_t next = 1;  // elements behind an axis, of those that the rank has
+  int64_t next = 1;  // elements after an axis, of those that the rank has
   bool experts = false;
   for (size_t i = source.axes.size(); i-- > 0;) {
     const ViewAxis& axis = source.axes[i];
@@ -120,25 +120,29 @@ std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldV
   std::vector<WayToRead> ways;
   const auto add_all = [&](const HeldValue& held) {
     const Number& number = table[held.number];
-    const int64_t all = number.bytes / dtype_bytes(dtype);
-    const int64_t size = held.spread.part > 0 ? all / held.spread.of_all() * held.spread.part : all;
-    for (size_t choice = 0; ways.size() < kMostWays; ++choice) {
+    const int64_t size = held.elements_of(number.bytes / dtype_bytes(dtype));
+    AxisChoice choice;
+    const auto first = [&] { return choice.experts == 0 && choice.places == 0 && held.number == value.number; };
+    while (ways.size() < kMostWays) {
       WayToRead way;
       way.view.number = held.number;
       way.view.dtype = dtype;
-      std::string wrong = view_of_spread(elements, held, number.over, size, samples, way.view, way.where, choice);
-      if (choice == 0 && held.number == value.number) why = wrong;
-      // A value without an axis of experts has one way.
-      const bool last = way.where.part < 0;
+      std::string wrong =
+          view_of_spread(elements, held, number.over, size, samples, way.view, way.where, way.places, choice);
+      if (first()) why = wrong;
+      // A value without an axis of experts, or of places, has one way.
+      const bool last_of_experts = way.where.part < 0, last_of_places = way.places.part < 0;
       if (wrong.empty()) {
         through_copies(way.view, table);
         ways.push_back(std::move(way));
       }
-      if (last) return;
+      if (!last_of_experts) ++choice.experts;
+      else if (!last_of_places) choice = {0, choice.places + 1};
+      else return;
     }
   };
   add_all(value);
-  if (value.spread.part > 0)
+  if (value.spread.part > 0 && !value.places.is_spread())
     for (const int32_t copy : copies)
       if (const auto held = as_part_of(value, copy, table)) add_all(*held);
   if (value.spread.part > 0 && value.spread.cut >= 0)
@@ -153,7 +157,7 @@ std::optional<plan::KernelCall> with_axis_of_experts(const plan::KernelCall& cal
     return std::nullopt;
   plan::KernelCall wider = call;
   plan::Operand &in = wider.inputs[0], &out = wider.outputs[0];
-  size_t at = 0;  // behind all axes that stand outside of the experts
+  size_t at = 0;  // after all axes that are outside of the experts
   while (at < in.shape.size() && in.strides[at] >= value.spread.part) ++at;
   const auto place = static_cast<std::ptrdiff_t>(at);
   in.strides.insert(in.strides.begin() + place, value.spread.part);

@@ -27,6 +27,7 @@ namespace piper::verify {
 struct WayToRead {
   View view;
   SpreadView where;
+  SpreadView places = {};  // HeldValue::places
 };
 
 // Ways to read elements of a value that is spread, the likeliest first, where `copies` of it may stand for it.
@@ -35,8 +36,8 @@ std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldV
                                     int64_t samples, const std::vector<int32_t>& copies, const NumberTable& table,
                                     std::string& why);
 
-// A copy that reads elements of `value` with one more axis, of one place, where the experts' stands in memory. Of other
-// calls, and of a value of which each rank has all, nothing.
+// A copy that reads elements of `value` with one more axis, of one place, where the experts' axis is in memory. Of
+// other calls, and of a value of which each rank has all, nothing.
 std::optional<plan::KernelCall> with_axis_of_experts(const plan::KernelCall& call, const HeldValue& value);
 
 }  // namespace piper::verify
