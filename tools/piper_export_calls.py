@@ -91,19 +91,27 @@ _TARGETS = {    # by the names of their arguments
     "n m dtype": """
         aten.eye.m
     """,
+    "n self": """
+        aten.polygamma.default
+    """,
     "query key value attn_mask dropout_p is_causal scale enable_gqa": """
         aten.scaled_dot_product_attention.default
     """,
     "self": """
-        aten.abs.default aten.absolute.default aten.alias.default aten.all.default aten.any.default aten.bernoulli.default
+        aten.abs.default aten.absolute.default aten.acos.default aten.acosh.default aten.alias.default aten.all.default aten.angle.default
+        aten.any.default aten.asin.default aten.asinh.default aten.atan.default aten.atanh.default aten.bernoulli.default
         aten.bitwise_not.default aten.ceil.default aten.clone.default aten.contiguous.default aten.cos.default aten.cosh.default
-        aten.detach.default aten.detach_.default aten.erf.default aten.exp.default aten.exp2.default aten.expm1.default aten.floor.default
-        aten.hardsigmoid.default aten.hardswish.default aten.imag.default aten.isnan.default aten.lift_fresh.default
-        aten.lift_fresh_copy.default aten.log.default aten.log10.default aten.log1p.default aten.log2.default aten.log_sigmoid.default
-        aten.log_sigmoid_forward.default aten.logical_not.default aten.mT.default aten.max.default aten.min.default aten.mish.default
-        aten.neg.default aten.negative.default aten.numpy_T.default aten.ravel.default aten.real.default aten.reciprocal.default
-        aten.relu.default aten.relu6.default aten.round.default aten.rsqrt.default aten.selu.default aten.sigmoid.default aten.sign.default
-        aten.silu.default aten.sin.default aten.sqrt.default aten.square.default aten.squeeze.default aten.sym_numel.default aten.t.default
+        aten.deg2rad.default aten.detach.default aten.detach_.default aten.digamma.default aten.erf.default aten.erfc.default
+        aten.erfinv.default aten.exp.default aten.exp2.default aten.expm1.default aten.floor.default aten.frac.default
+        aten.hardsigmoid.default aten.hardswish.default aten.i0.default aten.imag.default aten.isinf.default aten.isnan.default
+        aten.lgamma.default aten.lift_fresh.default aten.lift_fresh_copy.default aten.log.default aten.log10.default aten.log1p.default
+        aten.log2.default aten.log_sigmoid.default aten.log_sigmoid_forward.default aten.logical_not.default aten.mT.default
+        aten.max.default aten.min.default aten.mish.default aten.neg.default aten.negative.default aten.numpy_T.default aten.rad2deg.default
+        aten.ravel.default aten.real.default aten.reciprocal.default aten.relu.default aten.relu6.default aten.round.default
+        aten.rsqrt.default aten.selu.default aten.sgn.default aten.sigmoid.default aten.sign.default aten.signbit.default aten.silu.default
+        aten.sin.default aten.sinc.default aten.sinh.default aten.special_entr.default aten.special_erfcx.default aten.special_i0e.default
+        aten.special_i1.default aten.special_i1e.default aten.special_log_ndtr.default aten.special_logit.default aten.special_ndtr.default
+        aten.special_ndtri.default aten.sqrt.default aten.square.default aten.squeeze.default aten.sym_numel.default aten.t.default
         aten.tan.default aten.tanh.default aten.trunc.default aten.view_as_real.default
     """,
     "self alpha": """
@@ -124,6 +132,9 @@ _TARGETS = {    # by the names of their arguments
     "self chunks dim": """
         aten.chunk.default aten.unsafe_chunk.default
     """,
+    "self decimals": """
+        aten.round.decimals
+    """,
     "self device dtype non_blocking copy memory_format": """
         aten.to.device
     """,
@@ -140,7 +151,7 @@ _TARGETS = {    # by the names of their arguments
         aten.argsort.default aten.sort.default
     """,
     "self dim dtype": """
-        aten._safe_softmax.default aten.cumsum.default aten.log_softmax.int aten.softmax.int
+        aten._safe_softmax.default aten.cumprod.default aten.cumsum.default aten.log_softmax.int aten.softmax.int
     """,
     "self dim half_to_float": """
         aten._log_softmax.default aten._softmax.default
@@ -162,7 +173,7 @@ _TARGETS = {    # by the names of their arguments
         aten.max.dim aten.min.dim
     """,
     "self dim keepdim dtype": """
-        aten.mean.dim aten.sum.dim_IntList
+        aten.mean.dim aten.prod.dim_int aten.sum.dim_IntList
     """,
     "self dim normalization forward": """
         aten._fft_c2c.default
@@ -192,7 +203,7 @@ _TARGETS = {    # by the names of their arguments
         aten.pixel_unshuffle.default
     """,
     "self dtype": """
-        aten._to_copy.default aten.empty_like.default aten.mean.default aten.ones_like.default aten.rand_like.default
+        aten._to_copy.default aten.empty_like.default aten.mean.default aten.ones_like.default aten.prod.default aten.rand_like.default
         aten.randn_like.default aten.sum.default aten.to.dtype_layout aten.zeros_like.default prims.convert_element_type.default
     """,
     "self dtype non_blocking copy memory_format": """
@@ -201,8 +212,12 @@ _TARGETS = {    # by the names of their arguments
     "self end weight": """
         aten.lerp.Scalar aten.lerp.Tensor
     """,
+    "self eps": """
+        aten.logit.default
+    """,
     "self exponent": """
-        aten.pow.Scalar aten.pow.Tensor_Scalar aten.pow.Tensor_Tensor
+        aten.float_power.Scalar aten.float_power.Tensor_Scalar aten.float_power.Tensor_Tensor aten.pow.Scalar aten.pow.Tensor_Scalar
+        aten.pow.Tensor_Tensor
     """,
     "self fill_value dtype": """
         aten.full_like.default
@@ -270,6 +285,9 @@ _TARGETS = {    # by the names of their arguments
     "self n dim prepend append": """
         aten.diff.default
     """,
+    "self nan posinf neginf": """
+        aten.nan_to_num.default
+    """,
     "self negative_slope": """
         aten.leaky_relu.default
     """,
@@ -280,15 +298,18 @@ _TARGETS = {    # by the names of their arguments
         aten.linalg_vector_norm.default
     """,
     "self other": """
-        aten.__and__.Scalar aten.__and__.Tensor aten.__or__.Scalar aten.__or__.Tensor aten.__xor__.Tensor aten.bitwise_and.Scalar
-        aten.bitwise_and.Tensor aten.bitwise_or.Scalar aten.bitwise_or.Tensor aten.bitwise_xor.Tensor aten.bmm.default aten.div.Scalar
-        aten.div.Tensor aten.divide.Scalar aten.divide.Tensor aten.dot.default aten.eq.Scalar aten.eq.Tensor aten.expand_as.default
-        aten.floor_divide.default aten.ge.Scalar aten.ge.Tensor aten.gt.Scalar aten.gt.Tensor aten.le.Scalar aten.le.Tensor
-        aten.logaddexp.default aten.logical_and.default aten.logical_or.default aten.logical_xor.default aten.lt.Scalar aten.lt.Tensor
-        aten.matmul.default aten.max.other aten.maximum.default aten.min.other aten.minimum.default aten.mm.default aten.mul.Scalar
-        aten.mul.Tensor aten.multiply.Scalar aten.multiply.Tensor aten.mv.default aten.ne.Scalar aten.ne.Tensor aten.remainder.Scalar
-        aten.remainder.Tensor aten.reshape_as.default aten.true_divide.Scalar aten.true_divide.Tensor aten.type_as.default
-        aten.view_as.default aten.xlogy.Scalar_Other aten.xlogy.Tensor
+        aten.__and__.Scalar aten.__and__.Tensor aten.__or__.Scalar aten.__or__.Tensor aten.__xor__.Tensor aten.atan2.default
+        aten.bitwise_and.Scalar aten.bitwise_and.Tensor aten.bitwise_or.Scalar aten.bitwise_or.Tensor aten.bitwise_xor.Tensor
+        aten.bmm.default aten.copysign.Scalar aten.copysign.Tensor aten.div.Scalar aten.div.Tensor aten.divide.Scalar aten.divide.Tensor
+        aten.dot.default aten.eq.Scalar aten.eq.Tensor aten.expand_as.default aten.floor_divide.default aten.fmax.default aten.fmin.default
+        aten.fmod.Scalar aten.fmod.Tensor aten.ge.Scalar aten.ge.Tensor aten.gt.Scalar aten.gt.Tensor aten.hypot.default aten.ldexp.Tensor
+        aten.le.Scalar aten.le.Tensor aten.logaddexp.default aten.logaddexp2.default aten.logical_and.default aten.logical_or.default
+        aten.logical_xor.default aten.lt.Scalar aten.lt.Tensor aten.matmul.default aten.max.other aten.maximum.default aten.min.other
+        aten.minimum.default aten.mm.default aten.mul.Scalar aten.mul.Tensor aten.multiply.Scalar aten.multiply.Tensor aten.mv.default
+        aten.ne.Scalar aten.ne.Tensor aten.nextafter.default aten.remainder.Scalar aten.remainder.Scalar_Tensor aten.remainder.Tensor
+        aten.reshape_as.default aten.special_xlog1py.default aten.special_xlog1py.other_scalar aten.special_xlog1py.self_scalar
+        aten.true_divide.Scalar aten.true_divide.Tensor aten.type_as.default aten.view_as.default aten.xlogy.Scalar_Other
+        aten.xlogy.Scalar_Self aten.xlogy.Tensor
     """,
     "self other alpha": """
         aten.add.Scalar aten.add.Tensor aten.rsub.Scalar aten.rsub.Tensor aten.sub.Scalar aten.sub.Tensor aten.subtract.Scalar
@@ -337,7 +358,7 @@ _TARGETS = {    # by the names of their arguments
         aten.roll.default
     """,
     "self size": """
-        aten._unsafe_view.default aten.reshape.default aten.view.default
+        aten._unsafe_view.default aten.broadcast_to.default aten.reshape.default aten.view.default
     """,
     "self size dtype": """
         aten.new_empty.default aten.new_ones.default aten.new_zeros.default
@@ -463,11 +484,11 @@ _TARGETS = {    # by the names of their arguments
 ROWS = {target: tuple(names.split()) for names, targets in _TARGETS.items() for target in targets.split()}
 ONNX_ROWS = frozenset("""
         Abs Add And ArgMax Attention AveragePool BatchNormalization Cast CastLike Celu Clip Concat ConcatFromSequence Constant
-        ConstantOfShape Conv Cos CumSum DepthToSpace Div Dropout Einsum Elu Equal Erf Exp Expand EyeLike Flatten Gather GatherElements
-        GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish Identity
-        InstanceNormalization IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool Mean Min Mish Mod Mul
-        Neg NegativeLogLikelihoodLoss Not OneHot Or PRelu Pad Pow RMSNormalization Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum
+        ConstantOfShape Conv CumSum DepthToSpace Div Dropout Einsum Elu Equal Expand EyeLike Flatten Gather GatherElements GatherND Gelu
+        Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization
+        IsInf IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool Mean Min Mish Mod Mul Neg
+        NegativeLogLikelihoodLoss Not OneHot Or PRelu Pad Pow RMSNormalization Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum
         ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape ScatterElements ScatterND Selu
-        SequenceAt SequenceConstruct SequenceLength Shape Sigmoid Sign Sin Size Slice Softmax SoftmaxCrossEntropyLoss Softplus Softsign
-        SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub Sum Swish Tan Tanh Tile TopK Transpose Trilu Unsqueeze Where Xor
+        SequenceAt SequenceConstruct SequenceLength Shape Shrink Sign Size Slice Softmax SoftmaxCrossEntropyLoss Softplus Softsign
+        SpaceToDepth Split SplitToSequence Squeeze Sub Sum Swish ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor
 """.split())

@@ -2,8 +2,6 @@
 the domain and infinities."""
 SAME_DERIVATIVE = frozenset("""
     aten._adaptive_avg_pool3d.default
-    aten._log_softmax.default
-    aten._softmax.default
     aten._unsafe_masked_index.default
     aten._unsafe_masked_index_put_accumulate.default
     aten._upsample_nearest_exact1d.default
@@ -15,30 +13,23 @@ SAME_DERIVATIVE = frozenset("""
     aten.aminmax.default
     aten.block_diag.default
     aten.complex.default
-    aten.deg2rad.default
     aten.diag_embed.default
     aten.diagonal.default
     aten.diagonal_copy.default
     aten.dist.default
     aten.expand_copy.default
-    aten.frac.default
     aten.index_fill.int_Scalar
     aten.index_fill.int_Tensor
     aten.linalg_cross.default
-    aten.linalg_vector_norm.default
-    aten.logaddexp2.default
     aten.max_pool2d_with_indices_backward.default
     aten.max_pool3d_with_indices.default
     aten.multilabel_margin_loss_forward.default
-    aten.nan_to_num.default
     aten.nansum.default
     aten.narrow_copy.default
     aten.native_dropout_backward.default
     aten.norm.ScalarOpt_dim
     aten.permute_copy.default
     aten.polar.default
-    aten.prod.default
-    aten.rad2deg.default
     aten.reflection_pad1d.default
     aten.reflection_pad2d.default
     aten.reflection_pad3d.default
@@ -46,11 +37,7 @@ SAME_DERIVATIVE = frozenset("""
     aten.replication_pad1d.default
     aten.replication_pad2d.default
     aten.replication_pad3d.default
-    aten.roll.default
     aten.rot90.default
-    aten.round.decimals
-    aten.sgn.default
-    aten.softplus.default
     aten.split_with_sizes_copy.default
     aten.squeeze_copy.default
     aten.squeeze_copy.dim

@@ -4,8 +4,6 @@ A rule that does not fit the arguments raises NotImplementedError; the call stay
 """
 from __future__ import annotations
 
-import math
-
 import torch
 from torch._decomp import decompositions
 
@@ -41,22 +39,6 @@ def _(x, dim, index, value):
     index = torch.where(index < 0, index + extent, index)
     filled = (torch.arange(extent).unsqueeze(1) == index).any(1)
     return torch.where(filled.reshape([-1] + [1] * (x.dim() - 1 - dim % x.dim())), value, x)
-
-
-@_rule(aten.linalg_vector_norm.default)
-def _(x, ord=2, dim=None, keepdim=False, *, dtype=None):
-    if not isinstance(ord, (int, float)) or (not math.isinf(ord) and ord != 0):
-        raise NotImplementedError
-    x = x if dtype is None else x.to(dtype)
-    dim = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    if ord == 0:
-        return (x != 0).to(x.dtype).sum(dim, keepdim=keepdim)
-    return torch.abs(x).amax(dim, keepdim=keepdim) if ord > 0 else torch.abs(x).amin(dim, keepdim=keepdim)
-
-
-@_rule(aten.softplus.default)
-def _(x, beta=1, threshold=20):
-    return torch.where(x * beta > threshold, x, -torch.nn.functional.logsigmoid(-x * beta) / beta)
 
 
 @_rule(aten.upsample_linear1d.default)
