@@ -23,6 +23,8 @@ std::string samples_read_ahead(const plan::Manifest& manifest, const plan::RankP
 }  // namespace
 
 Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
+  if (!c.module.training.laid_out())  // of a module read from text, with a strategy that says nothing of it
+    return Status::failure("P0238", "the strategy has no optimizer");
   emit::EmitRequest request;
   request.module = &c.module;
   request.target = c.target;

@@ -35,7 +35,8 @@ struct Step {
 struct Training {
   double clip_grad_norm = 0;  // the largest norm of all gradients; 0: they are not clipped
   ProvId clip_prov, update_prov;
-  // From here on: lay_out_training. The text of a module leaves it out, since it follows from strategy and parameters.
+  // From here on: lay_out_training. The text of a module leaves it out, since it follows from strategy and parameters
+  // (piper-opt makes it anew).
   plan::Optimizer optimizer;      // with its groups, at least one
   std::vector<int32_t> group_of;  // [parameter] index into optimizer.groups
   std::vector<plan::Feed> feeds;  // [graph input] what a token stream feeds to it

@@ -43,6 +43,16 @@ Status reads_back(const driver::Compilation& c, const std::string& name) {
   return Status();
 }
 
+// Whether a run that begins with this pass lacks what the text of a module leaves out, since lay_out_training made it.
+bool wants_training(const std::string& first) {
+  bool made = false;
+  for (const driver::Pass& pass : driver::pipeline()) {
+    if (pass.name == first) return made;
+    made = made || pass.name == "lay_out_training";
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_module(const std::string& text) {
@@ -65,6 +75,8 @@ Result<std::string> run_pipeline_passes(const ModuleRun& run, diag::Diagnostics&
   driver::FrameOptions frame;
   frame.verify_each = true;
   frame.fail_in = run.fail_in;
+  if (c.strategy.optimizer && !run.passes.empty() && wants_training(run.passes.front()))
+    PIPER_RETURN_IF_ERROR(driver::run_pass(*driver::find_pass("lay_out_training"), c, frame, diags));
   for (const std::string& name : run.passes) {
     const driver::Pass* pass = driver::find_pass(name);
     if (pass == nullptr) return Status::failure("", "no pass '" + name + "'");

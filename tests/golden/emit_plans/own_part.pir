@@ -1,5 +1,5 @@
 // A plan is what concerns its rank, in the order of all nodes: rank 1 receives what rank 0 has sent.
-// RUN-PASSES: lay_out_training, emit_plans
+// RUN-PASSES: emit_plans
 // strategy: model: {batch: 8}
 // strategy: optimizer: {sgd: {lr: 0.1}}
 // CHECK: "rank":0,
