@@ -53,10 +53,10 @@ plan::Operand scalar(int32_t slot, int64_t offset = 0, DType dtype = ir::kScalar
   return o;
 }
 
-plan::KernelCall call(std::string kernel, std::vector<plan::Operand> outputs, std::vector<plan::Operand> inputs,
+plan::KernelCall call(const std::string& kernel, std::vector<plan::Operand> outputs, std::vector<plan::Operand> inputs,
                       std::string origin) {
   plan::KernelCall c;
-  c.kernel = std::move(kernel);
+  c.kernel = kernel;
   c.outputs = std::move(outputs);
   c.inputs = std::move(inputs);
   c.origin = std::move(origin);

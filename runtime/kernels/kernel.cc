@@ -46,12 +46,10 @@ class CpuOperators : public OperatorDevice {
 
 // MKL's vector functions choose their code in the first call of a process, and a thread that calls at that moment can
 // get values with errors of 1e-5 (seen with `log`: 1 of 3,000 processes of two threads). So the first calls are made
-// while there is one thread, and start no others, as logit would.
+// while there is one thread. Of one element, since logit starts threads for two; and without at::set_num_threads(),
+// whose pool two threads of a forked process cannot enter at once (LibTorch ends it: "Invalid thread pool").
 void choose_vector_functions() {
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  for (const at::ScalarType type : {at::kFloat, at::kDouble}) library::call_each_function(at::full({64}, 0.5, type));
-  at::set_num_threads(threads);
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) library::call_each_function(at::full({1}, 0.5, type));
 }
 
 class CpuLibrary : public Library {
