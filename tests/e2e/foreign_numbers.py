@@ -56,7 +56,8 @@ CASES = {
     "with_an_axis": Case([node("Mul", "h gain", "p")], {"gain": torch.tensor([1.5])}, lambda h, n: h * n["gain"], trained=("gain",)),
     "mask": Case([node("Mul", "h mask", "p")], {"mask": torch.tensor([1.0, 0.0, 1.0])}, lambda h, n: h * n["mask"], freeze=("mask",), constants=("mask",)),
     "exponent": Case([node("Pow", "h two", "p")], {"two": torch.tensor(2.0)}, lambda h, n: h ** 2, constants=("two",)),
-    "exponent_trained": Case([node("Pow", "h two", "p")], {"two": torch.tensor(2.0)}, None, train=("two",), refused="P0306"),
+    "exponent_trained": Case([node("Sigmoid", "h", "a"), node("Pow", "a two", "p")], {"two": torch.tensor(2.0)},
+                             lambda h, n: torch.sigmoid(h) ** n["two"], train=("two",), trained=("two",)),
     "nothing_matches": Case(SCALED, {"logit_scale": torch.tensor(1.5)}, None, train=("logit_scael",), refused="P0309"),
 }
 
