@@ -13,7 +13,7 @@ namespace piper::standin {
 
 namespace {
 
-// For Linux's abstract names: no file is left behind.
+// One of Linux's abstract names: no file is left behind.
 sockaddr_un address_of(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
