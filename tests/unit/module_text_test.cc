@@ -77,7 +77,7 @@ distribution {
     devices [@1:3:12+6 x2, @0:0:0+1]
     placed 2
     messages 1
-    replicate bucket 1000 stream 1 gather 1 sharded gradients residency microbatch prefetch 0 parts_over [[1], [0]] by 2
+    replicate bucket 1000 stream 1 gather 1 sharded gradients residency microbatch prefetch 0 parts_over [[1], [0]] whole_below 512 by 2
     segment 4096
     shard 0
     backward_split
@@ -203,7 +203,7 @@ TEST_CASE("every field is printed as it was read") {
   CHECK(row.groups == std::vector<GroupId>{GroupId(1), GroupId(1), GroupId(2)});
   CHECK(row.devices[1] == diag::Span{1, 3, 12, 6});
   CHECK(row.replication ==
-        Replication{1000, 1, 1, Sharded::kGradients, {{1}, {0}}, Residency::kMicrobatch, 0, ProvId(2)});
+        Replication{1000, 1, 1, Sharded::kGradients, {{1}, {0}}, 512, Residency::kMicrobatch, 0, ProvId(2)});
   CHECK(row.recomputed == std::vector<bool>{false, true, true});
   CHECK(row.compute_streams.size() == 6);
   CHECK(row.compute_streams.at({Phase::kBackwardWeight, 2}) == 1);
@@ -343,7 +343,7 @@ TEST_CASE("rule M7: origins exist") {
   CHECK(broken("placed 2", "placed 9") == "P0419 distribution: chunk PP0: the origin of its place is entry 9 of 3");
   CHECK(broken("notes [0, 2]", "notes [0, 5]") ==
         "P0419 distribution: chunk PP0: the origin of a note is entry 5 of 3");
-  CHECK(broken("[[1], [0]] by 2", "[[1], [0]] by 3") ==
+  CHECK(broken("whole_below 512 by 2", "whole_below 512 by 3") ==
         "P0419 distribution: chunk PP0: the origin of its replication is entry 3 of 3");
   CHECK(broken("stream 1 by 2", "stream 1 by 3") == "P0419 distribution: the origin of a shard is entry 3 of 3");
 }
