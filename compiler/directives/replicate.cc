@@ -76,8 +76,8 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kCount,
                false,
                "1",
-               "how many computes ahead of its reader a bucket is gathered; 0 = right before it, with the least "
-               "memory",
+               "how many computes ahead of its reader a bucket is gathered, unless it is still there then; 0 = right "
+               "before it, with the least memory",
                {},
                0},
           },

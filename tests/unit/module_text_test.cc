@@ -77,7 +77,7 @@ distribution {
     devices [@1:3:12+6 x2, @0:0:0+1]
     placed 2
     messages 1
-    replicate bucket 1000 stream 1 gather 1 sharded gradients residency microbatch prefetch 0 parts_over [[1], [0]] whole_below 512 by 2
+    replicate bucket 1000 stream 1 gather 1 sharded gradients residency microbatch prefetch 0 parts_over [[1], [0]] by 2
     segment 4096
     shard 0
     backward_split
@@ -87,7 +87,7 @@ distribution {
   }
   chunk 1 {
     groups [0 x3]
-    replicate bucket -1 stream 0 gather 0 sharded parameters residency step prefetch 3
+    replicate bucket -1 stream 0 gather 0 sharded parameters residency step prefetch 3 whole_below 512
     shard 0
     recomputed [1 x3]
   }
@@ -203,7 +203,8 @@ TEST_CASE("every field is printed as it was read") {
   CHECK(row.groups == std::vector<GroupId>{GroupId(1), GroupId(1), GroupId(2)});
   CHECK(row.devices[1] == diag::Span{1, 3, 12, 6});
   CHECK(row.replication ==
-        Replication{1000, 1, 1, Sharded::kGradients, {{1}, {0}}, 512, Residency::kMicrobatch, 0, ProvId(2)});
+        Replication{1000, 1, 1, Sharded::kGradients, {{1}, {0}}, 0, Residency::kMicrobatch, 0, ProvId(2)});
+  CHECK(module.distribution.chunks[1].replication.whole_below == 512);
   CHECK(row.recomputed == std::vector<bool>{false, true, true});
   CHECK(row.compute_streams.size() == 6);
   CHECK(row.compute_streams.at({Phase::kBackwardWeight, 2}) == 1);
@@ -343,7 +344,7 @@ TEST_CASE("rule M7: origins exist") {
   CHECK(broken("placed 2", "placed 9") == "P0419 distribution: chunk PP0: the origin of its place is entry 9 of 3");
   CHECK(broken("notes [0, 2]", "notes [0, 5]") ==
         "P0419 distribution: chunk PP0: the origin of a note is entry 5 of 3");
-  CHECK(broken("whole_below 512 by 2", "whole_below 512 by 3") ==
+  CHECK(broken("[[1], [0]] by 2", "[[1], [0]] by 3") ==
         "P0419 distribution: chunk PP0: the origin of its replication is entry 3 of 3");
   CHECK(broken("stream 1 by 2", "stream 1 by 3") == "P0419 distribution: the origin of a shard is entry 3 of 3");
 }
@@ -464,12 +465,13 @@ TEST_CASE("rule D6: expert groups partition the groups that run their chunks") {
                "group 0 [1, 0, 2..3] places 2\n  group 1 [1, 0] places 2\n  group 2 [2..3] places 2\n") ==
         "P0435 distribution: chunk PP0: a group of its shard has several places of group 1");
   CHECK(broken("    shard 0\n", "    shard 7\n") == "P0435 distribution: chunk PP0: is of shard 7 of 2");
-  CHECK(broken("step prefetch 3\n    shard 0\n", "step prefetch 3\n    shard 1\n") ==
+  CHECK(broken("whole_below 512\n    shard 0\n", "whole_below 512\n    shard 1\n") ==
         "P0435 distribution: chunk PP1: is cut by shard 0, not by that of its row");
 }
 
 TEST_CASE("rule D7: sizes are not negative, and bounds of rows positive") {
   CHECK(broken("bucket 1000", "bucket -2") == "P0436 distribution: chunk PP0: a negative size");
+  CHECK(broken("whole_below 512", "whole_below -1") == "P0436 distribution: chunk PP1: a negative size");
   CHECK(broken("segment 4096", "segment -5") == "P0436 distribution: chunk PP0: a negative size");
   CHECK(broken("bound 1.25", "bound 0") == "P0436 distribution: a bound of rows is not positive");
 }
