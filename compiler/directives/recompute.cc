@@ -1,7 +1,13 @@
 #include "compiler/directives/recompute.h"
 
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "compiler/diag/unmatched_globs.h"
 #include "compiler/directives/select.h"
 #include "compiler/strategy/directive_args.h"
+#include "schemas/base/glob.h"
 
 namespace piper::directives {
 
@@ -14,27 +20,95 @@ const strategy::DirectiveSpec& recompute_spec() {
       .doc =
           "The saved values of the matched chunks are dropped after the forward; the chunk's inputs are "
           "kept and the forward is repeated at the start of the matched backward. Random masks are "
-          "functions of counters, so the repetition gives the same values.\n\n"
+          "functions of counters, so the repetition gives the same values. With `ops`, `modules` or `layers` only "
+          "operators that all of them name are repeated, and the others keep what they save.\n\n"
           "Chunks that are replicated are cut into segments as large as a bucket, and each segment repeats itself: "
-          "what "
-          "crosses from one to the next is kept. Repeated chunks are therefore cut only where little crosses, between "
+          "what crosses from one to the next is kept. Repeated chunks are therefore cut only where little crosses, "
+          "between "
           "layers and not inside of an MLP, and their segments may use more than a bucket.\n\n"
           "A filter may name microbatches: the others of the chunk keep what they save.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "", "the chunks; may name microbatches, not passes", {}},
+              {"filter", ArgKind::kFilter, false, "{}", "the chunks; may name microbatches, not passes", {}},
+              {"ops",
+               ArgKind::kChoice,
+               false,
+               "all",
+               "what is repeated: all operators; all but products, convolutions and attention; attention alone",
+               {"all", "all_but_products", "attention"}},
+              {"modules", ArgKind::kGlobs, false, "", "patterns of modules whose operators are repeated", {}},
+              {"layers",
+               ArgKind::kShare,
+               false,
+               "1",
+               "the share of the layers of each region, from the first on: modules with a number, such as h.0",
+               {}},
           },
-      .example = "{op: recompute, filter: {PP: \"*\"}}",
+      .example = "{op: recompute, filter: {PP: \"*\"}, modules: [\"*.mlp\"]}",
       .filter_forbids = {"PASS"},
   };
   return spec;
 }
 
+namespace {
+
+ir::Repeats read_repeats(const strategy::Directive& directive) {
+  ir::Repeats repeats;
+  const auto ops = strategy::arg_or_default<std::string>(directive, "ops");
+  repeats.ops = ops == "attention"          ? ir::RepeatedOps::kAttention
+                : ops == "all_but_products" ? ir::RepeatedOps::kAllButProducts
+                                            : ir::RepeatedOps::kAll;
+  repeats.layers = strategy::arg_or_default<double>(directive, "layers");
+  if (const auto* modules = strategy::find_arg<strategy::Globs>(directive, "modules")) repeats.modules = modules->globs;
+  return repeats;
+}
+
+Status check_modules(const strategy::Directive& directive, const Selection& selection, const Resolution& draft,
+                     diag::Diagnostics& diags) {
+  const auto* modules = strategy::find_arg<strategy::Globs>(directive, "modules");
+  if (modules == nullptr) return {};
+  std::set<std::string> paths;
+  for (size_t i = 0; i < draft.graph.num_ops(); ++i) {
+    const ir::Op& op = draft.graph.op(ir::OpId(i));
+    if (std::binary_search(selection.chunks.begin(), selection.chunks.end(), op.chunk))
+      paths.insert(draft.graph.scope(op.scope));
+  }
+  std::vector<diag::GlobUse> uses;
+  for (size_t i = 0; i < modules->globs.size(); ++i) {
+    const std::string& glob = modules->globs[i];
+    const bool matches =
+        std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return glob_covers(glob, path); });
+    uses.push_back({glob, modules->spans[i], matches});
+  }
+  return diag::tell_unmatched_globs(uses, "P0210", diags, [&](diag::InFlight& message, const std::string& glob) {
+    message << "no module of what is recomputed matches '" << glob << "'";
+    const std::string near = diag::nearest(glob, {paths.begin(), paths.end()});
+    if (!near.empty()) message.help("did you mean '" + near + "'?");
+  });
+}
+
+}  // namespace
+
 Status resolve_recompute(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
-  PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
-  PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
-  for (ir::ChunkId region : selection.chunks)
-    for (int32_t m : selection.microbatches) draft.properties(region).recomputed[m] = true;
+  const auto* filter = strategy::find_arg<strategy::Filter>(directive, "filter");
+  PIPER_ASSIGN(const Selection selection,
+               draft.selector.select(filter == nullptr ? strategy::Filter() : *filter, diags));
+  PIPER_RETURN_IF_ERROR(check_modules(directive, selection, draft, diags));
+  const ir::Repeats repeats = read_repeats(directive);
+  for (ir::ChunkId region : selection.chunks) {
+    const ir::ChunkProperties& row = draft.properties(region);
+    const bool before = std::find(row.recomputed.begin(), row.recomputed.end(), true) != row.recomputed.end();
+    if (!before || row.repeats == repeats) continue;
+    auto error = diags.error("P0217", directive.span);
+    error << draft.name(region) << " is recomputed by two directives that repeat other operators of it";
+    error.help("write one for both, or let their filters name other chunks");
+    return error;
+  }
+  for (ir::ChunkId region : selection.chunks) {
+    ir::ChunkProperties& row = draft.properties(region);
+    row.repeats = repeats;
+    for (int32_t m : selection.microbatches) row.recomputed[m] = true;
+  }
   return Status();
 }
 

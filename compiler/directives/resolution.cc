@@ -5,7 +5,8 @@
 namespace piper::directives {
 
 Resolution::Resolution(const ir::Module& module)
-    : regions(module.chunks()),
+    : graph(module.graph()),
+      regions(module.chunks()),
       step(module.step),
       selector(regions, step),
       claims(regions.size(), step.num_microbatches),

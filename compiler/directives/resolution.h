@@ -26,6 +26,7 @@ struct Resolution {
   // `module` has the regions (its variants are bound) and the step; it outlives the draft.
   explicit Resolution(const ir::Module& module);
 
+  const ir::Graph& graph;
   const std::vector<ir::Chunk>& regions;
   const ir::Step& step;
   const Selector selector;

@@ -46,7 +46,7 @@ Teams DeviceGroup::rows() const {
 bool ChunkProperties::alike(const ChunkProperties& other) const {
   return groups == other.groups && message_stream == other.message_stream && placed_by == other.placed_by &&
          replication == other.replication && backward_split == other.backward_split && recomputed == other.recomputed &&
-         compute_streams == other.compute_streams;
+         repeats == other.repeats && compute_streams == other.compute_streams;
 }
 
 uint32_t Distribution::compute_stream(ChunkId chunk, Phase phase, int32_t microbatch) const {

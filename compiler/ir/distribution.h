@@ -108,6 +108,19 @@ struct Replication {
   friend bool operator==(const Replication&, const Replication&) = default;
 };
 
+// Which operators of a forward a backward repeats, of those whose results it needs. The others keep theirs.
+enum class RepeatedOps : uint8_t {
+  kAll,
+  kAllButProducts,  // what computes in the type of products keeps its results: products, convolutions, attention
+  kAttention,
+};
+struct Repeats {
+  RepeatedOps ops = RepeatedOps::kAll;
+  std::vector<std::string> modules;  // globs; empty: all
+  double layers = 1;                 // share of the region's layers, the first ones; less than 1: of these alone
+  friend bool operator==(const Repeats&, const Repeats&) = default;
+};
+
 // What directives say of one chunk.
 struct ChunkProperties {
   std::vector<GroupId> groups;      // [microbatch] the devices that run it
@@ -120,6 +133,7 @@ struct ChunkProperties {
   std::vector<CutSeed> seeds;    // what is cut in it
   bool backward_split = false;   // its backward is an input part and a weight part
   std::vector<bool> recomputed;  // [microbatch] its backward repeats the forward
+  Repeats repeats;
   std::map<std::pair<Phase, int32_t>, uint32_t> compute_streams;  // (phase, microbatch) -> stream, where not 0
   std::vector<ProvId> notes;  // comments of the strategy, ascending; they change nothing but provenance
 

@@ -62,6 +62,11 @@ void fields(auto& v, Of<Replication> auto& r) {
   v.optional("whole_below", r.whole_below, 0);
   v.optional("by", r.prov, {});
 }
+void fields(auto& v, Of<Repeats> auto& r) {
+  v("", r.ops);
+  v("layers", r.layers);
+  v.unless_empty("modules", r.modules);
+}
 // "[F 0 x3 on 1, B 1 on 2]": microbatches of one phase that count up on one stream are together.
 template <class Streams>
 struct Computes {
@@ -123,6 +128,7 @@ void fields(V& v, Of<ChunkProperties> auto& row) {
   v.unless_empty("cuts", row.seeds);
   v.flag("backward_split", row.backward_split);
   v.optional("recomputed", Repeated{row.recomputed}, Repeated{fresh.recomputed});
+  v.optional("repeats", row.repeats, Repeats());
   v.unless_empty("computes", Computes{row.compute_streams});
   v.unless_empty("notes", row.notes);
 }

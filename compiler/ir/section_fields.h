@@ -41,6 +41,10 @@ template <class IdType>
 OrNone(IdType&) -> OrNone<IdType>;
 
 // Words of an enumeration, by its enumerators' numbers.
+inline Words words_of(RepeatedOps) {
+  static constexpr std::string_view kWords[] = {"all", "all_but_products", "attention"};
+  return kWords;
+}
 inline Words words_of(Residency) {
   static constexpr std::string_view kWords[] = {"use", "microbatch", "step"};
   return kWords;

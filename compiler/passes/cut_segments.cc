@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/repeatable_ops.h"
 #include "compiler/ir/op_traits.h"
 #include "compiler/regions/refine_variants.h"
 
@@ -32,31 +33,30 @@ std::vector<int64_t> first_used_bytes(const ir::Graph& graph) {
 
 namespace {
 
-// A repeated region keeps what crosses a cut: only what is at most this part of what the later segment makes.
+// What crosses a cut is kept, though it is made by what is repeated: at most this part of what the later segment
+// repeats.
 constexpr int64_t kKeptPart = 8;
 
-// What is asked of a region.
-struct Cutting {
-  int64_t bucket_bytes = -1;  // -1 = leave it whole, 0 = a segment wherever a parameter is first used
-  bool repeats = false;       // its forward, at least of some microbatches
-};
-
-// Walks a graph from its end, and says what crosses a cut at the place that was reached.
+// Walks a graph from its end, and says what crosses a cut at the place that was reached, of what is repeated.
 class Crossings {
  public:
-  Crossings(const ir::Graph& graph, size_t num_regions)
-      : graph_(graph), crosses_(graph.num_values(), false), crossing_(num_regions, 0), made_(num_regions, 0) {}
+  Crossings(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows)
+      : graph_(chunked.graph),
+        repeated_(chunked, rows),
+        crosses_(graph_.num_values(), false),
+        crossing_(chunked.chunks.size(), 0),
+        made_(chunked.chunks.size(), 0) {}
 
   void pass(const ir::Op& op) {
     const size_t r = op.chunk.index;
     for (ValueId result : op.results) {
       if (crosses_[result.index]) crossing_[r] -= graph_.type(result).bytes();
-      if (!is_view(op.kind)) made_[r] += graph_.type(result).bytes();
+      if (!is_view(op.kind) && repeated_.has(graph_, op)) made_[r] += graph_.type(result).bytes();
     }
     for (ValueId v : op.operands) {
       if (!v.valid() || crosses_[v.index] || graph_.value(v).kind != ValueKind::kOpResult) continue;
       const ir::Op& producer = graph_.op(graph_.value(v).producer);
-      if (producer.phase != Phase::kForward || producer.chunk != op.chunk) continue;
+      if (producer.phase != Phase::kForward || producer.chunk != op.chunk || !repeated_.has(graph_, producer)) continue;
       crosses_[v.index] = true;
       crossing_[r] += graph_.type(v).bytes();
     }
@@ -71,6 +71,7 @@ class Crossings {
   }
 
   const ir::Graph& graph_;
+  const analysis::RepeatableOps repeated_;
   std::vector<bool> crosses_;      // [value] it is read after the place
   std::vector<int64_t> crossing_;  // [region] bytes
   std::vector<int64_t> made_;      // [region] bytes made since the last cut
@@ -78,7 +79,7 @@ class Crossings {
 
 // [op] whether a segment begins right after it: from the end of each region, a segment is closed before the op whose
 // parameters would not fit any more, or, in a region that is repeated, where little crosses.
-std::vector<bool> find_cuts(const ir::ChunkedGraph& chunked, const std::vector<Cutting>& asked) {
+std::vector<bool> find_cuts(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows) {
   const ir::Graph& graph = chunked.graph;
   const size_t num_regions = chunked.chunks.size();
   const std::vector<int64_t> bytes = first_used_bytes(graph);
@@ -86,14 +87,15 @@ std::vector<bool> find_cuts(const ir::ChunkedGraph& chunked, const std::vector<C
   for (size_t i = 0; i < graph.num_ops(); ++i)
     if (graph.op(OpId(i)).chunk.valid()) left[graph.op(OpId(i)).chunk.index] += bytes[i];
   std::vector<bool> cuts(graph.num_ops(), false), full(num_regions, false);
-  Crossings crossings(graph, num_regions);
+  Crossings crossings(chunked, rows);
   for (size_t i = graph.num_ops(); i-- > 0;) {
     const ir::Op& op = graph.op(OpId(i));
     if (op.phase != Phase::kForward || !op.chunk.valid()) continue;
     const size_t r = op.chunk.index;
-    if (asked[r].bucket_bytes < 0) continue;
-    full[r] = full[r] || (bytes[i] > 0 && filled[r] > 0 && filled[r] + bytes[i] > asked[r].bucket_bytes);
-    if (full[r] && left[r] > 0 && (!asked[r].repeats || crossings.few(r))) {
+    if (rows[r].segment_bytes < 0) continue;
+    full[r] = full[r] || (bytes[i] > 0 && filled[r] > 0 && filled[r] + bytes[i] > rows[r].segment_bytes);
+    const bool repeats = rows[r].recomputed_always() || rows[r].recomputed_sometimes();
+    if (full[r] && left[r] > 0 && (!repeats || crossings.few(r))) {
       cuts[i] = true;
       full[r] = false;
       filled[r] = 0;
@@ -101,7 +103,7 @@ std::vector<bool> find_cuts(const ir::ChunkedGraph& chunked, const std::vector<C
     }
     filled[r] += bytes[i];
     left[r] -= bytes[i];
-    if (asked[r].repeats) crossings.pass(op);
+    if (repeats) crossings.pass(op);
   }
   return cuts;
 }
@@ -158,13 +160,10 @@ std::vector<ir::ChunkId> cut_segments(ir::ChunkedGraph& chunked, const std::vect
 }  // namespace
 
 Status cut_segments(ir::Module& module, diag::Diagnostics& diags) {
-  std::vector<Cutting> asked;
-  for (const ir::ChunkProperties& row : module.distribution.chunks)
-    asked.push_back({row.segment_bytes, row.recomputed_always() || row.recomputed_sometimes()});
   // Variants are cut alike, though what crosses a cut in one may be of another size.
   std::vector<bool> cuts;
   return regions::refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) {
-    if (cuts.size() != chunked.graph.num_ops()) cuts = find_cuts(chunked, asked);
+    if (cuts.size() != chunked.graph.num_ops()) cuts = find_cuts(chunked, module.distribution.chunks);
     return Result<std::vector<ir::ChunkId>>(cut_segments(chunked, cuts));
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/repeatable_ops.h"
 #include "compiler/ir/op_traits.h"
 
 namespace piper::passes {
@@ -18,7 +19,7 @@ bool changes_state(const ir::Graph& graph, const ir::Op& op) {
 }
 
 // `chunks`: [chunk], the ones to repeat.
-void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
+void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const analysis::RepeatableOps& repeated) {
   if (std::none_of(chunks.begin(), chunks.end(), [](bool chosen) { return chosen; })) return;
   const size_t num_ops = graph.num_ops();
   // Forward ops whose results a backward of their own chunk needs, directly or through others that are repeated.
@@ -27,7 +28,7 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks) {
     if (!v.valid() || graph.value(v).kind != ValueKind::kOpResult) return false;
     const ir::Op& producer = graph.op(graph.value(v).producer);
     return producer.phase == Phase::kForward && producer.chunk == chunk && !ir::is_conversion(producer.kind) &&
-           !changes_state(graph, producer);
+           repeated.has(graph, producer) && !changes_state(graph, producer);
   };
   for (size_t i = num_ops; i-- > 0;) {
     const ir::Op& op = graph.op(OpId(i));
@@ -73,10 +74,11 @@ void recompute(ir::Module& module) {
   }
   const bool some = std::find(sometimes.begin(), sometimes.end(), true) != sometimes.end();
   for (ir::ModelVariant& variant : module.variants) {
-    recompute(variant.chunked.graph, always);
+    const analysis::RepeatableOps repeated(variant.chunked, module.distribution.chunks);
+    recompute(variant.chunked.graph, always, repeated);
     if (!some) continue;
     variant.repeating = variant.chunked.graph;
-    recompute(*variant.repeating, sometimes);
+    recompute(*variant.repeating, sometimes, repeated);
   }
 }
 

@@ -1,7 +1,8 @@
 // Drops what the forward of chosen chunks saves: its backward computes it again from the chunk's inputs, by copies of
 // forward ops with phase kBackward. Inputs of the chunk, which other chunks made (exchanged tokens among them), are
 // kept until the backward. Random masks are functions of counters, so the copies give the same values. An op that
-// changes state (running statistics) is not repeated: its results stay saved.
+// changes state (running statistics) is not repeated: its results stay saved. Where ChunkProperties::repeats names
+// operators, modules or a share of the layers, results of the others stay saved, too.
 #pragma once
 
 #include "compiler/ir/module.h"

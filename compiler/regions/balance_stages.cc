@@ -3,21 +3,15 @@
 
 #include "compiler/regions/assign_regions.h"
 #include "compiler/analysis/model_flops.h"
+#include "compiler/ir/layer_of.h"
 
 namespace piper::regions {
 namespace {
 
-// "transformer.h.3" of "transformer.h.3.mlp.c_fc"; a path without a number is its own block.
+// A path without a number is its own block.
 std::string_view block_of(const std::string& scope) {
-  size_t begin = 0;
-  while (begin < scope.size()) {
-    const size_t end = std::min(scope.find('.', begin), scope.size());
-    const bool is_number = end > begin && std::all_of(scope.begin() + begin, scope.begin() + end,
-                                                      [](char c) { return c >= '0' && c <= '9'; });
-    if (is_number) return std::string_view(scope).substr(0, end);
-    begin = end + 1;
-  }
-  return scope;
+  const std::string_view layer = ir::layer_of(scope);
+  return layer.empty() ? std::string_view(scope) : layer;
 }
 
 struct Block {

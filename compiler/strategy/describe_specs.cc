@@ -45,6 +45,7 @@ Json argument(const ArgSpec& arg) {
     case ArgKind::kChoice: return choice(arg.choices);
     case ArgKind::kCount: return whole(arg.least);
     case ArgKind::kMebibytes: return number(0);
+    case ArgKind::kShare: return {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}};
     case ArgKind::kFlag: return text("boolean");
     case ArgKind::kCapacity:
       return object({{"factor", above_zero()}, {"overflow", choice({"drop", "error"})}}, {"factor"});
@@ -229,6 +230,7 @@ std::string_view kind_name(ArgKind kind) {
     case ArgKind::kChoice: return "one of";
     case ArgKind::kCount: return "whole number";
     case ArgKind::kMebibytes: return "megabytes (2^20 bytes)";
+    case ArgKind::kShare: return "number above 0, at most 1";
     case ArgKind::kFlag: return "true or false";
     case ArgKind::kCapacity: return "{factor: number, overflow: drop | error}";
     case ArgKind::kGlobs: return "glob, or list of globs";

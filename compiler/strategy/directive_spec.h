@@ -19,6 +19,7 @@ enum class ArgKind : uint8_t {
   kChoice,        // std::string: one of `choices`
   kCount,         // int64_t >= ArgSpec::least
   kMebibytes,     // double >= 0
+  kShare,         // double above 0, at most 1
   kFlag,          // bool
   kCapacity,      // Capacity
   kGlobs,         // Globs: one, or a list that is not empty

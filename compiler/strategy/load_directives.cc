@@ -148,6 +148,14 @@ ArgValue read_argument(ReadContext& context, const DirectiveSpec& spec, const Ar
       }
       return or_nothing(size);
     }
+    case ArgKind::kShare: {
+      const auto share = read_number(context, value, what);
+      if (share && !(*share > 0 && *share <= 1)) {
+        context.diags.error("P0207", value.span) << what << " must be above 0 and at most 1";
+        return {};
+      }
+      return or_nothing(share);
+    }
     case ArgKind::kFlag: return or_nothing(read_bool(context, value, what));
     case ArgKind::kCapacity: return or_nothing(read_capacity(context, value));
     case ArgKind::kGlobs: return or_nothing(read_globs(context, value, what));

@@ -244,7 +244,8 @@ class Maker:
         r, stages = self.random, len(self.groups)
         if self.chance(0.3):
             some = {"MB": sorted(r.sample(range(self.microbatches), r.randint(1, self.microbatches)))} if self.microbatches > 1 and self.chance(0.5) else {}
-            self.text["directives"].append({"op": "recompute", "filter": ({"PP": r.choice(("*", r.randrange(stages)))} if self.tagged else {}) | some})
+            part = r.choice(({}, {}, {"modules": ["*.mlp"]}, {"ops": "all_but_products"}, {"ops": "attention"}, {"layers": 0.5}))
+            self.text["directives"].append({"op": "recompute", "filter": ({"PP": r.choice(("*", r.randrange(stages)))} if self.tagged else {}) | some} | part)
         if self.chance(0.3):
             what = {"PASS": r.choice(("F", "B"))} if self.chance(0.5) else {"PP": r.randrange(stages)} if self.tagged else {}
             self.text["directives"].append({"op": "stream", "filter": what, "name": r.choice(("second", "pp", "x"))})

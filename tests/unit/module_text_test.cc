@@ -82,6 +82,7 @@ distribution {
     shard 0
     backward_split
     recomputed [0, 1 x2]
+    repeats attention layers 0.5 modules ["*.mlp"]
     computes [F 0 x3 on 1, B 1 on 1, BW 0 on 1, BW 2 on 1]
     notes [0, 2]
   }
@@ -206,6 +207,7 @@ TEST_CASE("every field is printed as it was read") {
         Replication{1000, 1, 1, Sharded::kGradients, {{1}, {0}}, 0, Residency::kMicrobatch, 0, ProvId(2)});
   CHECK(module.distribution.chunks[1].replication.whole_below == 512);
   CHECK(row.recomputed == std::vector<bool>{false, true, true});
+  CHECK(row.repeats == Repeats{RepeatedOps::kAttention, {"*.mlp"}, 0.5});
   CHECK(row.compute_streams.size() == 6);
   CHECK(row.compute_streams.at({Phase::kBackwardWeight, 2}) == 1);
   CHECK(module.distribution.chunks[2].recomputed == std::vector<bool>(3));
@@ -297,7 +299,7 @@ TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(refused("F 0 x3", "G 0 x3") == "expected a phase: C, N, F, B or BW");
   CHECK(refused("segment 4096", "segments 4096") ==
         "expected groups, devices, placed, messages, replicate, segment, shard, cuts, backward_split, "
-        "recomputed, computes, notes or '}'");
+        "recomputed, repeats, computes, notes or '}'");
   CHECK(refused("chunks [0..1]", "chunks [1..0]") == "expected a chunk or a range, FIRST..LAST");
   CHECK(refused("chunks [0..1]", "chunks [0..99999999]") == "too many entries");
   CHECK(refused("slot in_sequence", "slots") == "expected 'slot'");

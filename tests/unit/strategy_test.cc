@@ -332,7 +332,8 @@ TEST_CASE("a directive that says a default is as one that leaves it out") {
         case ArgKind::kChoice: check_default<std::string>(directive, arg.name); break;
         case ArgKind::kFlag: check_default<bool>(directive, arg.name); break;
         case ArgKind::kCount: check_default<int64_t>(directive, arg.name); break;
-        case ArgKind::kMebibytes: check_default<double>(directive, arg.name); break;
+        case ArgKind::kMebibytes:
+        case ArgKind::kShare: check_default<double>(directive, arg.name); break;
         default: CHECK(arg.kind == ArgKind::kFilter);  // of all chunks, as none
       }
     }
