@@ -7,7 +7,7 @@ import torch
 
 import piper_export_vmap
 from piper_export_autograd import NO_GRAD
-from piper_export_decompose import take_apart
+from piper_export_decompose import keep_shapes, take_apart
 from piper_export_state import State
 
 try:
@@ -48,6 +48,7 @@ def _trace(model, also, inputs, shapes=None):
         if isinstance(module, torch.fx.GraphModule):
             for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.detach_.default):
                 node.target = torch.ops.aten.detach.default    # what reads the tensor from here on reads this node
+            keep_shapes(module.graph)
             module.recompile()
     if also is not None:
         piper_export_vmap.retrace(program)
