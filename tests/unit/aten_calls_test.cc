@@ -175,7 +175,6 @@ TEST_CASE("element-wise calls that PyTorch computes otherwise, or not, are refus
     m.call(target, std::move(arguments));
     return m.status.ok() ? std::string() : m.status.error().message;
   };
-  using Catch::Matchers::Contains;
   CHECK_THAT(refused("aten.softplus.default", {Item::of_int(1), Item::of_int(100)}), Contains("thresholds up to 88"));
   CHECK_THAT(refused("aten.softplus.default", {Item::of_int(1), Item::of_int(30)}, DType::kF64),
              Contains("in f64 up to 20"));
