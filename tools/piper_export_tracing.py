@@ -1,6 +1,7 @@
 """Traces a model for a symbolic batch."""
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import torch
@@ -9,6 +10,7 @@ import piper_export_vmap
 from piper_export_autograd import NO_GRAD
 from piper_export_decompose import keep_shapes, take_apart
 from piper_export_state import State
+from piper_export_written import WrittenLosses
 
 try:
     import piper_export_one_sample
@@ -42,7 +44,7 @@ def _traced_for_several(trace, inputs, shapes):
 
 
 def _trace(model, also, inputs, shapes=None):
-    with torch.fx.traceback.preserve_node_meta():
+    with torch.fx.traceback.preserve_node_meta(), contextlib.nullcontext() if also is None else WrittenLosses():
         program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):

@@ -53,7 +53,7 @@ TEST_CASE("attention whose values are narrower or wider is one operator, of the 
 TEST_CASE("axes before the heads of an attention are more of its batch, and a mask for all of them stays one") {
   Model m;
   const Item q = m.input("q", DType::kF32, {2, 3, 4, 5, 8}), k = m.input("k", DType::kF32, {2, 1, 4, 6, 8});
-  const Item mask = m.input("mask", DType::kF32, {4, 5, 6});
+  const Item mask = m.input("mask", DType::kF32, {1, 4, 5, 6});
   const Item y = m.call("aten.scaled_dot_product_attention.default", {q, k, k, mask});
   REQUIRE(m.status.ok());
   CHECK(m.graph.type(y.tensor) == ir::TensorType{DType::kF32, {2, 3, 4, 5, 8}});

@@ -142,7 +142,7 @@ Item attention(Call& c) {
   ValueId y = written ? written_out(c, q, k, v, mask, c.flag("is_causal"), scale, p)
                       : fused(c, q, k, v, mask, c.flag("is_causal"), scale);
   for (int64_t extra = 4; extra > r; --extra) y = c.squeeze(y, extra - 3);
-  if (r > 4) {
+  if (r > 4 && c.status().ok()) {
     std::vector<int64_t> shape = c.shape(y);
     shape.erase(shape.begin());
     shape.insert(shape.begin(), leading.begin(), leading.end());
