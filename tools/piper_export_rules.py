@@ -155,7 +155,7 @@ def _reflected(place, low, span):
 
 
 def _cubic_weights(t, a=-0.75):
-    """Of four neighbours, with the derivatives that torch writes out."""
+    """Weights of four neighbours, with the derivatives that torch writes out."""
     fixed, change = t.detach(), t - t.detach()
 
     def near(x):

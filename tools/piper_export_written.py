@@ -36,7 +36,7 @@ def _gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean
 
 
 def _log_sum(x):
-    """Of the first axis; of nothing but -inf that, without a gradient."""
+    """The log of the sum of exponentials along the first axis; without a gradient where all are -inf."""
     none = (x == -torch.inf).all(0)
     return torch.where(none, -torch.inf, torch.logsumexp(torch.where(none, 0.0, x), 0))
 

@@ -121,7 +121,7 @@ def means_of_volumes(x, p):
 
 
 def greatest_of_windows(x, p):
-    """Of windows of several sizes, with their places; of ties the first has the gradient."""
+    """Windows have several sizes, and the places are read; of ties the first has the gradient."""
     tied = torch.floor(4 * x.detach()) + (x - x.detach())
     found = [F.adaptive_max_pool1d(x.view(-1, 2, 8), 3, return_indices=True), F.adaptive_max_pool2d((x * p).view(-1, 1, 4, 4), (3, 2), return_indices=True),
              F.adaptive_max_pool2d(tied.view(-1, 1, 4, 4), (2, 3), return_indices=True), F.adaptive_max_pool3d(volumes(tied), (1, 2, 1), return_indices=True)]
@@ -137,7 +137,7 @@ def resampled(x, p):
 
 
 def bags(x, p):
-    """Of several sizes, one of them empty, with a row that is left out, weights and the greatest."""
+    """Bags have several sizes, one is empty; with a row that is left out, weights and the greatest."""
     rows, offsets = torch.tensor([1, 0, 2, 3, 3, 1, 2]), torch.tensor([0, 2, 2, 5])
     table = p.view(4, 4)
     made = [F.embedding_bag(rows, table, offsets, mode="sum", per_sample_weights=p[:7]), F.embedding_bag(rows, table, offsets, mode="mean", padding_idx=3),

@@ -71,7 +71,7 @@ def interpolation(s, x, y):
 
 @case("aten.grid_sampler.default")
 def samples_of_images(s, x, y):
-    """Of every sample its own places; inside and outside, smooth, cubic and the nearest."""
+    """Every sample has its own places, inside and outside; smooth, cubic and the nearest."""
     image, grid = hidden(s, x).view(-1, 1, 2, 2), 2 * s.m(hidden(s, x)).view(-1, 2, 1, 2)
     found = [F.grid_sample(image, grid, mode, padding, aligned) for mode, padding, aligned in
              (("bilinear", "zeros", False), ("bicubic", "reflection", True), ("nearest", "border", False))]

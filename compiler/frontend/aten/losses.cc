@@ -181,13 +181,13 @@ Item kl_div(Call& c) {
 
 Item pairwise_distance(Call& c) { return made(distance(c, c.tensor("x1"), c.tensor("x2"), c.flag("keepdim"))); }
 
-// Of each row of one with each of the other.
+// Distances of each row of one to each of the other.
 Item cdist(Call& c) {
   const ValueId a = c.tensor("x1"), b = c.tensor("x2");
   if (c.rank(a) < 2 || c.rank(b) < 2) return c.fail("cdist wants rows");
   return made(norm_of_rows(c, c.binary(OpKind::kSub, c.unsqueeze(a, -2), c.unsqueeze(b, -3)), false));
 }
-// Of each pair of rows.
+// Distances of each pair of rows.
 Item pdist(Call& c) {
   const ValueId x = c.tensor("self");
   if (c.rank(x) != 2) return c.fail("pdist wants a matrix");

@@ -119,7 +119,8 @@ Item softplus(Call& c) {
 
 // Outside of training the mean of the slopes.
 Item rrelu(Call& c) {
-  if (c.flag("training")) return c.refuse("P0321", "rrelu in training draws random slopes that no seed of the step fixes");
+  if (c.flag("training"))
+    return c.refuse("P0321", "rrelu in training draws random slopes that no seed of the step fixes");
   ir::SlopeAttrs attrs;
   attrs.slope = (c.real("lower") + c.real("upper")) / 2;
   return made(c.op(OpKind::kLeakyRelu, {c.tensor("self")}, attrs));
