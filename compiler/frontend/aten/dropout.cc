@@ -57,8 +57,9 @@ template <class Dropped>
 Item dropped_in_training(Call& c, const Dropped& with) {
   const ValueId x = c.tensor("input");
   const double p = c.real("p");
+  if (!c.flag("train") || p == 0) return made(x);
   if (p < 0 || p >= 1) return c.refuse("P0325", "dropout with probability " + std::to_string(p));
-  return made(c.flag("train") && p > 0 ? with(x, p) : x);
+  return made(with(x, p));
 }
 
 }  // namespace
