@@ -131,6 +131,7 @@ Item attention(Call& c) {
   const std::vector<int64_t> leading = leading_axes(c, {q, k, v, mask});
   for (ValueId* x : {&q, &k, &v, &mask})
     if (r > 4 && x->valid()) *x = of_one_batch(c, *x, leading, x == &mask);
+  if (!c.status().ok()) return Item::none();
   const int64_t heads = c.extent(q, 1), groups = c.extent(k, 1);
   // One head of keys serves all queries: as any axis of extent 1, it is broadcast.
   if (heads != groups && groups != 1 && !c.flag("enable_gqa"))
