@@ -40,8 +40,12 @@ _TARGETS = {    # by the names of their arguments
     "input num_groups weight bias eps cudnn_enabled": """
         aten.group_norm.default
     """,
+    "input output_size align_corners scale_factors": """
+        aten._upsample_bicubic2d_aa.vec aten._upsample_bilinear2d_aa.vec
+    """,
     "input p train": """
-        aten.dropout.default aten.native_dropout.default
+        aten.alpha_dropout.default aten.dropout.default aten.feature_alpha_dropout.default aten.feature_dropout.default
+        aten.native_dropout.default
     """,
     "input target log_input full eps reduction": """
         aten.poisson_nll_loss.default
@@ -53,7 +57,7 @@ _TARGETS = {    # by the names of their arguments
         aten.native_group_norm.default
     """,
     "input weight bias running_mean running_var momentum eps": """
-        aten._native_batch_norm_legit_no_training.default
+        aten._batch_norm_with_update.default aten._native_batch_norm_legit_no_training.default
     """,
     "input weight bias running_mean running_var training momentum eps": """
         aten._native_batch_norm_legit.default aten._native_batch_norm_legit_functional.default aten.native_batch_norm.default
@@ -65,7 +69,7 @@ _TARGETS = {    # by the names of their arguments
         aten.instance_norm.default
     """,
     "input weight bias stride padding dilation groups": """
-        aten.conv1d.default aten.conv1d.padding aten.conv2d.default aten.conv2d.padding
+        aten.conv1d.default aten.conv1d.padding aten.conv2d.default aten.conv2d.padding aten.conv3d.default aten.conv3d.padding
     """,
     "input weight bias stride padding dilation transposed output_padding groups": """
         aten.convolution.default
@@ -74,7 +78,7 @@ _TARGETS = {    # by the names of their arguments
         aten._convolution.default
     """,
     "input weight bias stride padding output_padding groups dilation": """
-        aten.conv_transpose1d.default aten.conv_transpose2d.input
+        aten.conv_transpose1d.default aten.conv_transpose2d.input aten.conv_transpose3d.input
     """,
     "input weight bias training momentum eps": """
         aten._native_batch_norm_legit.no_stats
@@ -84,6 +88,9 @@ _TARGETS = {    # by the names of their arguments
     """,
     "input1 input2 target margin reduction": """
         aten.cosine_embedding_loss.default aten.margin_ranking_loss.default
+    """,
+    "input1 input2 weight bias": """
+        aten.bilinear.default
     """,
     "n dtype": """
         aten.eye.default
@@ -142,7 +149,7 @@ _TARGETS = {    # by the names of their arguments
         aten.diag.default aten.tril.default aten.triu.default
     """,
     "self dim": """
-        aten.glu.default aten.squeeze.dim aten.squeeze.dims aten.sym_size.int aten.unbind.int aten.unsqueeze.default
+        aten.glu.default aten.squeeze.dim aten.squeeze.dims aten.sym_size.int aten.unbind.int aten.unsqueeze.default prims.squeeze.default
     """,
     "self dim correction keepdim": """
         aten.std.correction aten.std_mean.correction aten.var.correction aten.var_mean.correction prims.var.default
@@ -247,13 +254,16 @@ _TARGETS = {    # by the names of their arguments
         aten.avg_pool1d.default
     """,
     "self kernel_size stride padding ceil_mode count_include_pad divisor_override": """
-        aten.avg_pool2d.default
+        aten.avg_pool2d.default aten.avg_pool3d.default
     """,
     "self kernel_size stride padding dilation ceil_mode": """
         aten.max_pool1d.default aten.max_pool2d.default aten.max_pool2d_with_indices.default
     """,
     "self lambd": """
         aten.hardshrink.default aten.softshrink.default
+    """,
+    "self lower upper training": """
+        aten.rrelu.default
     """,
     "self mask value": """
         aten.masked_fill.Scalar aten.masked_fill.Tensor
@@ -322,7 +332,15 @@ _TARGETS = {    # by the names of their arguments
         aten.div.Scalar_mode aten.div.Tensor_mode
     """,
     "self output_size": """
-        aten._adaptive_avg_pool2d.default aten.adaptive_avg_pool1d.default aten.adaptive_avg_pool2d.default
+        aten._adaptive_avg_pool2d.default aten._adaptive_avg_pool3d.default aten.adaptive_avg_pool1d.default
+        aten.adaptive_avg_pool2d.default aten.adaptive_avg_pool3d.default aten.adaptive_max_pool1d.default aten.adaptive_max_pool2d.default
+        aten.adaptive_max_pool3d.default
+    """,
+    "self output_size align_corners scales_h scales_w": """
+        aten._upsample_bicubic2d_aa.default aten._upsample_bilinear2d_aa.default
+    """,
+    "self output_size kernel_size dilation padding stride": """
+        aten.col2im.default
     """,
     "self output_size scale_factors": """
         aten.upsample_nearest1d.vec aten.upsample_nearest2d.vec
@@ -331,7 +349,7 @@ _TARGETS = {    # by the names of their arguments
         aten.upsample_nearest2d.default
     """,
     "self p": """
-        aten.bernoulli.p
+        aten._pdist_forward.default aten.bernoulli.p aten.pdist.default
     """,
     "self pad mode value": """
         aten.pad.default
@@ -476,6 +494,9 @@ _TARGETS = {    # by the names of their arguments
     """,
     "x1 x2 dim eps": """
         aten.cosine_similarity.default
+    """,
+    "x1 x2 p compute_mode": """
+        aten._cdist_forward.default aten.cdist.default
     """,
     "x1 x2 p eps keepdim": """
         aten.pairwise_distance.default

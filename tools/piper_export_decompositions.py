@@ -1,7 +1,6 @@
 """Operators with a derivative of their own that PyTorch takes apart into parts with the same derivative, also at zeros, ties, edges of
 the domain and infinities."""
 SAME_DERIVATIVE = frozenset("""
-    aten._adaptive_avg_pool3d.default
     aten._unsafe_masked_index.default
     aten._unsafe_masked_index_put_accumulate.default
     aten._upsample_nearest_exact1d.default
@@ -18,6 +17,8 @@ SAME_DERIVATIVE = frozenset("""
     aten.diagonal_copy.default
     aten.dist.default
     aten.expand_copy.default
+    aten.grid_sampler_2d.default
+    aten.grid_sampler_3d.default
     aten.index_fill.int_Scalar
     aten.index_fill.int_Tensor
     aten.linalg_cross.default

@@ -4,6 +4,8 @@ A rule that does not fit the arguments raises NotImplementedError; the call stay
 """
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch._decomp import decompositions
 
@@ -87,14 +89,82 @@ def _linear(x, output_size, align_corners, scales):
     return x
 
 
-@_rule(aten._adaptive_avg_pool3d.default)
-def _(x, output_size):
-    """Means of means: all windows of an axis are as long in the others."""
-    for axis, outside in zip(range(x.dim() - 3, x.dim()), output_size):
-        inside = x.shape[axis]
-        bounds = [(i * inside // outside, -(-(i + 1) * inside // outside)) for i in range(outside)]
-        x = torch.stack([x.narrow(axis, begin, end - begin).mean(axis) for begin, end in bounds], axis)
-    return x
+@_rule(aten.grid_sampler_2d.default, aten.grid_sampler_3d.default)
+def _grid_sampler(x, grid, interpolation_mode, padding_mode, align_corners):
+    """Weighted sums of elements that are gathered: torch's own reads by an index of the sample, too, which mixes the samples of a batch.
+    Cubic slopes cancel each other out where neighbours are equal: of doubles."""
+    if interpolation_mode == 2 and x.dtype == torch.float32:
+        return _grid_sampler(x.double(), grid.double(), interpolation_mode, padding_mode, align_corners).to(x.dtype)
+    axes, flat = x.dim() - 2, x.flatten(2)
+    sizes, places = x.shape[2:], grid.flatten(1, -2).unbind(-1)[::-1]    # of [batch, point]; the last axis is the grid's first
+
+    def moved(place, size):
+        """Where the element is that is read for one outside, and by what its gradient is multiplied."""
+        factor = 1.0
+        if padding_mode == 2:
+            place, factor = _reflected(place, *((0.0, size - 1.0) if align_corners else (-0.5, float(size))))
+        if padding_mode:    # at the border without a gradient
+            factor = factor * torch.logical_and(place > 0, place < size - 1).to(place.dtype)
+            place = place.clamp(0, size - 1)
+        if padding_mode or axes == 3:
+            place = torch.where(place.abs() < 2**31 - 1, place, -100.0)
+        return place, factor
+
+    def source(place, size):
+        place = ((place + 1) / 2) * (size - 1) if align_corners else ((place + 1) * size - 1) / 2
+        if interpolation_mode == 2:
+            return place
+        found, factor = moved(place.detach(), size)
+        if padding_mode or axes == 3:
+            place = torch.where(place.abs() < torch.inf, place, 0.0)
+        return found + (place - place.detach()) * factor
+
+    def corner(at):
+        inside, index = None, 0
+        for size, place in zip(sizes, at):
+            fits = torch.logical_and(place >= 0, place < size)
+            inside = fits if inside is None else torch.logical_and(inside, fits)
+            index = index * size + place
+        index = torch.where(inside, index, 0).unsqueeze(1).expand(-1, x.shape[1], -1)
+        return torch.where(inside.unsqueeze(1), flat.gather(2, index), 0.0)
+    places = [source(place, size) for size, place in zip(sizes, places)]
+    if interpolation_mode == 0:
+        first = [torch.floor(place).detach() for place in places]
+        near = [[(a.to(torch.int64), a + 1 - place), (a.to(torch.int64) + 1, place - a)] for a, place in zip(first, places)]
+    elif interpolation_mode == 1:
+        near = [[(torch.round(place).detach().to(torch.int64), None)] for place in places]
+    else:
+        first = [torch.floor(place).detach() for place in places]
+        weights = [_cubic_weights(place - a) for a, place in zip(first, places)]
+        near = [[(moved(a + i - 1, size)[0].to(torch.int64), w[i]) for i in range(4)] for a, w, size in zip(first, weights, sizes)]
+    total = 0.0
+    for chosen in itertools.product(*near):
+        term = corner([place for place, _ in chosen])
+        for _, weight in chosen:
+            term = term if weight is None else term * weight.unsqueeze(1)
+        total = total + term
+    return total.reshape(x.shape[0], x.shape[1], *grid.shape[1:1 + axes])
+
+
+def _reflected(place, low, span):
+    if span <= 0:
+        return torch.zeros_like(place), 0.0
+    away, rest = (place - low).abs(), torch.fmod((place - low).abs(), span)
+    even = torch.remainder(torch.floor(away / span), 2.0) == 0
+    return torch.where(even, rest + low, span - rest + low), torch.where(even, 1.0, -1.0) * torch.where(place < low, -1.0, 1.0)
+
+
+def _cubic_weights(t, a=-0.75):
+    """Weights of four neighbours, with the derivatives that torch writes out."""
+    fixed, change = t.detach(), t - t.detach()
+
+    def near(x):
+        return ((a + 2) * x - (a + 3)) * x * x + 1, (3 * (a + 2) * x - 2 * (a + 3)) * x
+
+    def far(x):
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a, (3 * a * x - 10 * a) * x + 8 * a
+    weights = (*far(fixed + 1), 1), (*near(fixed), 1), (*near(1 - fixed), -1), (*far(2 - fixed), -1)
+    return [value + change * (slope * sign) for value, slope, sign in weights]
 
 
 @_rule(aten.multilabel_margin_loss_forward.default)

@@ -1,14 +1,16 @@
 """Traces a model for a symbolic batch."""
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import torch
 
 import piper_export_vmap
 from piper_export_autograd import NO_GRAD
-from piper_export_decompose import take_apart
+from piper_export_decompose import keep_shapes, take_apart
 from piper_export_state import State
+from piper_export_written import WrittenLosses
 
 try:
     import piper_export_one_sample
@@ -42,12 +44,13 @@ def _traced_for_several(trace, inputs, shapes):
 
 
 def _trace(model, also, inputs, shapes=None):
-    with torch.fx.traceback.preserve_node_meta():
+    with torch.fx.traceback.preserve_node_meta(), contextlib.nullcontext() if also is None else WrittenLosses():
         program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=False)
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.detach_.default):
                 node.target = torch.ops.aten.detach.default    # what reads the tensor from here on reads this node
+            keep_shapes(module.graph)
             module.recompile()
     if also is not None:
         piper_export_vmap.retrace(program)

@@ -12,8 +12,8 @@ struct ConvolutionShape {
 
 // Checks x and w against the attributes; y gets the result shape, "" where they fit.
 std::string convolve(const Shape& x, const Shape& w, const ConvolutionShape& a, Shape& y) {
-  if (x.size() < 3 || x.size() > 4 || w.size() != x.size())
-    return "wants x [N, C, ..] and weight of one or two spatial axes";
+  if (x.size() < 3 || x.size() > 5 || w.size() != x.size())
+    return "wants x [N, C, ..] and weight of one spatial axis, two or three";
   size_t n = x.size() - 2;
   if (a.stride.size() != n || a.padding.size() != n || a.dilation.size() != n)
     return "stride, padding and dilation want one entry per spatial axis";

@@ -100,7 +100,81 @@ def changed_behind_views(x, p):
     return sum(v.flatten(1) * (0.1 * i + 0.1) for i, v in enumerate(views)) + torch.cat(pieces[::-1], 1).flatten(1)
 
 
+def volumes(x):
+    return x.view(-1, 2, 2, 2, 2)
+
+
+def attention_on_five_axes(x, p):
+    """Windows before the heads; a mask of each window, of all, and one that is trained."""
+    q, k, v = (x * p).view(-1, 2, 1, 2, 4), x.view(-1, 2, 1, 2, 4), x.roll(1, 1).view(-1, 2, 1, 2, 4)
+    masks = [None, p[:8].view(2, 1, 2, 2), p[:4].detach().view(2, 2), (x.detach()[:, :8].view(-1, 2, 1, 2, 2) > 0) | torch.eye(2).bool()]
+    return sum(F.scaled_dot_product_attention(q, k, v, attn_mask=mask) * (i + 1) for i, mask in enumerate(masks)).flatten(1)
+
+
+def means_of_volumes(x, p):
+    """Windows over the edge, with and without what lies outside of it, and sums."""
+    v = volumes(x * p)
+    means = [F.avg_pool3d(v, (1, 2, 2), 1, (0, 1, 1)), F.avg_pool3d(v, 2, 1, 1, count_include_pad=False), F.avg_pool3d(v, (2, 1, 2), 2, ceil_mode=True, divisor_override=3),
+             F.avg_pool3d(v, (2, 2, 1)), F.adaptive_avg_pool3d(v, (1, 2, 1)), F.adaptive_avg_pool3d(volumes(x).flatten(2).view(-1, 2, 1, 2, 4), (1, 2, 3)),
+             F.avg_pool2d(x.view(-1, 1, 4, 4), 3, 2, 1, ceil_mode=True, divisor_override=5)]
+    return torch.cat([m.flatten(1) for m in means], 1)
+
+
+def greatest_of_windows(x, p):
+    """Windows have several sizes, and the places are read; of ties the first has the gradient."""
+    tied = torch.floor(4 * x.detach()) + (x - x.detach())
+    found = [F.adaptive_max_pool1d(x.view(-1, 2, 8), 3, return_indices=True), F.adaptive_max_pool2d((x * p).view(-1, 1, 4, 4), (3, 2), return_indices=True),
+             F.adaptive_max_pool2d(tied.view(-1, 1, 4, 4), (2, 3), return_indices=True), F.adaptive_max_pool3d(volumes(tied), (1, 2, 1), return_indices=True)]
+    return torch.cat([(value * (1 + 0.1 * place)).flatten(1) for value, place in found], 1)
+
+
+def resampled(x, p):
+    """Smaller and larger, by sizes and by factors, aligned or not."""
+    image = (x * p).view(-1, 1, 4, 4)
+    made = [F.interpolate(image, size, scale_factor=factor, mode=mode, align_corners=aligned, antialias=True) for mode in ("bilinear", "bicubic")
+            for size, factor, aligned in (((3, 2), None, False), ((5, 7), None, True), (None, (0.6, 1.5), False))]
+    return torch.cat([m.flatten(1) for m in made], 1)
+
+
+def bags(x, p):
+    """Bags have several sizes, one is empty; with a row that is left out, weights and the greatest."""
+    rows, offsets = torch.tensor([1, 0, 2, 3, 3, 1, 2]), torch.tensor([0, 2, 2, 5])
+    table = p.view(4, 4)
+    made = [F.embedding_bag(rows, table, offsets, mode="sum", per_sample_weights=p[:7]), F.embedding_bag(rows, table, offsets, mode="mean", padding_idx=3),
+            F.embedding_bag(rows, table, torch.tensor([0, 2, 2, 5, 7]), mode="max", include_last_offset=True), F.embedding_bag(rows, table, offsets, mode="max", padding_idx=-4)]
+    each = F.embedding_bag((x.detach()[:, :3] > 0).long(), table, mode="sum", per_sample_weights=x[:, :3])
+    return sum(m.flatten() * (i + 1) for i, m in enumerate(made)) * x + each.repeat(1, 4)
+
+
+def rows_apart(x, p):
+    a, b = (x * p).view(-1, 4, 4), torch.cat([x.view(-1, 4, 4)[:, :2] * 1.0, (x * p).view(-1, 4, 4)[:, :1]], 1)
+    return torch.cat([torch.cdist(a, b, q).flatten(1) for q in (1.0, 2.0, 3.0, float("inf"))], 1) + torch.pdist(p.view(4, 4)).repeat(8)
+
+
+def left_out(x, p):
+    """Dropout that leaves out nearly nothing, since its numbers are others than PyTorch's."""
+    image = images(x * p)
+    return (F.dropout2d(image, 1e-9) + F.alpha_dropout(image, 1e-9) + F.feature_alpha_dropout(image, 1e-9) + F.alpha_dropout(image, 0.5, training=False)).flatten(1)
+
+
 CALLS = {
+    "attention_on_five_axes": attention_on_five_axes,
+    "means_of_volumes": means_of_volumes,
+    "greatest_of_windows": greatest_of_windows,
+    "resampled": resampled,
+    "bags": bags,
+    "rows_apart": rows_apart,
+    "left_out": left_out,
+    "conv3d": lambda x, p: F.conv3d(volumes(x), p.view(2, 2, 2, 1, 2), p[:2], padding=(1, 0, 1), stride=(1, 2, 1)).flatten(1)
+                           + F.conv3d(volumes(x), p.view(4, 1, 1, 2, 2), groups=2, padding="same").flatten(1)[:, :18],
+    "conv_same": lambda x, p: (F.conv1d(x.view(-1, 4, 4), p.view(2, 4, 2), padding="same") + F.conv1d(x.view(-1, 4, 4), p.view(1, 4, 4), padding="same")).flatten(1),
+    "conv_transpose3d": lambda x, p: F.conv_transpose3d(volumes(x), p.view(2, 1, 2, 2, 2), stride=2, padding=1, output_padding=1).flatten(1)
+                                     + F.conv_transpose3d(p.view(2, 2, 2, 2), p.view(2, 1, 2, 2, 2), stride=(1, 2, 1), padding=1)[0].flatten()[:1],
+    "kernel_of_each_sample": lambda x, p: F.conv1d(x.reshape(1, -1, 4), (x * p).view(-1, 4, 2), x[:, :2].flatten(), padding=1, groups=x.shape[0]).view(x.shape[0], -1),
+    "col2im": lambda x, p: F.fold((x * p).view(-1, 4, 4), 3, 2).flatten(1) + F.fold((x * p).view(-1, 4, 4)[..., :3], (3, 2), 2, padding=(0, 1), stride=(2, 1)).flatten(1).repeat(1, 2)[:, :9],
+    "bilinear": lambda x, p: F.bilinear(x.view(-1, 4, 4), (x * p).view(-1, 4, 4), p.repeat(2).view(2, 4, 4), p[:2]).flatten(1),
+    "rrelu": lambda x, p: F.rrelu(x * p, 0.1, 0.4),
+    "instance_norm": lambda x, p: F.instance_norm(images(x), torch.arange(4.0) / 4, torch.arange(4.0) + 1, p[:4], p[4:8], use_input_stats=False).flatten(1),
     "changed_behind_views": changed_behind_views,
     "outer": lambda x, p: x * torch.outer(p[:4], p[4:8]).flatten(),
     "tensor_split": lambda x, p: torch.cat([a * (i + 1) for i, a in enumerate(x.tensor_split(3, -1) + x.tensor_split((2, 5), 1))], 1),

@@ -69,6 +69,15 @@ def interpolation(s, x, y):
     return ends(s, image.flatten(1)[:, :4] * 2, y)
 
 
+@case("aten.grid_sampler.default")
+def samples_of_images(s, x, y):
+    """Every sample has its own places, inside and outside; smooth, cubic and the nearest."""
+    image, grid = hidden(s, x).view(-1, 1, 2, 2), 2 * s.m(hidden(s, x)).view(-1, 2, 1, 2)
+    found = [F.grid_sample(image, grid, mode, padding, aligned) for mode, padding, aligned in
+             (("bilinear", "zeros", False), ("bicubic", "reflection", True), ("nearest", "border", False))]
+    return ends(s, torch.cat(found, 1).flatten(1)[:, :4] + found[2].flatten(1).repeat(1, 2), y)
+
+
 @case("P0306")
 def a_row_that_refuses_its_arguments(s, x, y):
     return ends(s, F.pad(hidden(s, x), (1, 1), mode="reflect").unfold(1, 4, 2).sum(1), y)

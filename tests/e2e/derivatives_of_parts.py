@@ -15,6 +15,8 @@ from piper_export_decompositions import SAME_DERIVATIVE  # noqa: E402
 
 EDGES = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1e-30, 1e-3, -1e-3, 20.5, -20.5, 88.9, -88.9, 120.0, -120.0, torch.inf, -torch.inf)
 FINITE = EDGES[:-2]
+# Arguments that PyTorch's kernels read memory by: infinite places are outside of it.
+PLACES = {"aten::grid_sampler_2d": 1, "aten::grid_sampler_3d": 1}
 
 
 class Everything(frozenset):
@@ -75,10 +77,10 @@ def differing(mine, wanted, exact, scale):
     return f"{mine.flatten()[at].item():.7g}, of PyTorch {wanted.flatten()[at].item():.7g}"
 
 
-def variants(leaves, of_nan):
-    """The same arguments with other values in their tensors of floats: {what: leaves}. of_nan: the operator has a meaning of NaN; elsewhere
-    a loss of it is NaN whatever its gradient."""
-    edges = EDGES + (torch.nan,) * of_nan
+def variants(leaves, name):
+    """The same arguments with other values in their tensors of floats: {what: leaves}. An operator named for NaN has a meaning of it;
+    elsewhere a loss of it is NaN whatever its gradient."""
+    edges = EDGES + (torch.nan,) * ("nan" in name)
     at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float32]
 
     def filled(values, turn):
@@ -86,6 +88,8 @@ def variants(leaves, of_nan):
         for position, i in enumerate(at):
             cycle = itertools.islice(itertools.cycle(values), turn * position, turn * position + leaves[i].numel())
             found[i] = torch.tensor(list(cycle), dtype=torch.float32).view(leaves[i].shape)
+            if i == PLACES.get(name.partition(".")[0]):
+                found[i] = found[i].clamp(FINITE[-1], FINITE[-2])
         return found
     yield "as given", leaves
     for start in range(0, len(EDGES), 3):
@@ -119,7 +123,7 @@ def difference(target, args, kwargs, module):
     def of_parts(given, _):
         return module(*(x for x in given if isinstance(x, torch.Tensor)))
     compared = 0
-    for (what, values), differentiated in itertools.product(variants(leaves, "nan" in target.name()), ("all", "the first")):
+    for (what, values), differentiated in itertools.product(variants(leaves, target.name()), ("all", "the first")):
         try:
             wanted = step(own, values, tree, differentiated)
         except Exception:    # these arguments have no meaning for the operator, or it has no derivative by one of them

@@ -423,6 +423,20 @@ def _(s, x, y):
     return ends(s, h if h.sum() > 0 else -h, y)
 
 
+@case("losses: a variance is checked, and has a least", containers=("pt2",))
+def _(s, x, y):
+    return F.gaussian_nll_loss(s.b(hidden(s, x)), y, s.b(s.m(x)).exp(), full=True, eps=0.8) + 0.1 * F.gaussian_nll_loss(s.b(x), y, s.m(x).square()[:, :1] + 0.5)
+
+
+@case("losses: sequences of several lengths, one that cannot be", containers=("pt2",))
+def _(s, x, y):
+    frames = torch.stack([s.a(x), s.m(x), hidden(s, x), s.m(hidden(s, x))]).log_softmax(-1)
+    targets = torch.cat([(y > 0).long() + 1, (y[:, :1] > 0).long() + 1], 1)
+    lengths = 2 + (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    return F.ctc_loss(frames, targets, lengths, (y[:, 1] > 0).long() + 1, zero_infinity=True) + F.ctc_loss(
+        frames, targets, lengths, torch.full_like(lengths, 4), reduction="none", zero_infinity=True).mean()
+
+
 @case("torch: an error of forward", r"torch.export cannot trace the model: RuntimeError: .*\(export_cases.py, line \d+\)", containers=("pt2",))
 def _(s, x, y):
     return ends(s, hidden(s, x) @ torch.ones(5, 4), y)

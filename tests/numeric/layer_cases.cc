@@ -44,6 +44,7 @@ void add_product_cases(std::vector<RuleCase>& cases) {
   convolution("2-d", {2, 2, 4, 5}, {3, 2, 3, 2}, {{1, 1}, {0, 0}, {1, 1}, 1}, true);
   convolution("2-d with stride, padding and dilation", {1, 2, 5, 6}, {2, 2, 2, 3}, {{2, 1}, {1, 2}, {1, 2}, 1}, false);
   convolution("2-d in groups", {2, 4, 3, 3}, {4, 2, 2, 2}, {{1, 1}, {1, 0}, {1, 1}, 2}, true);
+  convolution("3-d", {1, 2, 3, 4, 3}, {2, 1, 2, 2, 1}, {{1, 2, 1}, {1, 0, 1}, {1, 1, 2}, 2}, true);
   convolution("1-d", {2, 3, 6}, {2, 3, 3}, {{2}, {1}, {1}, 1}, true);
 }
 

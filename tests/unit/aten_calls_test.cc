@@ -12,6 +12,7 @@
 #include "tests/unit/aten_model.h"
 
 using namespace piper;
+using Catch::Matchers::Contains;
 using frontend::aten::Item;
 using ir::OpKind;
 using Model = test::AtenModel;
@@ -47,6 +48,70 @@ TEST_CASE("attention whose values are narrower or wider is one operator, of the 
       if (op.kind == OpKind::kSdpa) CHECK(std::get<ir::SdpaAttrs>(op.attrs).scale == 1.0 / 3);
     }
   }
+}
+
+TEST_CASE("axes before the heads of an attention are more of its batch, and a mask for all of them stays one") {
+  Model m;
+  const Item q = m.input("q", DType::kF32, {2, 3, 4, 5, 8}), k = m.input("k", DType::kF32, {2, 1, 4, 6, 8});
+  const Item mask = m.input("mask", DType::kF32, {1, 4, 5, 6});
+  const Item y = m.call("aten.scaled_dot_product_attention.default", {q, k, k, mask});
+  REQUIRE(m.status.ok());
+  CHECK(m.graph.type(y.tensor) == ir::TensorType{DType::kF32, {2, 3, 4, 5, 8}});
+  for (size_t i = 0; i < m.graph.num_ops(); ++i) {
+    const ir::Op& op = m.graph.op(ir::OpId(i));
+    if (op.kind != OpKind::kSdpa) continue;
+    CHECK(m.graph.type(op.operands[1]).shape == std::vector<int64_t>{6, 4, 6, 8});
+    CHECK(m.graph.type(op.operands[3]).shape == std::vector<int64_t>{1, 4, 5, 6});
+  }
+  CHECK(m.has(OpKind::kSdpa));
+  Model other;
+  const Item wrong = other.input("k", DType::kF32, {2, 2, 4, 6, 8});
+  other.call("aten.scaled_dot_product_attention.default",
+             {other.input("q", DType::kF32, {2, 3, 4, 5, 8}), wrong, wrong});
+  CHECK_FALSE(other.status.ok());
+}
+
+TEST_CASE("statistics that a batch norm gives beside its result have no gradient") {
+  Model m;
+  const Item x = m.input("x", DType::kF32, {4, 3, 5});
+  const Item y = m.call("aten._native_batch_norm_legit.no_stats", {x, Item::none(), Item::none(), Item::of_bool(true),
+                                                                   Item::of_float(0.1), Item::of_float(1e-5)});
+  REQUIRE(m.status.ok());
+  REQUIRE(y.list.size() == 3);
+  CHECK(m.producer(y.list[0]).kind == OpKind::kBatchNorm);
+  CHECK(m.producer(y.list[1]).kind == OpKind::kDetach);
+  CHECK(m.producer(y.list[2]).kind == OpKind::kDetach);
+}
+
+TEST_CASE("windows, bags and slopes that cannot be had exactly are refused") {
+  const auto refused = [](const char* target, std::vector<std::vector<int64_t>> shapes, std::vector<Item> rest) {
+    Model m;
+    std::vector<Item> arguments;
+    for (std::vector<int64_t>& shape : shapes)
+      arguments.push_back(m.input("x" + std::to_string(arguments.size()), DType::kF32, std::move(shape)));
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    m.call(target, std::move(arguments));
+    return m.status.ok() ? std::string() : m.status.error().code + " " + m.status.error().message;
+  };
+  const auto ints = [](std::vector<int64_t> of) {
+    std::vector<Item> out;
+    for (int64_t v : of) out.push_back(Item::of_int(v));
+    return Item::of_list(std::move(out));
+  };
+  CHECK_THAT(refused("aten.rrelu.default", {{2, 3}}, {Item::of_float(0.1), Item::of_float(0.3), Item::of_bool(true)}),
+             Contains("P0321 rrelu in training draws"));
+  CHECK(refused("aten.rrelu.default", {{2, 3}}, {Item::of_float(0.1), Item::of_float(0.3)}).empty());
+  CHECK_THAT(refused("aten.feature_dropout.default", {{6}}, {Item::of_float(0.5), Item::of_bool(true)}),
+             Contains("wants [N, C, ..]"));
+  CHECK(refused("aten.feature_dropout.default", {{6}}, {Item::of_float(0.5), Item::of_bool(false)}).empty());
+  CHECK_THAT(refused("aten.embedding_bag.default", {{5, 4}, {7}, {2}}, {}), Contains("bags of known sizes"));
+  CHECK_THAT(refused("aten.cdist.default", {{3, 4}, {2, 4}}, {Item::of_float(0.5)}), Contains("order below 1"));
+  CHECK_THAT(refused("aten.col2im.default", {{1, 4, 9}},
+                     {ints({2, 2}), ints({3, 3}), ints({1, 1}), ints({0, 0}), ints({1, 1})}),
+             Contains("windows of nothing"));
+  CHECK_THAT(refused("aten.avg_pool3d.default", {{2, 2, 2}}, {ints({1, 1, 1})}), Contains("needs channels"));
+  CHECK_THAT(refused("aten.conv3d.default", {{2, 3, 4, 4, 4, 4}, {2, 3, 1, 1, 1, 1}}, {}),
+             Contains("one axis, two or three"));
 }
 
 TEST_CASE("a range that indexes is not written out: 4 GiB") {
@@ -110,7 +175,6 @@ TEST_CASE("element-wise calls that PyTorch computes otherwise, or not, are refus
     m.call(target, std::move(arguments));
     return m.status.ok() ? std::string() : m.status.error().message;
   };
-  using Catch::Matchers::Contains;
   CHECK_THAT(refused("aten.softplus.default", {Item::of_int(1), Item::of_int(100)}), Contains("thresholds up to 88"));
   CHECK_THAT(refused("aten.softplus.default", {Item::of_int(1), Item::of_int(30)}, DType::kF64),
              Contains("in f64 up to 20"));

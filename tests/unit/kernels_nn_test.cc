@@ -265,7 +265,8 @@ TEST_CASE_METHOD(Fixture, "convolutions and pooling equal LibTorch both ways") {
   };
   for (const Shape& s :
        {Shape{{2, 3, 9, 8}, {4, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
-        Shape{{2, 4, 9, 8}, {6, 2, 3, 2}, {2, 1}, {0, 1}, {1, 2}, 2}, Shape{{2, 3, 12}, {4, 3, 3}, {2}, {1}, {1}, 1}}) {
+        Shape{{2, 4, 9, 8}, {6, 2, 3, 2}, {2, 1}, {0, 1}, {1, 2}, 2}, Shape{{2, 3, 12}, {4, 3, 3}, {2}, {1}, {1}, 1},
+        Shape{{2, 4, 5, 4, 6}, {6, 2, 2, 3, 2}, {1, 2, 1}, {0, 1, 1}, {2, 1, 1}, 2}}) {
     const at::Tensor x = normal(s.x), w = normal(s.w), b = normal({s.w[0]});
     const auto convolve = [&](const Tensors& t) {
       return at::convolution(t[0], t[1], t.size() > 2 ? t[2] : at::Tensor(), s.stride, s.padding, s.dilation, false,

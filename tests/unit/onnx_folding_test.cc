@@ -70,6 +70,22 @@ TEST_CASE("slices clamp their bounds and run backwards") {
   CHECK(sliced(0, 5, INT64_MAX) == std::vector<int64_t>{0});
 }
 
+TEST_CASE("padding repeats the edge, reflects or wraps around, also further than there are elements") {
+  const auto padded = [](const char* mode, std::vector<int64_t> pads, std::vector<int64_t> x) {
+    ModelWriter m(20);
+    m.output("y");
+    m.ints("pads", std::move(pads));
+    m.ints("x", std::move(x));
+    m.node("Pad", {"x", "pads"}, {"y"}, {string_attribute("mode", mode)});
+    return folded_ints(m);
+  };
+  CHECK(padded("edge", {2, 1}, {5, 6, 7}) == std::vector<int64_t>{5, 5, 5, 6, 7, 7});
+  CHECK(padded("reflect", {2, 3}, {5, 6, 7}) == std::vector<int64_t>{7, 6, 5, 6, 7, 6, 5, 6});
+  CHECK(padded("reflect", {1, 1}, {5}) == std::vector<int64_t>{5, 5, 5});
+  CHECK(padded("wrap", {4, 1}, {5, 6, 7}) == std::vector<int64_t>{7, 5, 6, 7, 5, 6, 7, 5});
+  CHECK(padded("wrap", {-1, 1}, {5, 6, 7}) == std::vector<int64_t>{6, 7, 5});
+}
+
 TEST_CASE("integer division rounds towards zero and Mod follows the divisor") {
   const auto computed = [](const char* op, int64_t a, int64_t b, std::vector<Attribute> attributes = {}) {
     ModelWriter m(20);

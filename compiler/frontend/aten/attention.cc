@@ -7,6 +7,7 @@
 #include "compiler/frontend/aten/dropout.h"
 #include "compiler/frontend/aten/softmax.h"
 #include "compiler/frontend/aten/table.h"
+#include "compiler/ir/shapes.h"
 
 namespace piper::frontend::aten {
 namespace {
@@ -77,13 +78,45 @@ ValueId fused(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool causa
   return width == widest ? y : c.slice(y, 3, 0, width);
 }
 
+// The axes before the last three, as broadcast to each other.
+std::vector<int64_t> leading_axes(Call& c, const std::vector<ValueId>& operands) {
+  ir::Shape out;
+  for (ValueId x : operands) {
+    if (!x.valid() || c.rank(x) < 4) continue;
+    const std::vector<int64_t> shape = c.shape(x);
+    const auto both = ir::broadcast_shape(out, {shape.begin(), shape.end() - 3});
+    if (!both) c.fail("the axes before the heads do not fit together");
+    else out = *both;
+  }
+  return out;
+}
+
+// [.., H, S, D] -> [B, H, S, D]; a mask that is the same for all of them stays one.
+ValueId of_one_batch(Call& c, ValueId x, const std::vector<int64_t>& leading, bool is_mask) {
+  if (c.rank(x) < 4) return x;  // a mask of rows and columns
+  while (c.rank(x) < static_cast<int64_t>(leading.size()) + 3) x = c.unsqueeze(x, 0);
+  std::vector<int64_t> shape = c.shape(x);
+  const std::vector<int64_t> own(shape.begin(), shape.end() - 3);
+  shape.erase(shape.begin(), shape.end() - 3);
+  const bool shared = is_mask && std::all_of(own.begin(), own.end(), [](int64_t e) { return e == 1; });
+  int64_t batch = 1;
+  if (!shared) {
+    std::vector<int64_t> wide = leading;
+    for (int64_t e : leading) batch = c.product(batch, e);
+    wide.insert(wide.end(), shape.begin(), shape.end());
+    x = c.expand(x, std::move(wide));
+  }
+  shape.insert(shape.begin(), batch);
+  return c.reshape(x, std::move(shape));
+}
+
 }  // namespace
 
 Item attention(Call& c) {
   ValueId q = c.tensor("query"), k = c.tensor("key"), v = c.tensor("value"), mask = c.tensor_or_none("attn_mask");
   const int64_t r = c.rank(q);
-  if (r < 2 || r > 4 || c.rank(k) != r || c.rank(v) != r)
-    return c.fail("attention is supported on tensors of 2, 3 or 4 axes");
+  if (r < 2 || c.rank(k) != r || c.rank(v) != r)
+    return c.fail("attention is supported on tensors of as many axes, two or more");
   if (mask.valid() && c.rank(mask) > r) return c.fail("the attention mask has more axes than the query");
   if (mask.valid() && c.dtype(mask) != DType::kBool) mask = c.cast(mask, c.dtype(q));
   // The head axis of [B, S, D] is added after the batch, so that axis 0 stays the batch.
@@ -94,6 +127,11 @@ Item attention(Call& c) {
     v = c.unsqueeze(v, at);
     if (mask.valid() && c.rank(mask) == missing) mask = c.unsqueeze(mask, at);
   }
+  // Axes before the heads are more of the batch.
+  const std::vector<int64_t> leading = leading_axes(c, {q, k, v, mask});
+  for (ValueId* x : {&q, &k, &v, &mask})
+    if (r > 4 && x->valid()) *x = of_one_batch(c, *x, leading, x == &mask);
+  if (!c.status().ok()) return Item::none();
   const int64_t heads = c.extent(q, 1), groups = c.extent(k, 1);
   // One head of keys serves all queries: as any axis of extent 1, it is broadcast.
   if (heads != groups && groups != 1 && !c.flag("enable_gqa"))
@@ -105,6 +143,12 @@ Item attention(Call& c) {
   ValueId y = written ? written_out(c, q, k, v, mask, c.flag("is_causal"), scale, p)
                       : fused(c, q, k, v, mask, c.flag("is_causal"), scale);
   for (int64_t extra = 4; extra > r; --extra) y = c.squeeze(y, extra - 3);
+  if (r > 4 && c.status().ok()) {
+    std::vector<int64_t> shape = c.shape(y);
+    shape.erase(shape.begin());
+    shape.insert(shape.begin(), leading.begin(), leading.end());
+    y = c.reshape(y, std::move(shape));
+  }
   return Item::of_tensor(y);
 }
 

@@ -112,8 +112,10 @@ class Importer {
     const ir::ProvId prov = model_.graph.provenance().model({c.call.name, c.module, c.line});
     const size_t values_before = model_.graph.num_values();
     std::optional<std::vector<Item>> of_step = with_step_numbers(*bound);
+    const bool of_batch = std::any_of(bound->begin(), bound->end(), [](const Item& x) { return x.of_batch; });
     Call call(state_, row.schema, row.kind, std::move(bound).value(), c.call.name, c.module, scope, prov);
     Item result = row.handler(call);
+    result.of_batch = result.is_number() && of_batch;
     if (result.is_number() && of_step) {
       Call again(state_, row.schema, row.kind, *std::move(of_step), c.call.name, c.module, scope, prov);
       vary(result, row.handler(again).number());
@@ -173,6 +175,7 @@ class Importer {
     double whole = 1;
     for (size_t d = 0; d < dims.size(); ++d) {
       if (one && static_cast<int64_t>(d) != wanted) continue;
+      extent.of_batch = extent.of_batch || dims[d].extent < 0;
       if (dims[d].extent >= 0) whole *= static_cast<double>(dims[d].extent);
       else if (const Result<int64_t> known = step_extent(dims[d].expression); known.ok())
         whole *= static_cast<double>(known.value());

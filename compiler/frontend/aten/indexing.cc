@@ -1,5 +1,6 @@
 // ATen calls that read or write elements by index tensors.
 #include <algorithm>
+#include <limits>
 
 #include "compiler/frontend/aten/table.h"
 #include "compiler/ir/shapes.h"
@@ -117,26 +118,82 @@ Item embedding(Call& c) {
 }
 
 // Sums or means of rows of the weight, one for each bag; offsets say where the bags of a flat list of indices begin.
+namespace {
+// The indices of each bag as a row, [bags, longest], and where they are some; an invalid id where all are. A short bag
+// has its first index, or the first of all, more often.
+struct Bags {
+  ValueId indices, filled, weights;
+};
+Bags bags_of(Call& c, const std::vector<int64_t>& begins, int64_t n) {
+  Bags out{c.cast(c.tensor("indices"), DType::kI64), ValueId(), c.tensor_or_none("per_sample_weights")};
+  const auto bags = static_cast<int64_t>(begins.size());
+  int64_t longest = 0;
+  bool even = true;
+  const auto size_of = [&](int64_t bag) {
+    return (bag + 1 < bags ? begins[static_cast<size_t>(bag) + 1] : n) - begins[static_cast<size_t>(bag)];
+  };
+  for (int64_t bag = 0; bag < bags; ++bag) {
+    if (size_of(bag) < 0) c.fail("embedding_bag: offsets that descend");
+    longest = std::max(longest, size_of(bag));
+  }
+  for (int64_t bag = 0; bag < bags; ++bag) even = even && size_of(bag) == longest;
+  if (n < 1 || begins[0] != 0) c.fail("embedding_bag without indices, or with some before the first bag");
+  if (!c.status().ok()) return out;
+  if (!even) {
+    std::vector<int64_t> places, is_one;
+    for (int64_t bag = 0; bag < bags; ++bag)
+      for (int64_t at = 0; at < longest; ++at) {
+        is_one.push_back(at < size_of(bag) ? 1 : 0);
+        places.push_back(is_one.back() == 1 ? begins[static_cast<size_t>(bag)] + at : 0);
+      }
+    const ValueId order = c.builder().constant_i64({bags * longest}, places);
+    for (ValueId* v : {&out.indices, &out.weights})
+      if (v->valid()) *v = c.op(OpKind::kIndexSelect, {*v, order}, ir::DimAttrs{0});
+    out.filled = c.cast(c.builder().constant_i64({bags, longest}, is_one), DType::kBool);
+  }
+  out.indices = c.reshape(out.indices, {bags, longest});
+  if (out.weights.valid()) out.weights = c.reshape(out.weights, {bags, longest, 1});
+  return out;
+}
+}  // namespace
+
+// Sums, means or the greatest of rows of a table, of bags whose sizes are known.
 Item embedding_bag(Call& c) {
-  const ValueId weight = c.tensor("weight"), indices = c.cast(c.tensor("indices"), DType::kI64);
+  constexpr int64_t kOfSums = 0, kOfMeans = 1, kOfGreatest = 2;
+  const ValueId weight = c.tensor("weight");
+  const int64_t mode = c.integer("mode"), n = c.extent(c.tensor("indices"), 0);
   std::vector<int64_t> begins;
-  if (c.has("per_sample_weights")) return c.fail("embedding_bag with weights of the rows is not supported");
-  if (c.integer("mode") != 0 && c.integer("mode") != 1)
-    return c.fail("embedding_bag is supported with mode 'sum' and 'mean'");
-  if (c.has("padding_idx") && c.integer("padding_idx") >= 0)
-    return c.fail("embedding_bag with padding_idx is not supported");
-  if (c.flag("include_last_offset") || c.rank(indices) != 1 || !c.known_ints(c.tensor("offsets"), begins) ||
-      begins.empty())
-    return c.fail(
-        "embedding_bag is supported for bags of one size: give the indices as a matrix, one row for each bag");
-  const auto bags = static_cast<int64_t>(begins.size()), size = c.extent(indices, 0) / bags;
-  for (int64_t i = 0; i < bags; ++i)
-    if (size * bags != c.extent(indices, 0) || begins[static_cast<size_t>(i)] != i * size)
-      return c.fail("embedding_bag is supported for bags of one size");
+  if (mode < kOfSums || mode > kOfGreatest) return c.fail("embedding_bag of an unknown mode");
   // PyTorch's own kernel on CPUs divides by how often another row is read than it says.
   if (c.flag("scale_grad_by_freq")) return c.fail("embedding_bag with scale_grad_by_freq is not supported");
-  const ValueId rows = c.op(OpKind::kEmbedding, {weight, c.reshape(indices, {bags, size})}, ir::EmbeddingAttrs());
-  const ValueId y = c.integer("mode") == 0 ? c.sum(rows, {1}, false) : c.mean(rows, {1}, false);
+  if (c.rank(c.tensor("indices")) != 1 || !c.known_ints(c.tensor("offsets"), begins) || begins.empty())
+    return c.fail(
+        "embedding_bag is supported for bags of known sizes: give the indices as a matrix, one row for each bag");
+  if (c.flag("include_last_offset")) begins.pop_back();
+  if (begins.empty()) return c.fail("embedding_bag without bags");
+  const Bags bags = bags_of(c, begins, n);
+  if (!c.status().ok()) return Item::none();
+  ValueId read = bags.filled;
+  if (c.has("padding_idx") && c.integer("padding_idx") != -1) {
+    const int64_t padding = c.integer("padding_idx"), all = c.extent(weight, 0);
+    const ValueId others = c.op(OpKind::kNe, {bags.indices, c.scalar_i64(padding < 0 ? padding + all : padding)});
+    read = read.valid() ? c.op(OpKind::kLogicalAnd, {read, others}) : others;
+  }
+  ValueId rows = c.op(OpKind::kEmbedding, {weight, bags.indices}, ir::EmbeddingAttrs());
+  if (bags.weights.valid()) rows = c.binary(OpKind::kMul, rows, bags.weights);
+  const DType type = c.dtype(rows);
+  if (read.valid()) {
+    const double low = mode == kOfGreatest ? -std::numeric_limits<double>::infinity() : 0;
+    rows = c.op(OpKind::kWhere, {c.unsqueeze(read, -1), rows, c.scalar(low, type)});
+  }
+  ValueId y;
+  if (mode == kOfGreatest) y = c.squeeze(c.ops(OpKind::kMaxDim, {rows}, ir::TopkAttrs{1, 1})[0], 1);
+  else y = mode == kOfMeans && !read.valid() ? c.mean(rows, {1}, false) : c.sum(rows, {1}, false);
+  if (read.valid() && mode != kOfSums) {
+    const ValueId counts = c.sum(c.cast(read, type), {1}, true), none = c.binary(OpKind::kEq, counts, 0);
+    if (mode == kOfMeans) y = c.binary(OpKind::kDiv, y, c.op(OpKind::kWhere, {none, c.scalar(1, type), counts}));
+    else y = c.op(OpKind::kWhere, {none, c.scalar(0, type), y});
+  }
   return Item::of_list({made(y), Item::none(), Item::none(), Item::none()});
 }
 

@@ -21,6 +21,7 @@ struct Item {
   // A number made of the batch's extent: integer, real and flag say it of a piece, `whole` of the step's batch.
   bool varies = false;
   double whole = 0;
+  bool of_batch = false;   // made of the batch's extent, be it the same in a piece
   std::string text;        // kText: a bare word; kRef: the name without '%'
   ir::ValueId tensor;      // kTensor
   std::vector<Item> list;  // kList: lists and tuples

@@ -1,4 +1,5 @@
 // ATen calls that are losses. Reductions are ATen's numbers: 0 none, 1 mean, 2 sum.
+#include <cmath>
 #include <limits>
 #include <numbers>
 
@@ -50,14 +51,25 @@ Item soft_cross_entropy(Call& c, ValueId logits, ValueId target) {
   return reduced(c, c.op(OpKind::kNeg, {c.sum(terms, {axis}, false)}));
 }
 
+// The norm of order `p` along the last axis. Of infinity, each of several that are as great has the whole gradient.
+ValueId norm_of_rows(Call& c, ValueId d, bool keepdim) {
+  const int64_t last = c.rank(d) - 1;
+  const double p = c.real("p");
+  if (last < 0 || p < 0 || (p > 0 && p < 1)) return c.fail("a distance without axes, or of an order below 1"), d;
+  if (p == 1) return c.sum(c.op(OpKind::kAbs, {d}), {last}, keepdim);
+  if (p == 2) return root_of_squares(c.builder(), c.sum(c.binary(OpKind::kMul, d, d), {last}, keepdim));
+  if (!std::isinf(p)) return norm_of_order(c.builder(), d, p, {last}, keepdim);
+  const ValueId size = c.op(OpKind::kAbs, {d}), fixed = c.op(OpKind::kDetach, {size});
+  const ValueId most = c.op(OpKind::kAmax, {fixed}, ir::ReduceAttrs{{last}, true});
+  const ValueId nothing = c.op(OpKind::kWhere, {c.binary(OpKind::kEq, fixed, most), c.binary(OpKind::kSub, size, fixed),
+                                                c.scalar(0, c.dtype(d))});
+  return c.binary(OpKind::kAdd, keepdim ? most : c.squeeze(most, -1), c.sum(nothing, {last}, keepdim));
+}
+
 // |a - b + eps| of rows along the last axis.
 ValueId distance(Call& c, ValueId a, ValueId b, bool keepdim) {
-  const ValueId d = c.binary(OpKind::kAdd, c.binary(OpKind::kSub, a, b), c.real("eps"));
-  const int64_t last = c.rank(d) - 1;
-  if (last < 0) return c.fail("a distance of tensors without axes"), d;
-  if (c.real("p") == 1) return c.sum(c.op(OpKind::kAbs, {d}), {last}, keepdim);
-  if (c.real("p") != 2) c.fail("distances are supported with p 1 and 2");
-  return root_of_squares(c.builder(), c.sum(c.binary(OpKind::kMul, d, d), {last}, keepdim));
+  if (c.real("p") != 1 && c.real("p") != 2) c.fail("distances are supported with p 1 and 2");
+  return norm_of_rows(c, c.binary(OpKind::kAdd, c.binary(OpKind::kSub, a, b), c.real("eps")), keepdim);
 }
 
 // yes where the target is that, else 0.
@@ -168,6 +180,29 @@ Item kl_div(Call& c) {
 }
 
 Item pairwise_distance(Call& c) { return made(distance(c, c.tensor("x1"), c.tensor("x2"), c.flag("keepdim"))); }
+
+// Distances of each row of one to each of the other.
+Item cdist(Call& c) {
+  const ValueId a = c.tensor("x1"), b = c.tensor("x2");
+  if (c.rank(a) < 2 || c.rank(b) < 2) return c.fail("cdist wants rows");
+  return made(norm_of_rows(c, c.binary(OpKind::kSub, c.unsqueeze(a, -2), c.unsqueeze(b, -3)), false));
+}
+// Distances of each pair of rows.
+Item pdist(Call& c) {
+  const ValueId x = c.tensor("self");
+  if (c.rank(x) != 2) return c.fail("pdist wants a matrix");
+  std::vector<int64_t> first, second;
+  for (int64_t i = 0; i < c.extent(x, 0); ++i)
+    for (int64_t j = i + 1; j < c.extent(x, 0); ++j) {
+      first.push_back(i);
+      second.push_back(j);
+    }
+  const auto rows = [&](const std::vector<int64_t>& of) {
+    const ValueId index = c.builder().constant_i64({static_cast<int64_t>(of.size())}, of);
+    return c.op(OpKind::kIndexSelect, {x, index}, ir::DimAttrs{0});
+  };
+  return made(norm_of_rows(c, c.binary(OpKind::kSub, rows(first), rows(second)), false));
+}
 
 // max(0, margin + |a - p| - |a - n|); with swap the negative is as near as it is to the anchor or to the positive.
 Item triplet_margin_loss(Call& c) {

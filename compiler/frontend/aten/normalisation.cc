@@ -39,9 +39,13 @@ std::vector<ValueId> batch_norm_values(Call& c, bool has_statistics) {
   for (ValueId v : {mean, var})
     if (v.valid() && c.graph().value(v).kind != ir::ValueKind::kBuffer)
       c.refuse("P0324", "the running statistics of a batch norm in training mode must be buffers of the model");
-  return c.ops(OpKind::kBatchNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias"), mean, var},
-               attrs);
+  std::vector<ValueId> results = c.ops(
+      OpKind::kBatchNorm, {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias"), mean, var}, attrs);
+  for (size_t i = 1; i < results.size(); ++i) results[i] = c.op(OpKind::kDetach, {results[i]});  // as in PyTorch
+  return results;
 }
+// What PyTorch gives for statistics that are not computed.
+Item nothing(Call& c) { return made(c.filled({0}, 0, DType::kF32)); }
 
 std::vector<ValueId> normalised_groups(Call& c, int64_t groups) {
   ir::GroupNormAttrs attrs;
@@ -90,8 +94,8 @@ Item native_group_norm(Call& c) { return all_of(normalised_groups(c, c.integer("
 
 // One group per channel.
 Item instance_norm(Call& c) {
-  if (!c.flag("use_input_stats") || c.has("running_mean"))
-    return c.fail("instance_norm with running statistics is not supported");
+  if (!c.flag("use_input_stats")) return made(with_fixed_statistics(c));
+  if (c.has("running_mean")) return c.fail("instance_norm that updates running statistics is not supported");
   return made(normalised_groups(c, c.extent(c.tensor("input"), 1))[0]);
 }
 
@@ -103,17 +107,22 @@ Item batch_norm(Call& c) {
 // writes in place. What reads them comes later in the program.
 Item batch_norm_results(Call& c) {
   if (!c.flag("training"))
-    return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none(), Item::none(), Item::none()});
+    return Item::of_list(
+        {made(with_fixed_statistics(c)), nothing(c), nothing(c), c.arg("running_mean"), c.arg("running_var")});
   Item out = all_of(batch_norm_values(c, true));
   out.list.resize(5);
   if (c.has("running_mean")) out.list[3] = made(c.tensor("running_mean"));
   if (c.has("running_var")) out.list[4] = made(c.tensor("running_var"));
   return out;
 }
-Item batch_norm_statistics(Call& c) { return all_of(batch_norm_values(c, false)); }
-Item batch_norm_evaluated(Call& c) {
-  return Item::of_list({made(with_fixed_statistics(c)), Item::none(), Item::none()});
+// Its fourth result is what its derivative needs.
+Item batch_norm_updated(Call& c) {
+  Item out = all_of(batch_norm_values(c, true));
+  out.list.push_back(Item::none());
+  return out;
 }
+Item batch_norm_statistics(Call& c) { return all_of(batch_norm_values(c, false)); }
+Item batch_norm_evaluated(Call& c) { return Item::of_list({made(with_fixed_statistics(c)), nothing(c), nothing(c)}); }
 
 // sum(a / max(|a|, eps) * b / max(|b|, eps)). PyTorch raises the norms out of its gradient's sight: that of a norm
 // below eps is the norm's own.

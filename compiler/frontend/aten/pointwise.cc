@@ -117,6 +117,15 @@ Item softplus(Call& c) {
   return made(y);
 }
 
+// Outside of training the mean of the slopes.
+Item rrelu(Call& c) {
+  if (c.flag("training"))
+    return c.refuse("P0321", "rrelu in training draws random slopes that no seed of the step fixes");
+  ir::SlopeAttrs attrs;
+  attrs.slope = (c.real("lower") + c.real("upper")) / 2;
+  return made(c.op(OpKind::kLeakyRelu, {c.tensor("self")}, attrs));
+}
+
 Item leaky_relu(Call& c) {
   return made(c.op(OpKind::kLeakyRelu, {c.tensor("self")}, ir::SlopeAttrs{c.real("negative_slope")}));
 }

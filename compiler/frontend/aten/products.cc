@@ -1,4 +1,4 @@
-// ATen calls that multiply matrices or convolve.
+// ATen calls that multiply matrices.
 #include "compiler/frontend/aten/table.h"
 #include "compiler/frontend/einsum.h"
 
@@ -19,24 +19,6 @@ ValueId product(Call& c, ValueId a, ValueId b) {
   if (row) y = c.squeeze(y, column ? -1 : -2);
   return y;
 }
-
-Item convolve(Call& c, const std::vector<int64_t>& padding) {
-  const ValueId w = c.tensor("weight");
-  ValueId x = c.tensor("input");
-  const size_t n = c.shape(w).size() - 2;
-  if (c.shape(w).size() < 3 || n > 2) return c.fail("convolutions are supported over one or two axes");
-  const bool lone = c.shape(x).size() == n + 1;  // one sample without a batch axis
-  if (lone) x = c.unsqueeze(x, 0);
-  ir::ConvolutionAttrs attrs;
-  attrs.stride = c.ints("stride", n);
-  attrs.dilation = c.ints("dilation", n);
-  attrs.padding = padding;
-  attrs.groups = c.integer("groups");
-  const ValueId y = c.op(OpKind::kConvolution, {x, w, c.tensor_or_none("bias")}, std::move(attrs));
-  return made(lone ? c.squeeze(y, 0) : y);
-}
-
-size_t spatial_axes(Call& c) { return std::max<size_t>(c.shape(c.tensor("weight")).size(), 2) - 2; }
 
 }  // namespace
 
@@ -64,6 +46,23 @@ Item addmm(Call& c) {
 
 Item matmul(Call& c) { return made(product(c, c.tensor("self"), c.tensor("other"))); }
 
+// y_o = sum over i, j of a_i w_oij b_j, + bias_o
+Item bilinear(Call& c) {
+  const ValueId a = c.tensor("input1"), b = c.tensor("input2"), w = c.tensor("weight");
+  if (c.rank(w) != 3 || c.rank(a) < 1 || c.rank(b) != c.rank(a)) return c.fail("bilinear of these axes");
+  const int64_t out = c.extent(w, 0), left = c.extent(w, 1), right = c.extent(w, 2);
+  std::vector<int64_t> shape = c.shape(a);
+  shape.back() = out;
+  const ValueId rows = c.reshape(c.transpose(w, 1, 2), {c.product(out, right), left});
+  ValueId y = c.op(OpKind::kLinear, {a, rows, ValueId()});
+  std::vector<int64_t> parted = shape;
+  parted.push_back(right);
+  y = c.op(OpKind::kMatmul, {c.reshape(y, std::move(parted)), c.unsqueeze(b, -1)});
+  y = c.squeeze(y, -1);
+  const ValueId bias = c.tensor_or_none("bias");
+  return made(bias.valid() ? c.binary(OpKind::kAdd, y, bias) : y);
+}
+
 Item outer(Call& c) {
   const ValueId a = c.tensor("self"), b = c.tensor("vec2");
   return made(c.binary(OpKind::kMul, c.unsqueeze(a, 1), c.unsqueeze(b, 0)));
@@ -83,30 +82,6 @@ Item einsum(Call& c) {
   const Status fits = check_einsum(equation, shapes);
   if (!fits.ok()) return c.refuse(fits.error().code, fits.error().message);
   return made(frontend::einsum(c.builder(), equation, operands));
-}
-
-Item convolution(Call& c) { return convolve(c, c.ints("padding", spatial_axes(c))); }
-
-Item convolution_worded(Call& c) {
-  const size_t n = spatial_axes(c);
-  const std::vector<int64_t> dilation = c.ints("dilation", n);
-  std::vector<int64_t> padding(n, 0);
-  if (c.text("padding") == "same") {
-    for (size_t i = 0; i < n; ++i) {
-      const int64_t total = dilation[i] * (c.extent(c.tensor("weight"), static_cast<int64_t>(i) + 2) - 1);
-      if (total % 2 != 0)
-        return c.fail("padding 'same' with an even kernel is not supported; pad the input in the model");
-      padding[i] = total / 2;
-    }
-  } else if (c.text("padding") != "valid") {
-    return c.fail("padding '" + c.text("padding") + "'");
-  }
-  return convolve(c, padding);
-}
-
-Item convolution_general(Call& c) {
-  if (c.flag("transposed")) return conv_transpose(c);
-  return convolve(c, c.ints("padding", spatial_axes(c)));
 }
 
 }  // namespace piper::frontend::aten

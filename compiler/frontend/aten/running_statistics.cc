@@ -14,7 +14,8 @@ std::set<std::string> running_statistics(const Program& program) {
   std::set<std::string> out;
   for (const ProgramCall& c : program.calls) {
     if (!keeps_statistics(c) || c.call.args.size() < 6) continue;
-    const bool training = c.call.args[5].kind == Item::Kind::kBool && c.call.args[5].flag;
+    const bool training = (c.call.args[5].kind == Item::Kind::kBool && c.call.args[5].flag) ||
+                          c.call.target.find("batch_norm_with_update") != std::string::npos;
     for (size_t i : {3, 4})
       if (training && c.call.args[i].kind == Item::Kind::kRef) out.insert(c.call.args[i].text);
   }

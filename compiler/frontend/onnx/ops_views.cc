@@ -211,11 +211,23 @@ void import_space_to_depth(NodeImport& n) {
   n.result(OpKind::kReshape, {turned}, ir::ReshapeAttrs{{s[0], s[1] * b * b, height, width}});
 }
 
+namespace {
+// Which element of `extent` is at a place outside of them, too.
+int64_t padded_place(const std::string& mode, int64_t at, int64_t extent) {
+  if (mode == "edge") return std::clamp<int64_t>(at, 0, extent - 1);
+  const int64_t period = mode == "wrap" ? extent : std::max<int64_t>(2 * (extent - 1), 1);
+  const int64_t rest = ((at % period) + period) % period;
+  return rest < extent ? rest : period - rest;
+}
+}  // namespace
+
 void import_pad(NodeImport& n) {
   const ValueId x = n.in(0);
   const int64_t rank = n.rank(x);
   const std::string mode = n.string_attr("mode", "constant");
-  if (mode != "constant") return n.refuse("its mode '" + mode.substr(0, 40) + "' is not supported; 'constant' is");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    return n.refuse("its mode '" + mode.substr(0, 40) +
+                    "' is not supported; 'constant', 'reflect', 'edge' and 'wrap' are");
   const std::vector<int64_t> pads = n.ints(n.in(1), "pads");
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
@@ -238,7 +250,20 @@ void import_pad(NodeImport& n) {
     attrs.low[axis] = pads[i];
     attrs.high[axis] = pads[axes.size() + i];
   }
-  n.result(OpKind::kPad, {x}, std::move(attrs));
+  if (mode == "constant") return n.result(OpKind::kPad, {x}, std::move(attrs));
+  ValueId y = x;
+  for (size_t axis = 0; axis < attrs.low.size() && n.ok(); ++axis) {
+    if (attrs.low[axis] == 0 && attrs.high[axis] == 0) continue;
+    const int64_t extent = n.shape(x)[axis], end = extent + attrs.high[axis];
+    constexpr int64_t kMost = int64_t{1} << 31;
+    if (extent < 1 || end > kMost || attrs.low[axis] > kMost || end + attrs.low[axis] < 0)
+      return n.refuse("its pads do not fit its operand");
+    std::vector<int64_t> read;
+    for (int64_t at = -attrs.low[axis]; at < end; ++at) read.push_back(padded_place(mode, at, extent));
+    y = n.emit(OpKind::kIndexSelect, {y, n.builder().constant_i64({static_cast<int64_t>(read.size())}, read)},
+               ir::DimAttrs{static_cast<int64_t>(axis)});
+  }
+  n.set(0, y);
 }
 
 }  // namespace piper::frontend::onnx

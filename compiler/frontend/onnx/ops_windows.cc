@@ -1,4 +1,4 @@
-// Convolutions and pooling over one or two spatial axes.
+// Convolutions over one spatial axis, two or three; pooling over one or two.
 #include <algorithm>
 #include <limits>
 
@@ -28,8 +28,10 @@ void pad_same(Window& w, const std::vector<int64_t>& spatial, bool upper) {
 Window read_window(NodeImport& n, ValueId x, const std::vector<int64_t>& kernel) {
   Window w;
   const std::vector<int64_t> shape = n.shape(x);
-  if (shape.size() != 3 && shape.size() != 4) {
-    n.refuse("it wants one or two spatial axes; its operand has " + std::to_string(shape.size()) + " axes in all");
+  const size_t most = kernel.empty() ? 4 : 5;
+  if (shape.size() < 3 || shape.size() > most) {
+    n.refuse("it wants " + std::string(kernel.empty() ? "one or two" : "one to three") +
+             " spatial axes; its operand has " + std::to_string(shape.size()) + " axes in all");
     return w;
   }
   const size_t axes = shape.size() - 2;
