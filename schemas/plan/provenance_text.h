@@ -1,6 +1,6 @@
 // provenance.json: one entry a line, key -> text. Instructions carry the key, so that a line moved
 // in the strategy changes this file alone. Used by the bundle's reader and writer, and by
-// whoever tells users of an entry.
+// what shows an entry to users.
 #pragma once
 
 #include <string>

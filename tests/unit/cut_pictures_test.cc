@@ -1,4 +1,4 @@
-// What users are told of cuts: why each collective is there and which line asks for it, by piper-plan and by piperc's
+// What is said of cuts: why each collective is there and which line asks for it, by piper-plan and by piperc's
 // remarks, and the groups of ranks in pictures and traces.
 #include <catch2/catch.hpp>
 
