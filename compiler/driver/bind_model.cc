@@ -283,6 +283,7 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
   frontend::BindRequest request;
   request.local_batch = local_batch;
   request.step_batch = c.module.step.batch;
+  request.cut = c.module.step.cut && local_batch == request.step_batch;
   request.per_piece = [&](const std::string& module) {
     return std::any_of(c.strategy.per_microbatch.begin(), c.strategy.per_microbatch.end(),
                        [&](const std::string& glob) { return glob_covers(glob, module); });

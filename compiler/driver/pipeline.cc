@@ -66,6 +66,7 @@ Status form_buckets(Compilation& c, Diagnostics& diags) {
 Status lay_out_state(Compilation& c, Diagnostics& diags) {
   passes::lay_out_state(c.module);
   note_sums(c.module, diags);
+  note_conversions(c.module, diags);
   return Status();
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "schemas/plan/provenance_text.h"
+
 namespace piper::driver {
 
 void note_running_statistics(const ir::Module& module, diag::Diagnostics& diags) {
@@ -83,6 +85,34 @@ void note_sums(const ir::Module& module, diag::Diagnostics& diags) {
     for (const int32_t m : backwards[c]) sequence += (sequence.empty() ? "" : ", ") + std::to_string(m);
     diags.remark("gradients of " + module.variants[0].chunked.chunks[c].name + " are added up over the microbatches " +
                  sequence + ", in this sequence");
+  }
+}
+
+void note_conversions(const ir::Module& module, diag::Diagnostics& diags) {
+  struct Like {
+    int64_t times = 0, bytes = 0;
+    std::set<std::string> texts;
+  };
+  std::map<std::string, Like> all;  // by what is said of any layer
+  std::vector<std::string> order;
+  for (const ir::Node& node : module.dag.nodes) {
+    const auto* collective = std::get_if<ir::CollectiveNode>(&node.payload);
+    const auto* value = collective != nullptr ? std::get_if<ir::ValueOperand>(&collective->what) : nullptr;
+    if (value == nullptr || value->at.microbatch != 0 || collective->kind == ir::CollectiveKind::kAllToAll) continue;
+    const auto places = static_cast<int64_t>(module.distribution.teams[collective->teams.index][0].size());
+    const ir::Op& conversion = module.graph().op(module.graph().value(value->value).producer);
+    const std::string text = std::string(ir::op_name(conversion.kind)) + ": " + module.provenance.describe(node.prov);
+    const auto [like, first] = all.emplace(plan::of_any_layer(text), Like());
+    if (first) order.push_back(like->first);
+    const int64_t bytes = module.graph().type(value->value).bytes();
+    ++like->second.times;
+    like->second.bytes += collective->kind == ir::CollectiveKind::kReduceScatter ? places * bytes : bytes;
+    like->second.texts.insert(text);
+  }
+  for (const std::string& key : order) {
+    const Like& like = all.at(key);
+    diags.remark(std::to_string(like.times) + " times a microbatch, " + std::to_string(like.bytes) +
+                 " bytes together, " + (like.texts.size() > 1 ? key : *like.texts.begin()));
   }
 }
 

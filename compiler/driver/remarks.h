@@ -15,6 +15,9 @@ void note_counted_rows(const ir::Module& module, plan::DeviceKind device, diag::
 // Remarks on sums that one device on the whole batch adds in another order: gradients over microbatches and over
 // devices, and chunks whose backward passes are not in the sequence of the microbatches. Needs the order of the DAG.
 void note_sums(const ir::Module& module, diag::Diagnostics& diags);
+// A remark for each kind of conversion that cuts make: which line asks for it, the values that meet there, and how many
+// bytes it moves. Needs the DAG.
+void note_conversions(const ir::Module& module, diag::Diagnostics& diags);
 // Remarks on masks of attention that stay in the plan, as bytes or computed: what knows no shorter form of them keeps
 // an element for each query and key.
 void note_masks(const ir::Module& module, diag::Diagnostics& diags);

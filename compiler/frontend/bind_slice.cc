@@ -50,7 +50,7 @@ Result<ir::Graph> slice_at(const BindRequest& request, int64_t samples, int64_t 
                            Wholes& wholes, diag::Diagnostics& diags) {
   PIPER_ASSIGN(ir::Graph piece, import_at(request, samples, import, diags));
   SliceOfStep step{samples, std::min(request.step_batch, most), request.step_batch, request.per_piece};
-  if (step.whole == samples && step.whole == step.step) return recognise(std::move(piece));
+  if (step.whole == samples && step.whole == step.step && !request.cut) return recognise(std::move(piece));
   if (step.whole == samples) --step.whole;  // what differs from the next lower number differs from the step's, too
   auto whole = wholes.find(step.whole);
   if (whole == wholes.end()) {
@@ -90,6 +90,16 @@ Result<BoundGraph> bind_slice(const ModelValues& values, const BindRequest& requ
   const auto [least, most] = allowed_samples(values);
   const int64_t piece = request.local_batch;
   if (request.step_batch <= 0 || request.step_batch == piece || values.fixed_batch >= 0 || most < 2) {
+    // A piece of all samples beside smaller ones says which axes are the batch, as they do. Where it cannot, it is the
+    // model as imported.
+    if (request.cut && values.fixed_batch < 0 && piece > std::max(kFew, least)) {
+      Wholes wholes;
+      diag::Diagnostics heard = diags;
+      if (Result<ir::Graph> graph = slice_at(request, piece, most, import, wholes, heard); graph.ok()) {
+        diags = std::move(heard);
+        return BoundGraph{std::move(graph).value(), std::nullopt};
+      }
+    }
     PIPER_ASSIGN(ir::Graph graph, import(request, diags));
     return BoundGraph{recognise(std::move(graph)), std::nullopt};
   }

@@ -27,6 +27,7 @@ struct ModelInput {
 struct BindRequest {
   int64_t local_batch = 1;  // samples of one piece: the leading axis of every batched input
   int64_t step_batch = 0;   // samples of the step; 0: as many as local_batch
+  bool cut = false;         // other pieces of the step have fewer samples, though this one may have all
   // Module path -> whether it computes with the extent of a piece, not of the step. None does where this is empty.
   std::function<bool(const std::string&)> per_piece;
   std::map<std::string, int64_t> dims;                // other symbols by name

@@ -198,6 +198,7 @@ void print_provenance(const Provenance& provenance, std::ostream& out, std::stri
     } else if (const auto* derived = std::get_if<DerivedOrigin>(&e)) {
       const auto text = [](ProvId parent) { return parent.valid() ? std::to_string(parent.index) : "-1"; };
       out << "derived " << string_literal(derived->pass) << " " << list_text(derived->parents, text);
+      if (!derived->why.empty()) out << " " << string_literal(derived->why);
     } else {
       out << "unknown " << string_literal(std::get<UnknownOrigin>(e).why);
     }

@@ -11,7 +11,7 @@ struct Hash {
   size_t operator()(const ModelOrigin& o) const { return mixed(mixed(text(o.node), text(o.scope)), text(o.source)); }
   size_t operator()(const DirectiveOrigin& o) const { return mixed(text(o.directive), text(o.place)); }
   size_t operator()(const DerivedOrigin& o) const {
-    size_t hash = text(o.pass);
+    size_t hash = mixed(text(o.pass), text(o.why));
     for (const ProvId parent : o.parents) hash = mixed(hash, parent.index);
     return hash;
   }
@@ -46,6 +46,7 @@ std::string Provenance::describe(ProvId id) const {
       if (!text.empty()) text += " and ";
       text += describe(parent);
     }
+    if (!derived->why.empty()) return text + ": " + derived->why;
     if (!text.empty()) text += ", ";
     return text + "made by " + derived->pass;
   }

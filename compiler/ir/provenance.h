@@ -26,8 +26,9 @@ struct DirectiveOrigin {  // a line of the strategy
   bool operator==(const DirectiveOrigin&) const = default;
 };
 struct DerivedOrigin {  // made by a pass
-  std::string pass;     // "autodiff"
+  std::string pass;     // "autodiff"; where there is a `why`, what is made
   std::vector<ProvId> parents;
+  std::string why = {};  // said to the user in place of the pass
   bool operator==(const DerivedOrigin&) const = default;
 };
 struct UnknownOrigin {
@@ -40,8 +41,8 @@ class Provenance {
  public:
   ProvId model(ModelOrigin origin) { return intern(std::move(origin)); }
   ProvId directive(DirectiveOrigin origin) { return intern(std::move(origin)); }
-  ProvId derived(std::string pass, std::vector<ProvId> parents) {
-    return intern(DerivedOrigin{std::move(pass), std::move(parents)});
+  ProvId derived(std::string pass, std::vector<ProvId> parents, std::string why = {}) {
+    return intern(DerivedOrigin{std::move(pass), std::move(parents), std::move(why)});
   }
   ProvId unknown(std::string why) { return intern(UnknownOrigin{std::move(why)}); }
   const ProvEntry& entry(ProvId id) const { return entries_[id.index]; }

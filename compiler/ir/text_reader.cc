@@ -170,7 +170,11 @@ Status TextReader::provenance_entry(Provenance& provenance) {
       if (parent < -1 || parent >= static_cast<int64_t>(index)) return fail(at, "a parent must come before its entry");
       parents.push_back(parent < 0 ? ProvId() : ProvId(static_cast<size_t>(parent)));
     }
-    provenance.derived(std::move(pass), std::move(parents));
+    std::string why;
+    if (token_.kind == TokenKind::kString) {
+      PIPER_ASSIGN(why, string());
+    }
+    provenance.derived(std::move(pass), std::move(parents), std::move(why));
   } else if (kind.text == "unknown") {
     PIPER_ASSIGN(std::string why, string());
     provenance.unknown(std::move(why));

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "compiler/tensors/why_converted.h"
 #include "schemas/base/check.h"
 
 namespace piper::passes {
@@ -125,8 +126,21 @@ std::vector<ir::ScalarId> add_count_scalars(ir::Module& module, ChunkId chunk) {
   return added;
 }
 
-// What a chunk that is a conversion does on a microbatch: among whom, on which stream.
-NodeId add_exchange(ir::Module& module, const ir::Exchange& exchange, int32_t microbatch) {
+// Where a conversion of what a cut has in parts or shares comes from: the line that asks for it, and why.
+ir::ProvId origin_of_conversion(ir::Module& module, const ir::Uses& uses, const ir::Exchange& exchange) {
+  const ir::OpId conversion = module.graph().value(exchange.to).producer;
+  const ir::GroupId group = module.distribution.group(exchange.chunk, 0);
+  const std::optional<ir::DirectiveOrigin> line =
+      tensors::asked_by(module.graph().provenance(), module.graph().op(conversion).prov);
+  const ir::ProvId by =
+      line ? module.provenance.directive(*line) : module.distribution.cuts[module.distribution.cut_of(group)].prov;
+  const std::string& name = module.chunks()[exchange.chunk.index].name;
+  return module.provenance.derived(exchange.phase == Phase::kForward ? name : name + ".B", {by},
+                                   tensors::why_converted(module.graph(), uses, conversion));
+}
+
+// What a chunk that is a conversion does on a microbatch: among whom, on which stream. `origin`: of a cut's.
+NodeId add_exchange(ir::Module& module, const ir::Exchange& exchange, int32_t microbatch, ir::ProvId origin) {
   ir::Distribution& d = module.distribution;
   const ir::GroupId group = d.group(exchange.chunk, microbatch);
   ir::CollectiveNode node;
@@ -147,7 +161,7 @@ NodeId add_exchange(ir::Module& module, const ir::Exchange& exchange, int32_t mi
   node.teams = d.intern_teams(d.rows(group));
   const bool adds = node.kind != ir::CollectiveKind::kAllGather;
   if (adds && is_half(node.types.data)) node.types.sum = DType::kF32;
-  return module.dag.add_node(node, group, cut.stream, cut.prov);
+  return module.dag.add_node(node, group, cut.stream, origin);
 }
 
 // The passes of all chunks on all microbatches; of chunks that are conversions what ranks send each other.
@@ -158,15 +172,20 @@ void add_computes(ir::Module& module) {
   for (const ir::Exchange& exchange : module.variants[0].lowered.exchanges)
     exchanges[{exchange.chunk.index, exchange.phase}] = &exchange;
   const std::vector<ir::ProvId> origins = origins_of_computes(module);
+  const ir::Uses uses = module.graph().uses();
   const auto add = [&](size_t c, Phase phase) {
     if (!shapes[c].has_phase(phase)) return;
+    const ir::Exchange* exchange =
+        module.chunks()[c].exchange ? exchanges.at({static_cast<uint32_t>(c), phase}) : nullptr;
+    const bool of_cut = exchange != nullptr && exchange->kind != ir::OpKind::kAllToAll;
+    const ir::ProvId origin = of_cut ? origin_of_conversion(module, uses, *exchange) : origins[c];
     for (int32_t m = 0; m < module.step.num_microbatches; ++m) {
       NodeId& node = module.dag.compute[c][static_cast<size_t>(phase)][m];
-      if (module.chunks()[c].exchange) {
-        node = add_exchange(module, *exchanges.at({static_cast<uint32_t>(c), phase}), m);
+      if (exchange != nullptr) {
+        node = add_exchange(module, *exchange, m, origin);
       } else {
         node = module.dag.add_node(ComputeNode{ChunkId(c), phase, m}, module.distribution.group(ChunkId(c), m),
-                                   module.distribution.compute_stream(ChunkId(c), phase, m), origins[c]);
+                                   module.distribution.compute_stream(ChunkId(c), phase, m), origin);
       }
     }
   };

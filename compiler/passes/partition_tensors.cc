@@ -14,6 +14,14 @@ namespace {
 
 using tensors::FollowedCuts;
 
+// The directive that cuts along `dim` in a chunk; where none does, the first that cuts anything there.
+diag::Span line_of(const ir::Distribution& distribution, ir::ChunkId chunk, ir::CutDim dim) {
+  const std::vector<ir::CutSeed>& seeds = distribution.chunks[chunk.index].seeds;
+  for (const ir::CutSeed& seed : seeds)
+    if (seed.dim == dim) return seed.span;
+  return seeds.front().span;
+}
+
 Result<std::vector<ir::ChunkId>> partition(ir::ChunkedGraph& chunked, const ir::Distribution& distribution,
                                            diag::Diagnostics& diags) {
   ir::Graph& graph = chunked.graph;
@@ -22,11 +30,8 @@ Result<std::vector<ir::ChunkId>> partition(ir::ChunkedGraph& chunked, const ir::
   tensors::AskedCuts asked(chunked, distribution, chunks, diags);
   PIPER_ASSIGN(FollowedCuts found, asked.follow());
   tensors::carry_shares(graph, chunks, found);
-  std::vector<ir::ProvId> provs;  // [cut]
-  for (const ir::Cut& cut : distribution.cuts)
-    provs.push_back(graph.provenance().directive({"shard", diags.place(cut.span)}));
-  const auto builder_at = [&](const ir::Op& op) {
-    const ir::ProvId by = provs[static_cast<size_t>(chunks[op.chunk.index].cut)];
+  const auto builder_at = [&](const ir::Op& op, ir::CutDim dim) {
+    const ir::ProvId by = graph.provenance().directive({"shard", diags.place(line_of(distribution, op.chunk, dim))});
     ir::GraphBuilder b(graph, op.scope, graph.provenance().derived("partition_tensors", {op.prov, by}));
     b.set_chunk(op.chunk);
     b.set_phase(op.phase);
@@ -46,7 +51,8 @@ Result<std::vector<ir::ChunkId>> partition(ir::ChunkedGraph& chunked, const ir::
   columns.add_up(found, rest);
   for (const ir::ChunkId chunk : tensors::convert_rest(chunked, rest, of_sequences, builder_at, marks.way))
     marks.cut[chunk.index] = true;
-  for (const ir::ChunkId chunk : tensors::take_own_parts(graph, found.own, chunks, builder_at, marks.way))
+  for (const ir::ChunkId chunk :
+       tensors::take_own_parts(graph, found.own, ir::CutDim::kColumn, chunks, builder_at, marks.way))
     marks.cut[chunk.index] = true;
   graph.sort_ops();
   return regions::cut_at_exchanges(chunked, marks);

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "compiler/diag/unmatched_globs.h"
+#include "compiler/ir/attrs_text.h"
+#include "compiler/tensors/cut_tables.h"
 #include "compiler/tensors/products.h"
 #include "schemas/base/glob.h"
 
@@ -12,6 +14,18 @@ namespace piper::tensors {
 using ir::CutDim;
 using ir::OpId;
 using ir::ValueId;
+
+namespace {
+
+// "[64, 192] as [64, 96]": a weight, and what each place has of it.
+std::string shape_text(std::vector<int64_t> shape, const PartAlong& along, int64_t places) {
+  const std::string whole = ir::list_text(shape);
+  int64_t& extent = shape[static_cast<size_t>(along.axis)];
+  extent = part_extent(extent, places);
+  return whole + " as " + ir::list_text(shape);
+}
+
+}  // namespace
 
 std::vector<ChunkCut> find_chunk_cuts(const ir::Distribution& distribution) {
   std::vector<ChunkCut> cuts;
@@ -151,9 +165,12 @@ void AskedCuts::tell_whole(const FollowedCuts& found) const {
   std::map<std::string, std::vector<std::string>> whole;
   std::vector<std::pair<std::string, diag::Span>> order;
   std::set<OpId> told;
+  std::set<uint32_t> cut;  // by their output features, or by the input features of what others lead to
+  for (const FollowedCuts::Weight& weight : found.weights) cut.insert(weight.parameter.index);
   for (const Obstacle& obstacle : found.obstacles)
     for (const OpId seed : obstacle.seeds) {
-      if (weights_.count(seed) == 0 || !told.insert(seed).second) continue;
+      const auto weight = weights_.find(seed);
+      if (weight == weights_.end() || cut.count(weight->second.index) > 0 || !told.insert(seed).second) continue;
       const std::string why =
           "'" + std::string(ir::op_name(graph_.op(obstacle.op).kind)) + "' " + obstacle.why +
           (obstacle.uneven ? ", which " + std::to_string(chunks_[graph_.op(seed).chunk.index].places) +
@@ -229,7 +246,8 @@ void AskedCuts::tell(const FollowedCuts& found) const {
     for (const FollowedCuts::Weight& weight : found.weights)
       if (weight.chunk == ir::ChunkId(c)) {
         std::string& list = names[weight.table ? 2 : weight.sums ? 1 : 0];
-        list += (list.empty() ? "" : ", ") + parameter(weight.parameter).names[0];
+        list += (list.empty() ? "" : ", ") + parameter(weight.parameter).names[0] + " " +
+                shape_text(graph_.type(weight.parameter).shape, weight.along, chunks_[c].places);
       }
     const std::string& name = chunked_.chunks[c].name;
     const ir::CutSeed& seed = asked(ir::ChunkId(c))[0];

@@ -76,7 +76,10 @@ void ConvertColumns::cut_values(const FollowedCuts& found, const std::vector<Tab
     graph_.parameters()[graph_.value(v).payload].share = chunks_[chunk.index].cut;
   for (const Table& table : tables)
     for (const std::vector<OpId>* const readers : {&table.look_ups, &table.products})
-      for (const OpId reader : *readers) cut_[graph_.op(reader).chunk.index] = true;
+      for (const OpId reader : *readers) {
+        cut_[graph_.op(reader).chunk.index] = true;
+        of_tables_.insert(reader);
+      }
   for (const OpId loss : found.losses) cut_[graph_.op(loss).chunk.index] = true;
   cut_types([&](ValueId v) { return found.part[v.index]; });
 }
@@ -86,21 +89,32 @@ void ConvertColumns::cut_values(const Rest& rest, const FollowedCuts& found) {
   cut_types([&](ValueId v) { return found.share[v.index] ? PartAlong() : rest.part[v.index]; });
 }
 
+// What asks for the parts, or the shares, that an operator of the columns has.
+ir::CutDim ConvertColumns::dim_of(OpId id) const {
+  const bool of_table = of_tables_.count(id) > 0 || graph_.op(id).kind == OpKind::kRowLse;
+  return of_table ? ir::CutDim::kVocabulary : ir::CutDim::kColumn;
+}
+
 // A value enters once for all readers of a chunk. A part of a sequence is gathered instead.
 void ConvertColumns::enter(const FollowedCuts& found, const Rest& rest) {
   std::vector<std::pair<OpId, uint32_t>> reads = found.entered;
+  std::set<std::pair<OpId, uint32_t>> of_sequences;
   std::erase_if(reads, [&](const auto& read) {
     return std::any_of(rest.inside.begin(), rest.inside.end(), [&](const Rest::Read& inside) {
       return inside.op == read.first && inside.operand == read.second;
     });
   });
-  for (const Rest::Read& read : rest.entered) reads.emplace_back(read.op, read.operand);
+  for (const Rest::Read& read : rest.entered) {
+    reads.emplace_back(read.op, read.operand);
+    of_sequences.insert(reads.back());
+  }
   std::map<std::pair<uint32_t, uint32_t>, ValueId> entered;  // (value, chunk)
-  for (const auto& [id, operand] : reads) {
+  for (const auto& read : reads) {
+    const auto [id, operand] = read;
     const ValueId whole = graph_.op(id).operands[operand];
     ValueId& inside = entered[{whole.index, graph_.op(id).chunk.index}];
     if (!inside.valid()) {
-      ir::GraphBuilder b = builder_(graph_.op(id));
+      ir::GraphBuilder b = builder_(graph_.op(id), of_sequences.count(read) > 0 ? ir::CutDim::kSequence : dim_of(id));
       // A parameter's gradient is added up where something makes what enters: a conversion has no program.
       const bool made = graph_.value(whole).kind == ir::ValueKind::kOpResult;
       const ValueId enters =
@@ -142,7 +156,7 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
   for (size_t i = 0; i < before; ++i) {
     const ValueId share = graph_.op(OpId(i)).results.empty() ? ValueId() : graph_.op(OpId(i)).results[0];
     if (!share.valid() || !shares[share.index]) continue;
-    ir::GraphBuilder b = builder_(graph_.op(OpId(i)));
+    ir::GraphBuilder b = builder_(graph_.op(OpId(i)), scattered[share.index] ? ir::CutDim::kSequence : dim_of(OpId(i)));
     const std::string name = graph_.value(share).name;
     const ChunkCut& cut = chunks_[graph_.op(OpId(i)).chunk.index];
     ValueId sum;

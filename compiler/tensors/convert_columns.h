@@ -2,6 +2,7 @@
 // Used by passes/partition_tensors.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "compiler/ir/chunks.h"
@@ -28,6 +29,7 @@ class ConvertColumns {
  private:
   template <class PartOf>
   void cut_types(const PartOf& part_of);
+  ir::CutDim dim_of(ir::OpId id) const;
   bool is_converted_for_some(ir::ValueId v, const Rest& rest, size_t ops) const;
 
   ir::Graph& graph_;
@@ -35,6 +37,7 @@ class ConvertColumns {
   const BuilderAt builder_;
   std::vector<bool>& cut_;
   Ways& ways_;
+  std::set<ir::OpId> of_tables_;  // operators that read tables which are cut
 };
 
 }  // namespace piper::tensors

@@ -70,7 +70,7 @@ ValueId scatter(ir::GraphBuilder& b, ValueId share, PartAlong along, const Chunk
   return sum;
 }
 
-std::vector<ir::ChunkId> take_own_parts(ir::Graph& graph, const std::vector<OwnRead>& own,
+std::vector<ir::ChunkId> take_own_parts(ir::Graph& graph, const std::vector<OwnRead>& own, ir::CutDim dim,
                                         const std::vector<ChunkCut>& chunks, const BuilderAt& builder_at, Ways& ways) {
   std::vector<ir::ChunkId> cut;
   std::map<std::tuple<uint32_t, uint32_t, int32_t, int32_t>, ValueId> parts;  // (whole, chunk, along)
@@ -79,7 +79,7 @@ std::vector<ir::ChunkId> take_own_parts(ir::Graph& graph, const std::vector<OwnR
     const ValueId whole = op.operands[read.operand];
     ValueId& part = parts[{whole.index, op.chunk.index, read.along.axis, read.along.segments}];
     if (!part.valid()) {
-      ir::GraphBuilder b = builder_at(op);
+      ir::GraphBuilder b = builder_at(op, dim);
       const ChunkCut& places = chunks[op.chunk.index];
       part = b.add1(OpKind::kOwnPart, {by_places(b, whole, read.along, places.places), graph.place()}, parts_of(places),
                     graph.value(whole).name + ".part");
@@ -104,7 +104,7 @@ std::vector<ir::ChunkId> convert_rest(ir::ChunkedGraph& chunked, const Rest& res
     const ir::ChunkId chunk = cut_of(op.chunk).cut == cut_of(made.chunk).cut ? op.chunk : made.chunk;
     ValueId& whole = wholes[{part.index, chunk.index, inside}];
     if (!whole.valid()) {
-      ir::GraphBuilder b = builder_at(chunk == op.chunk ? op : made);
+      ir::GraphBuilder b = builder_at(chunk == op.chunk ? op : made, ir::CutDim::kSequence);
       whole = gather(b, part, along, cut_of(chunk), !inside, ways);
       PIPER_CHECK(b.status().ok(), "a gather");
       cut.push_back(chunk);
@@ -116,7 +116,8 @@ std::vector<ir::ChunkId> convert_rest(ir::ChunkedGraph& chunked, const Rest& res
       const ir::Op op = graph.op(read.op);
       graph.op(read.op).operands[read.operand] = whole_of(op, op.operands[read.operand], read.along, inside);
     }
-  for (const ir::ChunkId chunk : take_own_parts(graph, rest.own, chunks, builder_at, ways)) cut.push_back(chunk);
+  for (const ir::ChunkId chunk : take_own_parts(graph, rest.own, ir::CutDim::kSequence, chunks, builder_at, ways))
+    cut.push_back(chunk);
   for (const auto& [value, along] : rest.outputs)
     for (ir::Graph::Output& output : graph.outputs)
       if (output.value == value) output.value = whole_of(graph.op(graph.value(value).producer), value, along, false);

@@ -19,14 +19,13 @@ void look_up_own_rows(ir::Graph& graph, OpId id, int64_t rows, FollowedCuts& fou
 }
 
 // The loss of rows whose classes the places have in parts.
-void merge_loss(ir::Graph& graph, OpId id, int64_t places,
-                const std::function<ir::GraphBuilder(const ir::Op&)>& builder, FollowedCuts& found) {
+void merge_loss(ir::Graph& graph, OpId id, int64_t places, const BuilderAt& builder, FollowedCuts& found) {
   const ValueId place = graph.place();
   const std::vector<ValueId> operands = graph.op(id).operands;
   const int64_t classes = graph.type(operands[0]).shape[1];
   auto& attrs = std::get<ir::CrossEntropyAttrs>(graph.op(id).attrs);
   attrs.whole = classes;
-  ir::GraphBuilder b = builder(graph.op(id));
+  ir::GraphBuilder b = builder(graph.op(id), ir::CutDim::kVocabulary);
   const ir::RowLseAttrs of_part{attrs.ignore_index, classes, places};
   const ValueId stats =
       b.add1(OpKind::kRowLse, {operands[0], operands[1], place}, of_part, graph.value(operands[0]).name + ".rows");
@@ -42,7 +41,7 @@ void merge_loss(ir::Graph& graph, OpId id, int64_t places,
 }  // namespace
 
 void cut_tables(ir::Graph& graph, const std::vector<Table>& tables, const std::vector<ChunkCut>& chunks,
-                const std::function<ir::GraphBuilder(const ir::Op&)>& builder, FollowedCuts& found) {
+                const BuilderAt& builder, FollowedCuts& found) {
   for (const Table& table : tables) {
     const int64_t rows = graph.type(table.parameter).shape[0];
     for (const OpId look_up : table.look_ups) look_up_own_rows(graph, look_up, rows, found);

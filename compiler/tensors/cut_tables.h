@@ -3,10 +3,10 @@
 // passes/partition_tensors, after find_tables and follow_cuts have said which.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/tensors/convert_rest.h"
 #include "compiler/tensors/find_tables.h"
 #include "compiler/tensors/follow_cuts.h"
 
@@ -14,7 +14,7 @@ namespace piper::tensors {
 
 // Types of values between are the caller's to change: what is new is entered in `found`. `builder`: for ops beside one.
 void cut_tables(ir::Graph& graph, const std::vector<Table>& tables, const std::vector<ChunkCut>& chunks,
-                const std::function<ir::GraphBuilder(const ir::Op&)>& builder, FollowedCuts& found);
+                const BuilderAt& builder, FollowedCuts& found);
 
 // What a place has of an axis; the last may have fewer.
 inline int64_t part_extent(int64_t extent, int64_t places) { return (extent + places - 1) / places; }

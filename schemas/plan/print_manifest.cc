@@ -44,6 +44,33 @@ std::string print_manifest(const Manifest& manifest) {
   return json.str();
 }
 
+std::string strategy_line(const ProvenanceEntry& entry) {
+  const size_t at = entry.key.find('@');
+  if (at == std::string::npos) return entry.key;
+  return entry.key.substr(at + 1, entry.key.find('@', at + 1) - at - 1);
+}
+
+std::string reason_of(const ProvenanceEntry& entry) {
+  const std::string line = strategy_line(entry) + ": ";
+  const size_t at = entry.text.find(line);
+  return at == std::string::npos ? "" : entry.text.substr(at + line.size());
+}
+
+std::string of_any_layer(const std::string& text) {
+  std::string masked;
+  for (size_t i = 0; i < text.size(); ++i) {
+    masked += text[i];
+    if (text[i] != '.') continue;
+    size_t end = i + 1;
+    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+    const bool number = end > i + 1 && (end == text.size() || text[end] == '.' || text[end] == ' ' || text[end] == ',');
+    if (!number) continue;
+    masked += '*';
+    i = end - 1;
+  }
+  return masked;
+}
+
 std::string print_provenance(const std::vector<ProvenanceEntry>& provenance) {
   JsonWriter json;
   json.begin_file();

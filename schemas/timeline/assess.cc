@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "schemas/plan/provenance_text.h"
 #include "schemas/timeline/causes.h"
 
 namespace piper::timeline {
@@ -59,17 +60,29 @@ std::vector<CriticalPiece> critical_path(const Bundle& bundle, const Timeline& t
 }
 
 std::vector<LineTime> by_line(const Bundle& bundle, const std::vector<CriticalPiece>& path) {
+  // Collectives of a cut are one line, whatever each of them is for.
+  std::vector<int32_t> first_of(bundle.provenance.size());
+  std::map<std::string, int32_t> lines_with_reasons;
+  for (size_t i = 0; i < first_of.size(); ++i) {
+    const auto entry = static_cast<int32_t>(i);
+    const ProvenanceEntry& origin = bundle.provenance[i];
+    first_of[i] =
+        reason_of(origin).empty() ? entry : lines_with_reasons.emplace(strategy_line(origin), entry).first->second;
+  }
   std::map<std::pair<int32_t, Kind>, double> times;
   for (const CriticalPiece& piece : path) {
     const auto& instruction = bundle.ranks[static_cast<size_t>(piece.instruction.plan)]
                                   .instructions[static_cast<size_t>(piece.instruction.instruction)];
-    times[{instruction.provenance, static_cast<Kind>(instruction.action.index())}] += piece.end - piece.begin;
+    const int32_t entry = instruction.provenance < 0 ? -1 : first_of.at(static_cast<size_t>(instruction.provenance));
+    times[{entry, static_cast<Kind>(instruction.action.index())}] += piece.end - piece.begin;
   }
   std::vector<LineTime> lines;
   for (const auto& [key, time] : times) {
     const auto entry = static_cast<size_t>(key.first);
-    lines.push_back({key.first >= 0 && entry < bundle.provenance.size() ? bundle.provenance[entry].key : "the step",
-                     key.second, time});
+    const auto name = [&](const ProvenanceEntry& origin) {
+      return reason_of(origin).empty() ? origin.key : strategy_line(origin);
+    };
+    lines.push_back({key.first < 0 ? "the step" : name(bundle.provenance[entry]), key.second, time});
   }
   std::stable_sort(lines.begin(), lines.end(), [](const LineTime& a, const LineTime& b) { return a.time > b.time; });
   return lines;

@@ -4,18 +4,12 @@
 #include <map>
 
 #include "schemas/plan/collective_costs.h"
+#include "schemas/plan/provenance_text.h"
 
 namespace piper::timeline {
 namespace {
 
 using namespace plan;
-
-// From the provenance's key, "s.yaml:3:5" or "PASS@s.yaml:3:5@..", and from its text, "place at ..".
-std::string place_of(const ProvenanceEntry& entry) {
-  const size_t at = entry.key.find('@');
-  if (at == std::string::npos) return entry.key;
-  return entry.key.substr(at + 1, entry.key.find('@', at + 1) - at - 1);
-}
 
 bool is_message(Kind kind) { return kind == Kind::kSend || kind == Kind::kRecv; }
 
@@ -48,7 +42,7 @@ class Accounts {
     const bool known = instruction.provenance >= 0 && entry < bundle_.provenance.size();
     if (!known) return lines_[""];
     const ProvenanceEntry& origin = bundle_.provenance[entry];
-    LineCost& line = lines_[place_of(origin)];
+    LineCost& line = lines_[strategy_line(origin)];
     if (line.directive.empty()) line.directive = origin.text.substr(0, origin.text.find(' '));
     return line;
   }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Architectures that piper has never seen, unedited: exported, compiled and trained whole and cut, against PyTorch.
 
-  architectures.py --bin BIN --work DIR [--family NAME] [--only NAME,NAME] [--containers pt2,onnx] [--update] [--keep]
+  architectures.py --bin BIN --work DIR [--family NAME] [--only NAME,NAME] [--containers pt2,onnx,tensor] [--update] [--keep]
 
 Each model of architectures_table.py is exported as `.pt2` and as ONNX and trains 5 steps by SGD on one device, and cut in
-two stages with two microbatches. Losses agree with PyTorch's to 1e-4, and so does the change of all weights together. A
+two stages with two microbatches; `tensor` is the `.pt2` file on two devices that share samples, with columns, the sequence
+and the vocabulary cut. Losses agree with PyTorch's to 1e-4, and so does the change of all weights together. A
 model whose rounding grows so fast that PyTorch's own losses in f32 and f64 are further apart than that cannot be compared:
 what then is asked is that ours are no further from f64 than twice PyTorch's. What cannot be exported, is refused or is not
 comparable is reported with its reason. docs/models.md holds the table; a result that is
@@ -30,6 +31,9 @@ BATCH, STEPS, TOLERANCE = 8, 5, 1e-4
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "models.md"
 BEGIN, END = "<!-- architectures: written by tests/e2e/architectures.py --update -->\n", "<!-- /architectures -->\n"
 TRAINS = "trains"
+COLUMNS = {"pt2": "`.pt2`", "onnx": "ONNX", "tensor": "tensor parallel"}
+DIMS = ("column", "vocabulary", "sequence")    # the last one is left out where no value has a sequence
+NO_SEQUENCE, NOTHING_CUT = "; no sequence", "nothing to cut"
 APART = "runs; not comparable: PyTorch's own losses in f32 and f64 are further apart than 1e-4"
 
 
@@ -67,9 +71,11 @@ def reason(error):
     return told[:260].replace("|", "\\|").replace("<", "&lt;")
 
 
-def strategy_text(architecture, cut):
+def strategy_text(architecture, cut, dims=()):
     lines = ["piper: 1", f"model: {{batch: {BATCH}}}"]
-    if cut:
+    if dims:
+        lines += ["directives:", *[f"  - {{op: shard, filter: {{}}, dim: {dim}, over: [[0, 1]]}}" for dim in dims]]
+    elif cut:
         lines += ["annotate: [{tag: PP, stages: 2, balance: flops}]", "directives:",
                   "  - {op: place, filter: {PP: 0}, devices: [0]}", "  - {op: place, filter: {PP: 1}, devices: [1]}",
                   "schedule: {family: 1f1b, microbatches: 2}"]
@@ -95,12 +101,14 @@ class Trial:
 
     def outcome(self, container, keep):
         """TRAINS, or what is in the way."""
-        path = self.bench.work / f"{self.slug}.{container}"
+        path = self.bench.work / f"{self.slug}.{'onnx' if container == 'onnx' else 'pt2'}"
         try:
             piper_export.export(copy.deepcopy(self.model), {k: v[:BATCH] for k, v in self.data.items()}, path)
         except Exception as error:   # whatever an exporter raises is its answer
             return "not exported: " + reason(error.__cause__ or error)
         try:
+            if container == "tensor":
+                return self.over_places(path)
             for cut in (False, True):
                 if fault := self.fault(path, cut):
                     return fault
@@ -109,12 +117,28 @@ class Trial:
             if not keep:
                 path.unlink()
 
-    def fault(self, path, cut):
+    def over_places(self, path):
+        """TRAINS and how many parameters are cut, or what is in the way."""
+        dims, without = DIMS, ""
+        fault = self.fault(path, False, dims)
+        if fault.startswith("P0260"):
+            dims, without = DIMS[:-1], NO_SEQUENCE
+            fault = self.fault(path, False, dims)
+        if fault:
+            return fault
+        manifest = json.loads((self.files(path, False, dims)[1] / "manifest.json").read_text())
+        cut = sum("cut" in tensor for tensor in manifest["tensors"])
+        return f"{TRAINS}: {cut} of {len(manifest['tensors'])}{without}" if cut else NOTHING_CUT + without
+
+    def files(self, path, cut, dims=()):
+        stem = self.bench.work / f"{path.stem}_{path.suffix[1:]}_{'places' if dims else 'cut' if cut else 'whole'}"
+        return [stem.with_suffix(s) for s in (".yaml", ".plans", ".jsonl", ".safetensors")]
+
+    def fault(self, path, cut, dims=()):
         from safetensors.torch import load_file
         where = "cut: " if cut else ""
-        stem = self.bench.work / f"{path.stem}_{path.suffix[1:]}_{'cut' if cut else 'whole'}"
-        strategy, plans, log, weights = (stem.with_suffix(s) for s in (".yaml", ".plans", ".jsonl", ".safetensors"))
-        strategy.write_text(strategy_text(self.architecture, cut))
+        strategy, plans, log, weights = self.files(path, cut, dims)
+        strategy.write_text(strategy_text(self.architecture, cut, dims))
         try:
             self.bench.call([self.bench.bin / "piperc", path, "--strategy", strategy, "-o", plans])
             self.bench.call([self.bench.bin / "piper-run", plans, "--data", self.bench.work / f"{self.slug}.safetensors", "--steps", STEPS,
@@ -149,8 +173,8 @@ def read_page():
     text = PAGE.read_text()
     for line in text[text.index(BEGIN):text.index(END)].splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if len(cells) == 3 and cells[0] != "architecture" and not set(cells[0]) <= {"-"}:
-            rows[cells[0], "pt2"], rows[cells[0], "onnx"] = cells[1:]
+        if len(cells) == 1 + len(COLUMNS) and cells[0] != "architecture" and not set(cells[0]) <= {"-"}:
+            rows |= {(cells[0], container): cell for container, cell in zip(COLUMNS, cells[1:], strict=True)}
     return rows
 
 
@@ -160,11 +184,13 @@ def write_page(outcomes):
         shown = [a.name for a in table.ALL if a.family == family and (a.name, "pt2") in outcomes]
         if not shown:
             continue
-        lines += ["", f"### {family}", "", "| architecture | `.pt2` | ONNX |", "|---|---|---|"]
-        lines += [f"| {name} | {outcomes[name, 'pt2']} | {outcomes.get((name, 'onnx'), '')} |" for name in shown]
+        lines += ["", f"### {family}", "", f"| architecture | {' | '.join(COLUMNS.values())} |", "|---" * (1 + len(COLUMNS)) + "|"]
+        lines += [f"| {name} | {' | '.join(outcomes.get((name, container), '') for container in COLUMNS)} |" for name in shown]
     whole = sum(outcomes.get((a.name, "pt2")) == TRAINS for a in table.ALL)
     both = sum(outcomes.get((a.name, "pt2")) == outcomes.get((a.name, "onnx")) == TRAINS for a in table.ALL)
-    head = ["", f"Of {len({name for name, _ in outcomes})} architectures {whole} train from `.pt2`, {both} from both files."]
+    places = [cell for (_, container), cell in outcomes.items() if container == "tensor" and cell.startswith(TRAINS)]
+    head = ["", f"Of {len({name for name, _ in outcomes})} architectures {whole} train from `.pt2`, {both} from both files; {len(places)} under tensor "
+            f"parallelism, of which {sum(NO_SEQUENCE not in cell for cell in places)} have a sequence that is cut."]
     text = PAGE.read_text()
     PAGE.write_text(text[:text.index(BEGIN)] + BEGIN + "\n".join(head + lines) + "\n" + text[text.index(END):])
 
@@ -175,7 +201,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--family")
     parser.add_argument("--only")
-    parser.add_argument("--containers", default="pt2,onnx")
+    parser.add_argument("--containers", default=",".join(COLUMNS))
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--keep", action="store_true", help="leave exported models in the work folder")
     args = parser.parse_args()

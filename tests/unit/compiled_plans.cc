@@ -8,19 +8,34 @@
 
 namespace piper::compiled {
 
-plan::Bundle bundle(const std::string& model, const std::string& strategy) {
+namespace {
+
+Result<plan::Bundle> compiled(const std::string& model, const std::string& strategy, diag::Diagnostics& diags) {
   const TempFolder folder;
   driver::CompileOptions options;
   options.model = std::string(PIPER_TEST_MODELS) + "/" + model;
   options.strategy = folder.write("s.yaml", strategy);
   options.output = folder / "plans";
   options.weights = plan::WeightMode::kNone;
-  diag::Diagnostics diags;
   std::ostringstream out, err;
-  auto done = driver::compile(options, diags, out, err);
-  auto read = done.ok() ? plan::read_bundle(options.output) : Result<plan::Bundle>(done.status());
+  const auto done = driver::compile(options, diags, out, err);
+  return done.ok() ? plan::read_bundle(options.output) : Result<plan::Bundle>(done.status());
+}
+
+}  // namespace
+
+plan::Bundle bundle(const std::string& model, const std::string& strategy) {
+  diag::Diagnostics diags;
+  auto read = compiled(model, strategy, diags);
   if (!read.ok()) throw std::runtime_error(read.error().message + "\n" + diags.render_text(false));
   return std::move(*read);
+}
+
+std::string remarks(const std::string& model, const std::string& strategy) {
+  diag::Diagnostics diags;
+  const auto read = compiled(model, strategy, diags);
+  if (!read.ok()) throw std::runtime_error(read.error().message + "\n" + diags.render_text(false));
+  return diags.render_text(true);
 }
 
 }  // namespace piper::compiled

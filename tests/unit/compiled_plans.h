@@ -10,5 +10,7 @@ namespace piper::compiled {
 
 // Throws with the diagnostics where it does not compile. `model`: a file name in tests/models.
 plan::Bundle bundle(const std::string& model, const std::string& strategy);
+// What `piperc --verbose` says of it.
+std::string remarks(const std::string& model, const std::string& strategy);
 
 }  // namespace piper::compiled

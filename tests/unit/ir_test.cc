@@ -203,6 +203,11 @@ TEST_CASE("provenance is interned and described as a chain") {
   ProvId derived = table.derived("autodiff", {model});
   CHECK(table.describe(derived) == "node 'ln' (module h.0.ln1) at gpt.py:12, made by autodiff");
   CHECK(table.size() == 2);
+  const ProvId line = table.directive({"shard", "s.yaml:3:5"});
+  const ProvId sum = table.derived("all.sum", {line}, "shares meet 'add'");
+  CHECK(table.describe(sum) == "shard at s.yaml:3:5: shares meet 'add'");
+  CHECK(table.derived("all.sum", {line}, "shares meet 'mul'") != sum);
+  CHECK(table.derived("all.sum", {line}, "shares meet 'add'") == sum);
 }
 
 }  // namespace piper::ir

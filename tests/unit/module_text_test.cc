@@ -21,7 +21,7 @@ const std::string kModule = R"(module {
 provenance {
   prov 0 directive "clip" "s.yaml:1:1"
   prov 1 unknown "no \"optimizer\""
-  prov 2 derived "place" [0, -1]
+  prov 2 derived "place" [0, -1] "\"x\" meets y"
 }
 variant 8 {
   tag "PP" 2

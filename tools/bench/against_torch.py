@@ -7,7 +7,7 @@
 
 CASE is MODEL:BATCH:PRECISION or MODEL:BATCH:PRECISION:LAYOUT. MODEL: a function of models.py. PRECISION: f32, bf16, f16 (products;
 weights and optimizer are f32, PyTorch runs under autocast). LAYOUT: dp2, zero3_2, pp2_1f1b, pp2_zb_v, pp2_1f1b_dp2, pp2_zb_v_dp2; pipelines
-cut the batch into four microbatches and want a GPT with a head of its own.
+cut the batch into four microbatches and want a GPT with a head of its own. tp2: weights of blocks cut over two ranks, against DTensor.
 
 Each round runs piper and then each of PyTorch's variants (torch_ranks.py), each in processes of its own; a figure is the median step of
 its run, a ratio is taken inside a round; each run's figure is printed as it comes. On GPUs piper runs with and without CUDA graphs, ranks have a GPU each, and the ratio is to
@@ -54,16 +54,18 @@ class Layout:
     family: str | None = None
     extra: str = ""
     variant: str | None = None      # PyTorch's
+    places: int = 1                 # that share the batch
 
     @property
     def ranks(self):
-        return self.replicas * (self.stages // 2 if self.family == "zb_v" else self.stages)
+        return self.places * self.replicas * (self.stages // 2 if self.family == "zb_v" else self.stages)
 
 
 LAYOUTS = {
     "": Layout(),
     "dp2": Layout(1, 2, variant="ddp"),
     "zero3_2": Layout(1, 2, extra=", shard_params: true", variant="fully_shard"),
+    "tp2": Layout(variant="tp", places=2),
     "pp2_1f1b": Layout(2, 1, "1f1b", variant="1f1b"),
     "pp2_zb_v": Layout(4, 1, "zb_v", variant="zb_v"),
     "pp2_1f1b_dp2": Layout(2, 2, "1f1b", variant="1f1b_ddp"),
@@ -99,7 +101,9 @@ class Case:
             text += f"annotate: [{{tag: PP, starts: {json.dumps(starts)}}}]\n"
         bucket = 2 if how.extra and self.parameters < 10**7 else 25
         directives = ""
-        for s in range(how.stages if how.ranks > 1 else 0):
+        if how.places > 1:
+            directives = f"  - {{op: shard, filter: {{}}, dim: column, over: [{list(range(how.places))}]}}\n"
+        for s in range(how.stages if how.replicas * how.stages > 1 else 0):
             owner = min(s, how.stages - 1 - s) if how.family == "zb_v" else s
             group = list(range(owner * how.replicas, (owner + 1) * how.replicas))
             chosen = f"{{PP: {s}}}" if how.stages > 1 else "{}"

@@ -6,7 +6,7 @@
 
 VARIANT, of one rank: eager (AdamW as PyTorch takes it by default), fused (its fused AdamW, as in all that follow), compile
 (torch.compile), graphs (torch.compile with CUDA graphs, mode="reduce-overhead"). Of several: ddp, fully_shard, gpipe, 1f1b, zb_v,
-1f1b_ddp, zb_v_ddp. With bf16 or f16 the forward runs under autocast. Rank 0 prints a JSON object: the step times, the losses of
+1f1b_ddp, zb_v_ddp, tp (DTensor's tensor parallelism: ColwiseParallel and RowwiseParallel). With bf16 or f16 the forward runs under autocast. Rank 0 prints a JSON object: the step times, the losses of
 the whole batch where it knows them, and the most memory that all ranks together had.
 """
 import argparse
@@ -75,6 +75,53 @@ def replicated(args, module, rank, world):
         loss.backward()
         rule.step()
         return loss.detach() / world
+    return step
+
+
+class LocalHeads(torch.nn.Module):
+    """A block of a GPT on the heads of one rank: DTensor cuts no product that makes queries, keys and values in one."""
+
+    def __init__(self, block, heads):
+        super().__init__()
+        width = block.out.in_features
+        self.size = width // heads
+        self.ln_1, self.ln_2, self.out, self.up, self.down = block.ln_1, block.ln_2, block.out, block.up, block.down
+        for part, name in enumerate("qkv"):
+            product = torch.nn.Linear(width, width)
+            product.weight.data.copy_(block.qkv.weight.data[part * width:(part + 1) * width])
+            product.bias.data.copy_(block.qkv.bias.data[part * width:(part + 1) * width])
+            setattr(self, name, product)
+
+    def forward(self, x):
+        samples, length, _ = x.shape
+        h = self.ln_1(x)
+        q, k, v = (f(h).view(samples, length, -1, self.size).transpose(1, 2) for f in (self.q, self.k, self.v))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(samples, length, -1))
+        return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+
+
+def tensor_parallel(args, module, world):
+    """A step of ranks that share the batch and have parts of the weights of each block; every rank knows the loss."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    if hasattr(module.h[0], "qkv"):
+        heads = getattr(module.h[0], "heads", models.demo.HEADS)
+        module.h = torch.nn.ModuleList(LocalHeads(block, heads) for block in module.h)
+    columns = [name for name in ("q", "k", "v", "gate", "up") if hasattr(module.h[0], name)]
+    parallelize_module(module, init_device_mesh(args.device, (world,)),
+                       {f"h.*.{name}": ColwiseParallel() for name in columns} | {f"h.*.{name}": RowwiseParallel() for name in ("out", "down")})
+    kinds = [[p for p in module.parameters() if isinstance(p, DTensor) == cut] for cut in (True, False)]
+    rule = optimizer([{"params": kind} for kind in kinds])    # an update is of DTensors alone, or of none
+
+    def step(idx, targets, narrow):
+        rule.zero_grad(set_to_none=True)
+        with narrow():
+            loss = module(idx, targets)
+        loss.backward()
+        rule.step()
+        return loss.detach()
     return step
 
 
@@ -176,7 +223,10 @@ def main():
     module.train().to(args.device)
     if world > 1:
         dist.init_process_group("nccl" if args.device == "cuda" else "gloo")
-        step = replicated(args, module, rank, world) if args.variant in ("ddp", "fully_shard") else pipelined(args, module, world)
+        if args.variant in ("ddp", "fully_shard"):
+            step = replicated(args, module, rank, world)
+        else:
+            step = (tensor_parallel if args.variant == "tp" else pipelined)(args, module, world)
     else:
         step = alone(args, module)
     narrow = contextlib.nullcontext

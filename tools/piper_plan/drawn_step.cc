@@ -9,6 +9,7 @@
 #include "schemas/plan/names.h"
 #include "schemas/timeline/stages.h"
 #include "schemas/verify/accesses.h"
+#include "tools/piper_plan/cut_collectives.h"
 #include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/subject.h"
 #include "tools/piper_plan/text_table.h"
@@ -72,7 +73,8 @@ class StepWriter {
     json_.string(manifest.model.name + " with " + manifest.strategy.name + ": " + std::to_string(manifest.world_size) +
                  (manifest.world_size == 1 ? " rank" : " ranks") + ", batch " + std::to_string(manifest.batch));
     json_.member("about", "step " + number_text(timeline_.step) + " " + unit_ + ", bubble " +
-                              per_cent(timeline::bubble(timeline_)) + "; " + times_);
+                              per_cent(timeline::bubble(timeline_)) + "; " + times_ +
+                              (manifest.cuts.empty() ? "" : "; " + cuts_line(manifest)));
     json_.member("strategy", manifest.strategy.name);
     json_.member("unit", unit_);
     json_.key("step");

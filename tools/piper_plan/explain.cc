@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <map>
 
+#include "schemas/base/byte_text.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_writer.h"
 #include "schemas/plan/names.h"
+#include "schemas/plan/provenance_text.h"
 #include "schemas/verify/accesses.h"
 #include "schemas/verify/describe.h"
 #include "schemas/verify/live_at_peak.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/cut_collectives.h"
 #include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/text_table.h"
 
@@ -70,23 +73,18 @@ class Explainer {
     return text;
   }
 
-  // How many instructions each origin made.
+  // How many instructions each origin made, and what the collectives of cuts are for.
   std::string summary() const {
-    std::map<int32_t, int64_t> counts;
-    for (const auto& instruction : plan_.instructions) ++counts[instruction.provenance];
     std::vector<std::vector<std::string>> rows;
-    for (const auto& [origin, count] : counts) {
-      const auto i = static_cast<size_t>(origin);
-      rows.push_back({origin < 0 ? "-" : bundle_.provenance[i].key, std::to_string(count),
-                      origin < 0 ? "" : bundle_.provenance[i].text});
-    }
-    return "rank " + std::to_string(plan_.rank) + "\n" + format_table({"from", "instructions", ""}, rows) + arena();
+    for (const Origin& origin : origins())
+      rows.push_back({origin.line.empty() ? "-" : origin.line, std::to_string(origin.instructions), origin.text});
+    return "rank " + std::to_string(plan_.rank) + "\n" + format_table({"from", "instructions", ""}, rows) +
+           collectives() + arena();
   }
 
-  // The same as {"rank","arena_bytes","live_bytes","from":[{"line","text","instructions"}]}.
+  // The same as {"rank","arena_bytes","live_bytes","from":[{"line","text","instructions"}],
+  // "collectives":[{"collective","stream","line","why","times","bytes"}]}.
   void summary_as_json(JsonWriter& json) const {
-    std::map<int32_t, int64_t> counts;
-    for (const auto& instruction : plan_.instructions) ++counts[instruction.provenance];
     json.raw("{");
     for (const auto& [key, value] : {std::pair{"rank", int64_t{plan_.rank}},
                                      {"arena_bytes", plan_.arena_bytes},
@@ -97,21 +95,69 @@ class Explainer {
     json.key("from");
     json.raw("[");
     bool first = true;
-    for (const auto& [origin, count] : counts) {
+    for (const Origin& origin : origins()) {
       json.raw(first ? "{" : ",{");
       first = false;
-      json.key("line");
-      json.string(origin < 0 ? "" : bundle_.provenance[static_cast<size_t>(origin)].key);
-      json.key("text");
-      json.string(origin < 0 ? "" : bundle_.provenance[static_cast<size_t>(origin)].text);
-      json.key("instructions");
-      json.number(count);
+      json.member("line", origin.line);
+      json.member("text", origin.text);
+      json.member("instructions", origin.instructions);
+      json.raw("}");
+    }
+    json.raw("]");
+    json.key("collectives");
+    json.raw("[");
+    first = true;
+    for (const CutCollectives& of : cut_collectives(bundle_, plan_)) {
+      json.raw(first ? "{" : ",{");
+      first = false;
+      json.member("collective", of.kind);
+      json.member("stream", of.stream);
+      json.member("line", of.line);
+      json.member("why", of.why);
+      json.member("times", of.times);
+      json.member("bytes", of.bytes);
       json.raw("}");
     }
     json.raw("]}");
   }
 
  private:
+  struct Origin {
+    std::string line, text;  // "" of what has none
+    int64_t instructions = 0;
+  };
+  // By entry of the provenance; those of one line that say a reason each are one.
+  std::vector<Origin> origins() const {
+    std::map<int32_t, int64_t> counts;
+    for (const auto& instruction : plan_.instructions) ++counts[instruction.provenance];
+    std::vector<Origin> all;
+    std::map<std::string, size_t> with_reasons;  // by line
+    for (const auto& [index, count] : counts) {
+      if (index < 0) {
+        all.push_back({"", "", count});
+        continue;
+      }
+      const ProvenanceEntry& entry = bundle_.provenance[static_cast<size_t>(index)];
+      const std::string reason = reason_of(entry);
+      if (reason.empty()) {
+        all.push_back({entry.key, entry.text, count});
+        continue;
+      }
+      const auto [at, first] = with_reasons.emplace(strategy_line(entry), all.size());
+      if (first) all.push_back({at->first, entry.text.substr(0, entry.text.size() - reason.size() - 2), 0});
+      all[at->second].instructions += count;
+    }
+    return all;
+  }
+
+  std::string collectives() const {
+    std::vector<std::vector<std::string>> rows;
+    for (const CutCollectives& of : cut_collectives(bundle_, plan_))
+      rows.push_back({of.line, std::to_string(of.times), of.kind, human_bytes(of.bytes), of.stream, of.why});
+    if (rows.empty()) return "";
+    return "  collectives of cuts\n" + format_table({"asked by", "times", "", "bytes", "stream", "why"}, rows);
+  }
+
   // What is alive at the fullest moment, and what the arena holds beside it.
   std::string arena() const {
     const auto peak = verify::live_at_peak(bundle_, plan_);

@@ -1,11 +1,13 @@
 #include "tools/piper_plan/perfetto_trace.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "schemas/perfetto/trace_writer.h"
 #include "schemas/plan/actions.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/cut_collectives.h"
 #include "tools/piper_plan/play_bundle.h"
 #include "tools/piper_plan/subject.h"
 
@@ -52,8 +54,8 @@ class StepTrace {
 
   void rank(size_t p, bool measured) {
     const RankPlan& plan = bundle_.ranks[p];
-    const uint64_t process =
-        writer_.process(++processes_, "rank " + std::to_string(plan.rank) + (measured ? ", measured" : ""));
+    const uint64_t process = writer_.process(
+        ++processes_, "rank " + std::to_string(plan.rank) + place_text(plan.rank) + (measured ? ", measured" : ""));
     std::vector<uint64_t> streams;
     for (const auto& stream : plan.streams) streams.push_back(writer_.track(process, stream.name));
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
@@ -62,6 +64,16 @@ class StepTrace {
       if (activity.kind == Kind::kRecord || (activity.kind == Kind::kWait && times.begin == times.end)) continue;
       slice(p, i, streams[static_cast<size_t>(activity.stream)], times, measured);
     }
+  }
+
+  // ", place 1 of tp [2, 3]" of a rank that shares samples.
+  std::string place_text(int32_t rank) const {
+    for (const plan::Cut& cut : bundle_.manifest.cuts)
+      for (const std::vector<int32_t>& group : cut.groups)
+        if (const auto at = std::find(group.begin(), group.end(), rank); at != group.end())
+          return ", place " + std::to_string(at - group.begin()) + " of " + cut.name + " " +
+                 groups_text(plan::Cut{cut.name, {group}});
+    return "";
   }
 
   void slice(size_t p, size_t i, uint64_t track, const Times& times, bool measured) {

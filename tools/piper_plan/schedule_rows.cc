@@ -6,6 +6,7 @@
 
 #include "schemas/plan/names.h"
 #include "schemas/timeline/stages.h"
+#include "tools/piper_plan/cut_collectives.h"
 
 namespace piper::tools {
 namespace {
@@ -51,15 +52,18 @@ std::vector<ScheduleRow> schedule_rows(const Bundle& bundle, const timeline::Tim
   const Stages stages(bundle);
   std::vector<ScheduleRow> rows;
   for (size_t p = 0; p < bundle.ranks.size(); ++p)
-    rows.push_back({{bundle.ranks[p].rank}, cells_of(bundle, bundle.ranks[p], timeline.spans[p], stages)});
+    rows.push_back({{bundle.ranks[p].rank},
+                    cells_of(bundle, bundle.ranks[p], timeline.spans[p], stages),
+                    cut_times(bundle, p, timeline)});
   return rows;
 }
 
 std::vector<ScheduleRow> merge_like_rows(std::vector<ScheduleRow> rows) {
   std::vector<ScheduleRow> merged;
   for (ScheduleRow& row : rows) {
-    const auto like = std::find_if(merged.begin(), merged.end(),
-                                   [&row](const ScheduleRow& other) { return other.cells == row.cells; });
+    const auto like = std::find_if(merged.begin(), merged.end(), [&row](const ScheduleRow& other) {
+      return other.cells == row.cells && other.marks == row.marks;
+    });
     if (like == merged.end()) merged.push_back(std::move(row));
     else like->ranks.insert(like->ranks.end(), row.ranks.begin(), row.ranks.end());
   }

@@ -13,6 +13,7 @@
 #include "schemas/plan/read_ahead.h"
 #include "schemas/verify/live_at_peak.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/cut_collectives.h"
 #include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/schedule_rows.h"
 #include "tools/piper_plan/text_table.h"
@@ -151,6 +152,43 @@ std::string memory_table(const Bundle& bundle) {
   headings.push_back("peak");
   headings.push_back("checkpoint");  // on the host, of runs that save some
   return format_table(headings, merge_ranks(rows));
+}
+
+// The ranks that share samples, and what those that send most send each other: by kind, and how much of it.
+std::string cut_table(const Bundle& bundle) {
+  Rows rows;
+  for (size_t c = 0; c < bundle.manifest.cuts.size(); ++c) {
+    const plan::Cut& cut = bundle.manifest.cuts[c];
+    const auto& tensors = bundle.manifest.tensors;
+    const auto parts = std::count_if(tensors.begin(), tensors.end(), [&](const TensorInfo& tensor) {
+      return tensor.cut && tensor.cut->cut == static_cast<int32_t>(c);
+    });
+    std::map<std::string, std::pair<int64_t, int64_t>> most;  // by kind
+    int64_t most_bytes = -1;
+    for (const auto& plan : bundle.ranks) {
+      const bool member = std::any_of(cut.groups.begin(), cut.groups.end(), [&](const auto& group) {
+        return std::find(group.begin(), group.end(), plan.rank) != group.end();
+      });
+      if (!member) continue;
+      std::map<std::string, std::pair<int64_t, int64_t>> of_rank;
+      int64_t bytes = 0;
+      for (const CutCollectives& of : cut_collectives(bundle, plan)) {
+        auto& [times, sum] = of_rank[of.kind];
+        times += of.times;
+        sum += of.bytes;
+        bytes += of.bytes;
+      }
+      if (bytes <= most_bytes) continue;
+      most_bytes = bytes;
+      most = std::move(of_rank);
+    }
+    std::string sends;
+    for (const auto& [kind, of] : most)
+      sends += (sends.empty() ? "" : ", ") + std::to_string(of.first) + " " + kind + " of " + human_bytes(of.second);
+    rows.push_back({cut.name, groups_text(cut), std::to_string(parts) + " of " + std::to_string(tensors.size()),
+                    sends.empty() ? "nothing" : sends});
+  }
+  return format_table({"cut", "ranks that share samples", "tensors in parts", "a rank takes part in"}, rows);
 }
 
 struct Traffic {
@@ -300,6 +338,7 @@ Result<std::string> show(const std::string& directory, const ShowOptions& option
           " (only passes of stages take time: a forward " + number_text(options.costs.forward) + ", a backward " +
           number_text(options.costs.backward) + " units)\n" + picture(bundle, timeline, options);
   text += "\nRanks\n" + rank_table(bundle, timeline);
+  if (!manifest.cuts.empty()) text += "\nCuts\n" + cut_table(bundle);
   text += "\nMemory\n" + memory_table(bundle);
   text += "\nStreams\n" + stream_table(bundle, options.all);
   return text;

@@ -9,6 +9,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
 #include "tools/piper_plan/commands.h"
+#include "tools/piper_plan/cut_collectives.h"
 #include "tools/piper_plan/number_text.h"
 #include "tools/piper_plan/schedule_rows.h"
 #include "tools/piper_plan/text_table.h"
@@ -17,11 +18,13 @@ namespace piper::tools {
 namespace {
 
 // Lengths in pixels.
-constexpr double kLane = 20, kGap = 6, kTop = 46, kBottom = 46, kMargin = 10, kLetter = 6.7, kTitleLetter = 8;
+constexpr double kLane = 20, kGap = 6, kTop = 46, kBottom = 46, kMargin = 10, kLetter = 6.7, kTitleLetter = 8,
+                 kLine = 16;
 constexpr double kUsualCell = 30;                   // of the shortest cell, where that fits
 constexpr double kNarrowest = 640, kWidest = 2400;  // of the whole step, unless cells would be too short to see
 constexpr double kShortestSeen = 3, kWidestAtAll = 20000;
 
+constexpr const char* kMark = "<path stroke=\"#aa3377\" stroke-width=\"1.5\" d=\"";  // of a collective
 constexpr const char* kStyle =
     "<style>\n"
     "text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#222}\n"
@@ -79,8 +82,9 @@ std::vector<size_t> lanes_of(const std::vector<Cell>& cells) {
 
 class Drawing {
  public:
-  Drawing(std::string title, std::vector<ScheduleRow> rows, double step, const Costs& costs)
-      : title_(std::move(title)), rows_(std::move(rows)), step_(step), costs_(costs) {
+  // `cuts`: which ranks share samples, "" where none do.
+  Drawing(std::string title, std::string cuts, std::vector<ScheduleRow> rows, double step, const Costs& costs)
+      : title_(std::move(title)), cuts_(std::move(cuts)), rows_(std::move(rows)), step_(step), costs_(costs) {
     size_t letters = 4;
     for (const ScheduleRow& row : rows_) letters = std::max(letters, rank_list(row.ranks).size());
     left_ = kMargin + kLetter * static_cast<double>(letters + 1);
@@ -95,11 +99,14 @@ class Drawing {
     double top = kTop;
     std::string body;
     for (const ScheduleRow& row : rows_) body += draw_row(row, top);
-    const double height = top + kBottom;
-    const double width = std::max(right_, kTitleLetter * static_cast<double>(title_.size())) + 2 * kMargin;
+    const double height = top + kBottom + (cuts_.empty() ? 0 : kLine);
+    const double letters = std::max(kTitleLetter * static_cast<double>(title_.size()),
+                                    cuts_.empty() ? 0 : left_ + kLetter * static_cast<double>(cuts_.size()));
+    const double width = std::max(right_, letters) + 2 * kMargin;
     return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + coordinate(width) + "\" height=\"" +
            coordinate(height) + "\" viewBox=\"0 0 " + coordinate(width) + " " + coordinate(height) + "\">\n" + kStyle +
-           "<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n" + heading() + axis(top) + body + "</svg>\n";
+           "<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n" + heading() + axis(top) + body + cuts(top) +
+           "</svg>\n";
   }
 
  private:
@@ -119,6 +126,23 @@ class Drawing {
       at += 17 + kLetter * static_cast<double>(std::string(meaning).size() + 4);
     }
     return text;
+  }
+  std::string cuts(double bottom) const {
+    if (cuts_.empty()) return "";
+    const std::string y = coordinate(bottom + 32 + kLine);
+    return std::string(kMark) + "M" + coordinate(left_ + 3) + " " + coordinate(bottom + 23 + kLine) +
+           "v11\"/><text x=\"" + coordinate(left_ + 12) + "\" y=\"" + y + "\">" + escaped(cuts_) + "</text>\n";
+  }
+  // Marks that are closer than two pixels are one.
+  std::string draw_marks(const std::vector<double>& marks, double top, double height) const {
+    std::string path;
+    double last = -1;
+    for (const double mark : marks) {
+      if (x(mark) < last + 2) continue;
+      last = x(mark);
+      path += "M" + coordinate(last) + " " + coordinate(top) + "v" + coordinate(height);
+    }
+    return path.empty() ? "" : kMark + path + "\"/>\n";
   }
   bool present(char pass) const {
     for (const ScheduleRow& row : rows_)
@@ -157,8 +181,9 @@ class Drawing {
     for (size_t i = 0; i < row.cells.size(); ++i)
       text += draw_cell(row.cells[i], top + kLane * static_cast<double>(lanes[i]),
                         shade(stages.at(row.cells[i].stage), stages.size()));
+    text += "</g>\n" + draw_marks(row.marks, top, height);
     top += height + kGap;
-    return text + "</g>\n";
+    return text;
   }
   std::string draw_cell(const Cell& cell, double top, double opacity) const {
     const double width = (cell.end - cell.begin) * scale_;
@@ -174,7 +199,7 @@ class Drawing {
     return text + "\n";
   }
 
-  std::string title_;
+  std::string title_, cuts_;
   std::vector<ScheduleRow> rows_;
   double step_, scale_ = 1, left_ = 0, right_ = 0;
   Costs costs_;
@@ -189,6 +214,7 @@ Result<std::string> draw_svg(const std::string& directory, const Costs& costs) {
   return Drawing(manifest.model.name + " with " + manifest.strategy.name + ": " + std::to_string(manifest.world_size) +
                      (manifest.world_size == 1 ? " rank" : " ranks") + ", step " + coordinate(timeline.step) +
                      " units, bubble " + per_cent(timeline::bubble(timeline)),
+                 manifest.cuts.empty() ? "" : "collectives of cuts; " + cuts_line(manifest),
                  merge_like_rows(schedule_rows(bundle, timeline)), timeline.step, costs)
       .draw();
 }

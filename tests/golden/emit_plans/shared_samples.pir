@@ -11,10 +11,10 @@
 // CHECK: {"tensor":"up","kind":"value","dtype":"f32","shape":[8,3],"in":"param all.rest/down+128","first":0,"count":12,"owner":true}
 // CHECK: {"tensor":"down","kind":"value","dtype":"f32","shape":[3,8],"in":"param all.rest/down","first":0,"count":12,"owner":true}
 // CHECK: {"run":"all.rest.F.b2","args":"all.rest.F m0"
-// CHECK: {"all_reduce":"made m0","count":6,"dtype":"f32","op":"sum","communicator":"tp:0,1,2,3/2","stream":"tp:0,1,2,3/2","at":"s.yaml:3:5"}
+// CHECK: {"all_reduce":"made m0","count":6,"dtype":"f32","op":"sum","communicator":"tp:0,1,2,3/2","stream":"tp:0,1,2,3/2","at":"all.sum@s.yaml:3:5"}
 // CHECK: {"run":"all.rest.2.F.b2","args":"all.rest.2.F m0"
 // CHECK: {"run":"all.rest.B.b2","args":"all.rest.B m0"
-// CHECK: {"all_reduce":"linear_backward_input_2 m0","count":6,"dtype":"f32","op":"sum","communicator":"tp:0,1,2,3/2"
+// CHECK: {"all_reduce":"linear_backward_input_2 m0","count":6,"dtype":"f32","op":"sum","communicator":"tp:0,1,2,3/2","stream":"tp:0,1,2,3/2","at":"all.enter.B@s.yaml:3:5"
 // CHECK: {"run":"all.B.b2","args":"all.B m0"
 // CHECK: {"run":"norm.r0","args":"gradient norms"
 // CHECK: "rank":1,

@@ -112,24 +112,23 @@ function fillPanel() {
     item.append(box, meaning);
     element("legend").append(item);
   }
-  const costs = step.costs();
-  const order = costs.map((_, o) => o).filter((o) => costs[o].instructions).sort((a, b) => costs[b].time - costs[a].time || a - b);
+  const costs = step.costs().filter((cost) => cost.instructions).sort((a, b) => b.time - a.time);
   const head = make("tr");
   head.append(make("td", "line"), make("td", "predicted", { className: "n" }));
   if (step.measured) head.append(make("td", "measured", { className: "n" }));
   element("lines").append(head);
-  for (const o of order) {
-    const line = make("tr"), name = make("td"), choose = make("button", step.origins[o].text);
-    line.dataset.key = step.origins[o].key;
+  for (const cost of costs) {
+    const line = make("tr"), name = make("td"), choose = make("button", cost.text);
+    line.dataset.key = cost.key;
     line.addEventListener("click", () => {
-      const query = element("search").value === step.origins[o].key ? "" : step.origins[o].key;
+      const query = element("search").value === cost.key ? "" : cost.key;
       element("search").value = query;
       search(query);
     });
     name.append(choose);
-    line.append(name, make("td", chart.timeText(costs[o].time), { className: "n" }));
-    if (step.measured) line.append(make("td", chart.timeText(costs[o].measured), { className: "n" }));
-    line.title = `${costs[o].instructions} instructions`;
+    line.append(name, make("td", chart.timeText(cost.time), { className: "n" }));
+    if (step.measured) line.append(make("td", chart.timeText(cost.measured), { className: "n" }));
+    line.title = `${cost.instructions} instructions`;
     element("lines").append(line);
   }
   element("layout").append(make("option", "time line", { value: "time" }));

@@ -80,9 +80,17 @@ class Step {
       ...this.modules(row, i)].join("\n").toLowerCase();
   }
 
-  // What each place of the strategy costs: its instructions, and their time on all ranks, without waits.
+  // What each place of the strategy costs: its instructions, and their time on all ranks, without waits. Collectives of
+  // a cut, each of which says why it is there, are one.
   costs() {
-    const costs = this.origins.map(() => ({ instructions: 0, time: 0, measured: 0 }));
+    const lines = new Map();
+    const costs = this.origins.map(({ key, text }) => {
+      const line = key.slice(key.indexOf("@") + 1), at = text.indexOf(`${line}: `), name = at < 0 ? key : line;
+      if (!lines.has(name)) {
+        lines.set(name, { key: name, text: at < 0 ? text : text.slice(0, at + line.length), instructions: 0, time: 0, measured: 0 });
+      }
+      return lines.get(name);
+    });
     for (const row of this.rows) {
       for (let i = 0; i < row.count; ++i) {
         if (row.origin[i] < 0) continue;
@@ -94,7 +102,7 @@ class Step {
         if (row.measured) cost.measured += row.measured.end[i] - row.measured.begin[i];
       }
     }
-    return costs;
+    return [...lines.values()];
   }
 
   // Bytes alive in a row's arena and beside it, as steps: times ascending, bytes from each time on.
