@@ -113,3 +113,163 @@ def _(x, target, reduction):
 
 def _reduced(x, reduction):
     return x.mean() if reduction == 1 else x.sum() if reduction == 2 else x
+
+
+@_rule(aten.cummax.default)
+def _(x, dim):
+    return _extremes_so_far(x, dim, torch.gt)
+
+
+@_rule(aten.cummin.default)
+def _(x, dim):
+    return _extremes_so_far(x, dim, torch.lt)
+
+
+def _extremes_so_far(x, dim, beats):
+    """Which of the elements so far is the last of the extreme ones, and that element; a NaN is as far as any."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros([], dtype=torch.int64)
+    at, first = torch.arange(x.shape[dim]).reshape([-1] + [1] * (x.dim() - 1 - dim % x.dim())).expand(x.shape), x.detach()
+    reach = 1
+    while reach < x.shape[dim]:    # each twice as far as the last
+        before, here = first.narrow(dim, 0, x.shape[dim] - reach), first.narrow(dim, reach, x.shape[dim] - reach)
+        keeps = beats(before, here)
+        if x.is_floating_point():
+            keeps = keeps.logical_or(before.isnan()).logical_and(here.isnan().logical_not())
+        at = torch.cat([at.narrow(dim, 0, reach), torch.where(keeps, at.narrow(dim, 0, x.shape[dim] - reach), at.narrow(dim, reach, x.shape[dim] - reach))], dim)
+        first = torch.cat([first.narrow(dim, 0, reach), torch.where(keeps, before, here)], dim)
+        reach *= 2
+    return torch.gather(x, dim, at), at.clone()
+
+
+@_rule(aten.logcumsumexp.default)
+def _(x, dim):
+    reach = 1
+    while x.dim() and reach < x.shape[dim]:
+        rest = x.shape[dim] - reach
+        x = torch.cat([x.narrow(dim, 0, reach), torch.logaddexp(x.narrow(dim, 0, rest), x.narrow(dim, reach, rest))], dim)
+        reach *= 2
+    return x.clone()
+
+
+@_rule(aten.masked_scatter.default)
+def _(x, mask, source):
+    """The n-th element that the mask chooses is the n-th of the source."""
+    x, mask = torch.broadcast_tensors(x, mask)
+    if source.numel() == 0:
+        raise NotImplementedError
+    chosen = (mask.reshape(-1).to(torch.int64).cumsum(0) - 1).clamp(0, source.numel() - 1)
+    return torch.where(mask, source.reshape(-1).index_select(0, chosen).reshape(x.shape), x)
+
+
+@_rule(aten.diagonal_scatter.default)
+def _(x, src, offset=0, dim1=0, dim2=1):
+    """Each row has the element of the diagonal that lies in it, or each column, where the diagonal begins below the first row."""
+    moved = x.movedim((dim1, dim2), (-2, -1))
+    rows, columns = moved.shape[-2:]
+    if src.numel() == 0:
+        return x.clone()
+    on = torch.arange(columns) - torch.arange(rows).unsqueeze(1) == offset
+    by_row = src.index_select(-1, torch.arange(rows).clamp(max=src.shape[-1] - 1)).unsqueeze(-1)
+    by_column = src.index_select(-1, torch.arange(columns).clamp(max=src.shape[-1] - 1)).unsqueeze(-2)
+    return torch.where(on, by_row if offset >= 0 else by_column, moved).movedim((-2, -1), (dim1, dim2))
+
+
+@_rule(aten.put.default)
+def _(x, index, source, accumulate=False):
+    index, source = index.reshape(-1), source.reshape(-1)
+    index = torch.where(index < 0, index + x.numel(), index)
+    flat = x.reshape(-1)
+    return (flat.index_add(0, index, source) if accumulate else flat.scatter(0, index, source)).reshape(x.shape)
+
+
+@_rule(aten.index_copy.default)
+def _(x, dim, index, source):
+    if x.dim() == 0 or source.dim() != x.dim():
+        raise NotImplementedError
+    return x.scatter(dim, index.reshape([-1] + [1] * (x.dim() - 1 - dim % x.dim())).expand(source.shape), source)
+
+
+@_rule(aten.max_unpool2d.default)
+def _(x, indices, output_size):
+    return _unpooled(x, indices, output_size)
+
+
+@_rule(aten.max_unpool3d.default)
+def _(x, indices, output_size, stride, padding):
+    return _unpooled(x, indices, output_size)
+
+
+def _unpooled(x, indices, output_size):
+    lead, places = x.shape[:x.dim() - len(output_size)], 1
+    for extent in output_size:
+        places *= extent
+    zeros = torch.zeros([*lead, places], dtype=x.dtype)
+    return zeros.scatter(-1, indices.reshape([*lead, -1]), x.reshape([*lead, -1])).reshape([*lead, *output_size])
+
+
+@_rule(aten.scatter_reduce.two)
+def _(x, dim, index, src, reduce, *, include_self=True):
+    if x.dim() == 0 or not x.is_floating_point():
+        raise NotImplementedError
+    dim %= x.dim()
+    for axis in range(x.dim()):    # only the part that the index covers is read
+        src = src.narrow(axis, 0, index.shape[axis])
+    count = torch.zeros(x.shape, dtype=x.dtype).scatter_add(dim, index, torch.ones(index.shape, dtype=x.dtype))
+    start = x if include_self else torch.where(count > 0, 0, x)
+    if reduce == "sum":
+        return start.scatter_add(dim, index, src)
+    if reduce == "mean":
+        return start.scatter_add(dim, index, src) / (count + 1 if include_self else count.clamp(min=1))
+    # Each place of the result by all elements along the axis: what goes there, or what changes nothing.
+    if any(index.shape[axis] != x.shape[axis] for axis in range(x.dim()) if axis != dim):
+        raise NotImplementedError
+    goes = index.unsqueeze(dim) == torch.arange(x.shape[dim]).reshape([-1] + [1] * (x.dim() - dim))
+    return _of_groups(x, src.unsqueeze(dim), goes, dim + 1, reduce, include_self)
+
+
+@_rule(aten.index_reduce.default)
+def _(x, dim, index, source, reduce, *, include_self=True):
+    if x.dim() == 0 or not x.is_floating_point():
+        raise NotImplementedError
+    dim %= x.dim()
+    if reduce == "mean":
+        whole = index.reshape([-1] + [1] * (x.dim() - 1 - dim)).expand(source.shape)
+        return aten.scatter_reduce.two(x, dim, whole, source, "mean", include_self=include_self)
+    goes = (index == torch.arange(x.shape[dim]).unsqueeze(1)).reshape([x.shape[dim], -1] + [1] * (x.dim() - 1 - dim))
+    return _of_groups(x, source.unsqueeze(dim), goes, dim + 1, {"amax": "amax", "amin": "amin", "prod": "prod"}[reduce], include_self)
+
+
+_MOST = 1 << 22    # elements that are compared with every place
+
+
+def _of_groups(x, values, goes, axis, reduce, include_self):
+    """Along `axis` of `values` those that go to each place, and x's own if it counts."""
+    shape = torch.broadcast_shapes(values.shape, goes.shape)
+    if not all(isinstance(extent, int) for extent in shape) or torch.Size(shape).numel() > _MOST:
+        raise NotImplementedError
+    neutral = {"prod": 1.0, "amax": -torch.inf, "amin": torch.inf}[reduce]
+    own = x if include_self else torch.where(goes.any(axis), neutral, x)
+    values = torch.cat([own.unsqueeze(axis), torch.where(goes, values, neutral)], axis)
+    if reduce == "prod":
+        return values.prod(axis)
+    return values.amax(axis) if reduce == "amax" else values.amin(axis)
+
+
+@_rule(aten._cdist_forward.default)
+def _(x1, x2, p, compute_mode):
+    return _norms(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
+
+
+@_rule(aten._pdist_forward.default)
+def _(x, p=2):
+    if x.shape[0] < 2:
+        raise NotImplementedError
+    return torch.cat([_norms(x[i].unsqueeze(0) - x[i + 1:], p) for i in range(x.shape[0] - 1)])
+
+
+def _norms(x, p):
+    """With no gradient where there is no distance, and that of each largest difference where p is infinite."""
+    if not (p == 0 or p >= 1) or p == float("inf"):
+        raise NotImplementedError
+    return torch.linalg.vector_norm(x, p, -1)
