@@ -142,16 +142,6 @@ def _extremes_so_far(x, dim, beats):
     return torch.gather(x, dim, at), at.clone()
 
 
-@_rule(aten.logcumsumexp.default)
-def _(x, dim):
-    reach = 1
-    while x.dim() and reach < x.shape[dim]:
-        rest = x.shape[dim] - reach
-        x = torch.cat([x.narrow(dim, 0, reach), torch.logaddexp(x.narrow(dim, 0, rest), x.narrow(dim, reach, rest))], dim)
-        reach *= 2
-    return x.clone()
-
-
 @_rule(aten.masked_scatter.default)
 def _(x, mask, source):
     """The n-th element that the mask chooses is the n-th of the source."""
@@ -210,7 +200,7 @@ def _unpooled(x, indices, output_size):
 
 @_rule(aten.scatter_reduce.two)
 def _(x, dim, index, src, reduce, *, include_self=True):
-    if x.dim() == 0 or not x.is_floating_point():
+    if x.dim() == 0 or not x.is_floating_point() or reduce == "prod":    # of products PyTorch divides by infinities
         raise NotImplementedError
     dim %= x.dim()
     for axis in range(x.dim()):    # only the part that the index covers is read
@@ -230,46 +220,30 @@ def _(x, dim, index, src, reduce, *, include_self=True):
 
 @_rule(aten.index_reduce.default)
 def _(x, dim, index, source, reduce, *, include_self=True):
-    if x.dim() == 0 or not x.is_floating_point():
+    if x.dim() == 0 or not x.is_floating_point() or reduce == "prod":    # of products PyTorch divides by infinities
         raise NotImplementedError
     dim %= x.dim()
     if reduce == "mean":
         whole = index.reshape([-1] + [1] * (x.dim() - 1 - dim)).expand(source.shape)
         return aten.scatter_reduce.two(x, dim, whole, source, "mean", include_self=include_self)
     goes = (index == torch.arange(x.shape[dim]).unsqueeze(1)).reshape([x.shape[dim], -1] + [1] * (x.dim() - 1 - dim))
-    return _of_groups(x, source.unsqueeze(dim), goes, dim + 1, {"amax": "amax", "amin": "amin", "prod": "prod"}[reduce], include_self)
+    return _of_groups(x, source.unsqueeze(dim), goes, dim + 1, reduce, include_self)
 
 
 _MOST = 1 << 22    # elements that are compared with every place
 
 
 def _of_groups(x, values, goes, axis, reduce, include_self):
-    """Along `axis` of `values` those that go to each place, and x's own if it counts."""
+    """The extreme, along `axis`, of the values that go to each place and x's own, if that counts."""
     shape = torch.broadcast_shapes(values.shape, goes.shape)
     if not all(isinstance(extent, int) for extent in shape) or torch.Size(shape).numel() > _MOST:
         raise NotImplementedError
-    neutral = {"prod": 1.0, "amax": -torch.inf, "amin": torch.inf}[reduce]
-    own = x if include_self else torch.where(goes.any(axis), neutral, x)
-    values = torch.cat([own.unsqueeze(axis), torch.where(goes, values, neutral)], axis)
-    if reduce == "prod":
-        return values.prod(axis)
-    return values.amax(axis) if reduce == "amax" else values.amin(axis)
-
-
-@_rule(aten._cdist_forward.default)
-def _(x1, x2, p, compute_mode):
-    return _norms(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
-
-
-@_rule(aten._pdist_forward.default)
-def _(x, p=2):
-    if x.shape[0] < 2:
-        raise NotImplementedError
-    return torch.cat([_norms(x[i].unsqueeze(0) - x[i + 1:], p) for i in range(x.shape[0] - 1)])
-
-
-def _norms(x, p):
-    """With no gradient where there is no distance, and that of each largest difference where p is infinite."""
-    if not (p == 0 or p >= 1) or p == float("inf"):
-        raise NotImplementedError
-    return torch.linalg.vector_norm(x, p, -1)
+    touched = goes.any(axis).expand(x.shape)
+    own = x if include_self else torch.where(touched, x.detach(), x)    # PyTorch counts it among equal ones though it is left out
+    values, goes = torch.cat([own.unsqueeze(axis), values.expand(shape)], axis), goes.expand(shape)
+    counts = torch.cat([(torch.ones_like(touched) if include_self else touched.logical_not()).unsqueeze(axis), goes], axis)
+    found = torch.where(counts, values.detach(), -torch.inf if reduce == "amax" else torch.inf)
+    found = found.amax(axis, True) if reduce == "amax" else found.amin(axis, True)
+    same = (values == found).logical_or(values.isnan().logical_and(found.isnan()))
+    same = same.logical_and(torch.cat([torch.ones_like(touched).unsqueeze(axis), goes], axis))
+    return torch.where(same, values, 0).sum(axis) / same.to(x.dtype).sum(axis)    # equal ones share the gradient

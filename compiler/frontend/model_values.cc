@@ -212,7 +212,7 @@ Status bind_values(const ModelValues& values, const BindRequest& request, BoundM
     }
     parameters.insert(parameters.end(), t.names.begin(), t.names.end());
     const bool frozen = freeze.match(t);
-    const bool trainable = t.trainable && !frozen && is_floating(t.type.dtype);
+    const bool trainable = t.trainable && !frozen && is_floating(t.type.dtype) && t.type.elements() > 0;
     model.values[key] = t.role == StoredTensor::Role::kBuffer
                             ? model.graph.add_buffer(t.names, t.type, t.source)
                             : model.graph.add_parameter(t.names, t.type, trainable, t.source);

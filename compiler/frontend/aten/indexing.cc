@@ -253,8 +253,6 @@ Item index_put(Call& c) {
     const ValueId values = c.expand(c.as(c.arg("values"), c.dtype(x)), c.shape(where.indices[0]));
     return made(c.op(OpKind::kScatter, {x, where.indices[0], values}, ir::DimAttrs{0}));
   }
-  if (!c.flag("accumulate"))
-    return c.fail("index_put is supported with accumulate=True: otherwise equal indices have no defined order");
   if (!where.ok || where.first != 0 || static_cast<int64_t>(where.indices.size()) > c.rank(x))
     return c.fail("index_put of this form");
   const ir::Shape &wide = where.shape, shape = c.shape(x);
@@ -265,6 +263,19 @@ Item index_put(Call& c) {
     flat = k == 0 ? i : c.binary(OpKind::kAdd, c.binary(OpKind::kMul, flat, static_cast<double>(shape[k])), i);
     extent *= shape[k];
   }
+  // x[arange(n), j] = values: along the second axis, which keeps samples apart that are along the first.
+  if (where.indices.size() == 2 && c.rank(where.indices[0]) == 1 && wide == ir::Shape{shape[0]} &&
+      counting_axis(c, where.indices[0], shape[0]) == 0) {
+    std::vector<int64_t> parted(shape.size(), 1), source = shape, dense = shape;
+    parted[0] = shape[0];
+    source[1] = 1;
+    dense.erase(dense.begin() + 1);
+    const ValueId j = c.expand(wrapped(c, where.indices[1], shape[1]), wide);
+    const ValueId places = c.expand(c.reshape(j, std::move(parted)), source);
+    const ValueId values = c.reshape(c.expand(c.as(c.arg("values"), c.dtype(x)), std::move(dense)), source);
+    const OpKind kind = c.flag("accumulate") ? OpKind::kScatterAdd : OpKind::kScatter;
+    return made(c.op(kind, {x, places, values}, ir::DimAttrs{1}));
+  }
   std::vector<int64_t> tail(shape.begin() + static_cast<std::ptrdiff_t>(where.indices.size()), shape.end());
   std::vector<int64_t> merged = tail, source = tail, rows = tail;
   merged.insert(merged.begin(), extent);
@@ -272,8 +283,14 @@ Item index_put(Call& c) {
   rows.insert(rows.begin(), -1);
   const ValueId values = c.reshape(c.expand(c.as(c.arg("values"), c.dtype(x)), std::move(source)), std::move(rows));
   const ValueId indices = c.reshape(c.expand(flat, wide), {-1});
-  const ValueId y = c.op(OpKind::kIndexAdd, {c.reshape(x, std::move(merged)), indices, values}, ir::DimAttrs{0});
-  return made(c.reshape(y, shape));
+  const ValueId before = c.reshape(x, std::move(merged));
+  if (c.flag("accumulate"))
+    return made(c.reshape(c.op(OpKind::kIndexAdd, {before, indices, values}, ir::DimAttrs{0}), shape));
+  // As in PyTorch's scatter, the last of equal indices.
+  std::vector<int64_t> column(c.shape(values).size(), 1);
+  column[0] = -1;
+  const ValueId places = c.expand(c.reshape(indices, std::move(column)), c.shape(values));
+  return made(c.reshape(c.op(OpKind::kScatter, {before, places, values}, ir::DimAttrs{0}), shape));
 }
 
 }  // namespace piper::frontend::aten
