@@ -144,7 +144,7 @@ _TARGETS = {    # by the names of their arguments
     """,
     "self dim": """
         aten.glu.default aten.logcumsumexp.default aten.squeeze.dim aten.squeeze.dims aten.sym_size.int aten.unbind.int
-        aten.unsqueeze.default
+        aten.unsqueeze.default prims.squeeze.default
     """,
     "self dim correction keepdim": """
         aten.std.correction aten.std_mean.correction aten.var.correction aten.var_mean.correction prims.var.default
