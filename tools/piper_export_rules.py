@@ -4,6 +4,8 @@ A rule that does not fit the arguments raises NotImplementedError; the call stay
 """
 from __future__ import annotations
 
+import math
+
 import torch
 from torch._decomp import decompositions
 
@@ -126,20 +128,20 @@ def _(x, dim):
 
 
 def _extremes_so_far(x, dim, beats):
-    """Which of the elements so far is the last of the extreme ones, and that element; a NaN is as far as any."""
+    """The extreme of the elements so far, and which it is, the last of equal ones; a NaN is as far as any."""
     if x.dim() == 0:
         return x.clone(), torch.zeros([], dtype=torch.int64)
-    at, first = torch.arange(x.shape[dim]).reshape([-1] + [1] * (x.dim() - 1 - dim % x.dim())).expand(x.shape), x.detach()
+    at = torch.arange(x.shape[dim]).reshape([-1] + [1] * (x.dim() - 1 - dim % x.dim())).expand(x.shape)
     reach = 1
-    while reach < x.shape[dim]:    # each twice as far as the last
-        before, here = first.narrow(dim, 0, x.shape[dim] - reach), first.narrow(dim, reach, x.shape[dim] - reach)
+    while reach < x.shape[dim]:    # each step twice as far as the last
+        rest = x.shape[dim] - reach
+        before, here = x.narrow(dim, 0, rest), x.narrow(dim, reach, rest)
         keeps = beats(before, here)
         if x.is_floating_point():
             keeps = keeps.logical_or(before.isnan()).logical_and(here.isnan().logical_not())
-        at = torch.cat([at.narrow(dim, 0, reach), torch.where(keeps, at.narrow(dim, 0, x.shape[dim] - reach), at.narrow(dim, reach, x.shape[dim] - reach))], dim)
-        first = torch.cat([first.narrow(dim, 0, reach), torch.where(keeps, before, here)], dim)
+        x, at = (torch.cat([y.narrow(dim, 0, reach), torch.where(keeps, y.narrow(dim, 0, rest), y.narrow(dim, reach, rest))], dim) for y in (x, at))
         reach *= 2
-    return torch.gather(x, dim, at), at.clone()
+    return x.clone(), at.clone()
 
 
 @_rule(aten.masked_scatter.default)
@@ -212,8 +214,10 @@ def _(x, dim, index, src, reduce, *, include_self=True):
     if reduce == "mean":
         return start.scatter_add(dim, index, src) / (count + 1 if include_self else count.clamp(min=1))
     # Each place of the result by all elements along the axis: what goes there, or what changes nothing.
-    if any(index.shape[axis] != x.shape[axis] for axis in range(x.dim()) if axis != dim):
-        raise NotImplementedError
+    for axis in range(x.dim()):    # what lies beyond the index stays
+        if axis != dim and index.shape[axis] < x.shape[axis]:
+            parts = x.split([index.shape[axis], x.shape[axis] - index.shape[axis]], axis)
+            return torch.cat([aten.scatter_reduce.two(parts[0], dim, index, src, reduce, include_self=include_self), parts[1]], axis)
     goes = index.unsqueeze(dim) == torch.arange(x.shape[dim]).reshape([-1] + [1] * (x.dim() - dim))
     return _of_groups(x, src.unsqueeze(dim), goes, dim + 1, reduce, include_self)
 
@@ -236,7 +240,7 @@ _MOST = 1 << 22    # elements that are compared with every place
 def _of_groups(x, values, goes, axis, reduce, include_self):
     """The extreme, along `axis`, of the values that go to each place and x's own, if that counts."""
     shape = torch.broadcast_shapes(values.shape, goes.shape)
-    if not all(isinstance(extent, int) for extent in shape) or torch.Size(shape).numel() > _MOST:
+    if math.prod(extent for extent in shape if isinstance(extent, int)) > _MOST:
         raise NotImplementedError
     touched = goes.any(axis).expand(x.shape)
     own = x if include_self else torch.where(touched, x.detach(), x)    # PyTorch counts it among equal ones though it is left out
