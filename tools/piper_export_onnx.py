@@ -42,7 +42,7 @@ def _calls_without_onnx(program):
         for node in getattr(getattr(module, "graph", None), "nodes", ()):
             target = node.target
             if (isinstance(target, torch._ops.OpOverload) and target_name(target) in ROWS and target.name() not in known
-                    and not target._schema.is_mutable and not torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")):
+                    and not target._schema.is_mutable):
                 found[target] = _as_node(target)
     return found
 

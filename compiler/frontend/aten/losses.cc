@@ -169,7 +169,7 @@ Item kl_div(Call& c) {
 }
 
 namespace {
-// The norm of differences along the last axis. Of order infinity each of the largest has all of the gradient.
+// The norm of differences along the last axis. Each of the largest has all of the gradient where the order is infinite.
 ValueId norm_of_differences(Call& c, ValueId x) {
   const double p = c.real("p");
   const int64_t last = c.rank(x) - 1;
@@ -193,7 +193,7 @@ Item cdist(Call& c) {
   return made(norm_of_differences(c, x));
 }
 
-// Of each two rows.
+// The distances of each two rows.
 Item pdist(Call& c) {
   const ValueId x = c.tensor("self");
   std::vector<int64_t> first, second;

@@ -39,7 +39,7 @@ Item middle_call(Call& c, bool of_numbers) {
   return chosen(c, x, d, middle(c, x, d, of_numbers), c.flag("keepdim"));
 }
 
-// Of all elements: those that equal it share the gradient.
+// The median of all elements: those that equal it share the gradient.
 Item middle_of_all(Call& c, bool of_numbers) {
   const ValueId x = c.reshape(c.tensor("self"), {-1});
   if (!is_floating(c.dtype(x)) || c.extent(x, 0) == 0) return c.fail("the median of integers, or of no elements");
