@@ -15,6 +15,10 @@ const strategy::DirectiveSpec& recompute_spec() {
           "The saved values of the matched chunks are dropped after the forward; the chunk's inputs are "
           "kept and the forward is repeated at the start of the matched backward. Random masks are "
           "functions of counters, so the repetition gives the same values.\n\n"
+          "Chunks that are replicated are cut into segments as large as a bucket, and each segment repeats itself: "
+          "what "
+          "crosses from one to the next is kept. Repeated chunks are therefore cut only where little crosses, between "
+          "layers and not inside of an MLP, and their segments may use more than a bucket.\n\n"
           "A filter may name microbatches: the others of the chunk keep what they save.",
       .args =
           {

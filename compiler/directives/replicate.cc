@@ -59,6 +59,13 @@ const strategy::DirectiveSpec& replicate_spec() {
                "the groups of replicas that keep one set of shards each, as axes of the mesh or lists; gradients are "
                "reduce-scattered within a group and all-reduced across groups. Left out: all replicas keep one set",
                {}},
+              {"whole_below",
+               ArgKind::kMebibytes,
+               false,
+               "0.25",
+               "under shard_grads and shard_params: buckets of weights of one axis only (norms, biases), each smaller, "
+               "stay whole on every device; 0 = none",
+               {}},
               {"residency",
                ArgKind::kChoice,
                false,
@@ -69,8 +76,8 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kCount,
                false,
                "1",
-               "how many computes ahead of its reader a bucket is gathered; 0 = right before it, with the least "
-               "memory",
+               "how many computes ahead of its reader a bucket is gathered, unless it is still there then; 0 = right "
+               "before it, with the least memory",
                {},
                0},
           },
@@ -101,6 +108,8 @@ ir::Replication read_replication(const strategy::Directive& directive, Resolutio
               : flag("shard_grads")     ? ir::Sharded::kGradients
               : flag("shard_optimizer") ? ir::Sharded::kOptimizer
                                         : ir::Sharded::kNothing;
+  if (r.sharded >= ir::Sharded::kGradients)
+    r.whole_below = in_bytes(strategy::arg_or_default<double>(directive, "whole_below"));
   r.residency = residency == "step"         ? ir::Residency::kStep
                 : residency == "microbatch" ? ir::Residency::kMicrobatch
                                             : ir::Residency::kUse;

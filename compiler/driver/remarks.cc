@@ -108,13 +108,25 @@ void note_masks(const ir::Module& module, diag::Diagnostics& diags) {
 }
 
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags) {
+  int64_t small = 0, bytes = 0;
   for (const ir::Accumulator& a : module.state.accumulators) {
     const ir::Bucket& bucket = module.state.buckets[a.bucket.index];
-    const bool asked = module.distribution.chunks[a.chunk.index].replication.sharded != ir::Sharded::kNothing;
-    if (a.use == 0 && asked && bucket.moments == ir::Kept::kWhole && bucket.team_size > 1)
-      diags.remark("'" + module.graph().parameters()[a.parameter].names[0] +
+    const ir::Replication& replication = module.distribution.chunks[a.chunk.index].replication;
+    if (a.use > 0 || replication.sharded == ir::Sharded::kNothing || bucket.moments != ir::Kept::kWhole ||
+        bucket.team_size < 2)
+      continue;
+    const ir::Parameter& parameter = module.graph().parameters()[a.parameter];
+    if (module.graph().type(parameter.value).shape.size() == 1 && a.bytes < replication.whole_below) {
+      ++small;
+      bytes += a.bytes;
+    } else {
+      diags.remark("'" + parameter.names[0] +
                    "' is kept whole: its uses are not sharded alike over groups of one size");
+    }
   }
+  if (small > 0)
+    diags.remark(std::to_string(small) + " norms and biases, " + std::to_string((bytes + 1023) / 1024) +
+                 " KiB together, stay whole: each is smaller than whole_below and in no bucket with larger weights");
 }
 
 void note_padding(const ir::Module& module, diag::Diagnostics& diags) {

@@ -52,8 +52,7 @@ BufferRange RoleEmitter::parameter(uint32_t p, const Visit& reader) {
   const int64_t offset = bucket(a.bucket).read_offset(a.offset);
   if (bucket(a.bucket).parameters == ir::Kept::kWhole) return {buffer(read_of(a.bucket)), offset};
   const ir::NodeId gather = module_.state.gathers.at({a.bucket, reader.id});
-  const int32_t gathered =
-      find(s_.buffers.gathered_for(a.bucket, gather, ir::chunk_pass(reader.node.payload)->microbatch));
+  const int32_t gathered = find(s_.buffers.gathered_for(a.bucket, gather));
   PIPER_CHECK(gathered >= 0, "nothing gathers ", bucket(a.bucket).name, " for ", module_.describe(reader.id));
   return {gathered, offset};
 }

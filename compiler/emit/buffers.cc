@@ -67,13 +67,10 @@ BufferKey Buffers::value(ir::ValueId root, int32_t microbatch, size_t variant) c
   return {BufferKind::kValue, where, microbatch, static_cast<uint32_t>(variant)};
 }
 
-BufferKey Buffers::gathered_for(ir::BucketId bucket, ir::NodeId gather, int32_t microbatch) const {
-  switch (module_.state.buckets[bucket.index].residency) {
-    case ir::Residency::kUse: return {BufferKind::kGathered, bucket.index, -1, 0, gather.index};
-    case ir::Residency::kMicrobatch: return {BufferKind::kGathered, bucket.index, microbatch};
-    case ir::Residency::kStep: break;
-  }
-  return {BufferKind::kGathered, bucket.index};
+BufferKey Buffers::gathered_for(ir::BucketId bucket, ir::NodeId gather) const {
+  if (module_.state.buckets[bucket.index].residency == ir::Residency::kStep)
+    return {BufferKind::kGathered, bucket.index};
+  return {BufferKind::kGathered, bucket.index, -1, 0, gather.index};
 }
 
 BufferKey Buffers::gradients(ir::BucketId bucket, int32_t microbatch) const {

@@ -68,8 +68,8 @@ class Buffers {
 
   // For a sum over ranks in place: the key of what is summed.
   BufferKey value(ir::ValueId root, int32_t microbatch, size_t variant) const;
-  // The key under which a gather leaves parameters of a bucket for a reader, by how long they live there.
-  BufferKey gathered_for(ir::BucketId bucket, ir::NodeId gather, int32_t microbatch) const;
+  // The key under which a gather leaves parameters of a bucket for its readers.
+  BufferKey gathered_for(ir::BucketId bucket, ir::NodeId gather) const;
   // The key under which gradients of a bucket are added up on a microbatch.
   BufferKey gradients(ir::BucketId bucket, int32_t microbatch) const;
   // " m3" for a microbatch's own buffers, " b2" for those of a piece of another size than the first variant's.

@@ -113,9 +113,8 @@ void RoleEmitter::all_gather(const Visit& at, const ir::ParameterOperand& parame
       });
   const ir::ComputeNode& reader = own == parameters.readers.end() ? parameters.readers[0] : *own;
   gather.part = kept;
-  gather.data = {declare(s_.buffers.gathered_for(parameters.bucket, at.id, reader.microbatch),
-                         s_.buffers.gathered(parameters.bucket, reader)),
-                 0};
+  gather.data = {
+      declare(s_.buffers.gathered_for(parameters.bucket, at.id), s_.buffers.gathered(parameters.bucket, reader)), 0};
   add(lane.stream, gather, {{gather.part.buffer, true, false}, {gather.data.buffer, false, true}}, at.provenance);
 }
 

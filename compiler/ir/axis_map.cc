@@ -335,7 +335,7 @@ const AxisPlace* OpAxis::in_result(uint32_t result) const {
 
 AxisMap::AxisMap(const Graph& graph, const Op& op) { Maker(graph, op, axes_).run(); }
 
-const OpAxis* AxisMap::of_operand(uint32_t operand, int64_t axis) const {
+const OpAxis* AxisMap::of_operand(uint32_t operand, int64_t axis) const& {
   for (const OpAxis& one : axes_)
     for (const AxisPlace& place : one.operands)
       if (place.index == operand && place.axis == axis && place.factor.outer == 1 && place.factor.inner == 1)

@@ -39,9 +39,11 @@ struct OpAxis {
 class AxisMap {
  public:
   AxisMap(const Graph& graph, const Op& op);
-  const std::vector<OpAxis>& axes() const { return axes_; }
+  const std::vector<OpAxis>& axes() const& { return axes_; }
+  const std::vector<OpAxis>& axes() const&& = delete;
   // The axis that is all of an axis of an operand; null where several are factors of it.
-  const OpAxis* of_operand(uint32_t operand, int64_t axis) const;
+  const OpAxis* of_operand(uint32_t operand, int64_t axis) const&;
+  const OpAxis* of_operand(uint32_t operand, int64_t axis) const&& = delete;
 
  private:
   class Maker;

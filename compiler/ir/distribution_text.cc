@@ -59,6 +59,7 @@ void fields(auto& v, Of<Replication> auto& r) {
   v("residency", r.residency);
   v("prefetch", r.prefetch, "a number of computes");
   v.unless_empty("parts_over", r.parts_over);
+  v.optional("whole_below", r.whole_below, 0);
   v.optional("by", r.prov, {});
 }
 // "[F 0 x3 on 1, B 1 on 2]": microbatches of one phase that count up on one stream are together.

@@ -39,7 +39,8 @@ bool sums_over_cut(const Graph& graph, const Op& op) {
   for (auto view = views.rbegin(); view != views.rend(); ++view)
     if (const auto* permute = std::get_if<PermuteAttrs>(&(*view)->attrs))
       axis = std::find(permute->dims.begin(), permute->dims.end(), axis) - permute->dims.begin();
-  const OpAxis* const along = AxisMap(graph, op).of_operand(1, axis);
+  const AxisMap axes(graph, op);
+  const OpAxis* const along = axes.of_operand(1, axis);
   return along != nullptr && along->results.empty();
 }
 

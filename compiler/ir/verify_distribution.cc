@@ -148,7 +148,8 @@ class DistributionVerifier {
     PIPER_RETURN_IF_ERROR(verify_prov(module_, row.placed_by, "its place"));
     PIPER_RETURN_IF_ERROR(verify_prov(module_, row.replication.prov, "its replication"));
     PIPER_RETURN_IF_ERROR(row_streams(row));
-    if (row.replication.bucket_bytes < -1 || row.replication.prefetch < 0 || row.segment_bytes < -1)
+    if (row.replication.bucket_bytes < -1 || row.replication.prefetch < 0 || row.replication.whole_below < 0 ||
+        row.segment_bytes < -1)
       return broken(kRuleSizes, "a negative size");
     for (const ProvId note : row.notes) PIPER_RETURN_IF_ERROR(verify_prov(module_, note, "a note"));
     // A chunk that is cut is of the shard that its row asks for.

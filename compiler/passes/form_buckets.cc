@@ -24,6 +24,7 @@ struct ParameterInfo {
   DType dtype = DType::kF32;
   std::optional<DType> working;  // of the copies that programs read
   bool matrix = false;           // its update takes all of it
+  bool vector = false;           // of one axis
   int32_t shard = -1;            // which expert shard it belongs to
   int32_t cut = -1;              // of which cut it is a part
   int32_t share = -1;            // over which cut its gradients are shares
@@ -33,8 +34,14 @@ std::vector<ParameterInfo> parameters_of(const ir::Module& module) {
   std::vector<ParameterInfo> parameters;
   for (const ir::Parameter& p : module.graph().parameters()) {
     const ir::TensorType &read = module.graph().type(p.value), trained = p.trained(read);
-    ParameterInfo info{p.names[0], trained.bytes(), trained.dtype,           {},
-                       p.matrix,   p.shard,         p.cut ? p.cut->cut : -1, p.share};
+    ParameterInfo info{.name = p.names[0],
+                       .bytes = trained.bytes(),
+                       .dtype = trained.dtype,
+                       .matrix = p.matrix,
+                       .vector = trained.shape.size() == 1,
+                       .shard = p.shard,
+                       .cut = p.cut ? p.cut->cut : -1,
+                       .share = p.share};
     if (p.master) info.working = read.dtype;
     parameters.push_back(std::move(info));
   }
@@ -86,6 +93,7 @@ class Buckets {
   bool parts_add_up(uint32_t parameter) const;
   std::vector<size_t> places_of_parts(const ir::Accumulator& use) const;
   std::vector<bool> find_shardable() const;
+  bool is_small(AccumulatorId use) const;
   void make_buckets();
   void close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded);
   int64_t put(AccumulatorId id, int64_t offset, int64_t alignment);
@@ -257,8 +265,20 @@ int64_t Buckets::share_out(std::vector<AccumulatorId>& members, int64_t num_part
   return part;
 }
 
+// By what is asked wherever it is used: parts of all uses are the same.
+bool Buckets::is_small(AccumulatorId use) const {
+  const uint32_t parameter = module_.state.accumulators[use.index].parameter;
+  const std::vector<AccumulatorId>& uses = module_.state.parameter_uses[parameter];
+  return parameters_[parameter].vector && std::all_of(uses.begin(), uses.end(), [&](AccumulatorId id) {
+           const ChunkId chunk = module_.state.accumulators[id.index].chunk;
+           return parameters_[parameter].bytes < module_.distribution.chunks[chunk.index].replication.whole_below;
+         });
+}
+
 void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded) {
   if (members.empty()) return;
+  if (std::all_of(members.begin(), members.end(), [&](AccumulatorId use) { return is_small(use); }))
+    sharded = ir::Sharded::kNothing;
   const ir::Accumulator& first = module_.state.accumulators[members[0].index];
   const ir::Replication& replication = module_.distribution.chunks[first.chunk.index].replication;
   ir::Bucket bucket;

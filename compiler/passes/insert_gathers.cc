@@ -55,8 +55,14 @@ std::vector<BucketId> read_by(const ir::Module& module, const ir::Node& node, co
 struct Gather {
   NodeId node;
   size_t before = 0;                // position in the order
+  size_t last = 0;                  // reader, as place among the computes of its group
   std::vector<ir::GroupId> served;  // groups that have their reader
 };
+
+// How many computes before its reader, the last of `computes`, a bucket is gathered.
+size_t computes_ahead(const ir::Bucket& bucket, size_t computes) {
+  return std::min<size_t>(static_cast<size_t>(bucket.prefetch), computes - 1);
+}
 
 }  // namespace
 
@@ -68,6 +74,7 @@ void insert_gathers(ir::Module& module) {
   const size_t n = module.dag.order.size();
   std::map<uint32_t, std::vector<size_t>> computes;  // group -> positions of its computes so far
   std::map<GatherKey, size_t> known;                 // index into `gathers`
+  std::map<uint32_t, size_t> latest;                 // bucket -> the same
   std::vector<Gather> gathers;
   for (size_t i = 0; i < n; ++i) {
     const ir::Node node = module.dag.nodes[module.dag.order[i].index];
@@ -77,22 +84,30 @@ void insert_gathers(ir::Module& module) {
     positions.push_back(i);
     for (BucketId b : read_by(module, node, *compute)) {
       const ir::Bucket& bucket = module.state.buckets[b.index];
+      const size_t ahead = computes_ahead(bucket, positions.size());
       const auto [place, fresh] = known.emplace(key_of(module, like, b, *compute), gathers.size());
-      if (fresh) {
+      const auto before = latest.find(b.index);
+      // What is still there when it would be gathered again serves this reader, too: both buffers would be alive. Where
+      // several groups share a bucket, each of them would have to be so far.
+      const bool kept = fresh && before != latest.end() && bucket.group == node.group &&
+                        positions.size() - 1 - ahead <= gathers[before->second].last;
+      if (kept) {
+        place->second = before->second;
+      } else if (fresh) {
         ir::CollectiveNode gather{ir::CollectiveKind::kAllGather, ir::ParameterOperand{b, {}}, bucket.teams,
                                   bucket.read(), plan::Reduction::kSum};
         gathers.push_back(
-            {module.dag.add_node(std::move(gather), bucket.group, bucket.gather_stream, bucket.prov), i, {}});
+            {module.dag.add_node(std::move(gather), bucket.group, bucket.gather_stream, bucket.prov), i, 0, {}});
       }
+      latest[b.index] = place->second;
       Gather& gather = gathers[place->second];
+      gather.last = positions.size() - 1;
       module.state.gathers[{b, module.dag.order[i]}] = gather.node;
       if (std::find(gather.served.begin(), gather.served.end(), node.group) != gather.served.end()) continue;
       gather.served.push_back(node.group);
       auto& collective = std::get<ir::CollectiveNode>(module.dag.nodes[gather.node.index].payload);
       std::get<ir::ParameterOperand>(collective.what).readers.push_back(*compute);
       module.dag.add_edge(gather.node, module.dag.order[i]);
-      const size_t ahead =
-          std::min<size_t>(static_cast<size_t>(module.state.buckets[b.index].prefetch), positions.size() - 1);
       gather.before = std::min(gather.before, positions[positions.size() - 1 - ahead]);
     }
   }

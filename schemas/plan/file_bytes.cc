@@ -1,12 +1,13 @@
 #include "schemas/plan/file_bytes.h"
 
-#include <openssl/evp.h>
-
 #include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -17,6 +18,17 @@ namespace {
 
 Status system_failure(const char* code, const std::string& what, const std::string& path) {
   return Status::failure(code, what + " " + path + ": " + std::strerror(errno));
+}
+
+// Once: EVP_sha256() is looked up at each use. Without names of algorithms and a file of settings that nobody here asks
+// for, which take a millisecond in each process.
+const EVP_MD* sha256_kind() {
+  static const EVP_MD* const kind = [] {
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS,
+                        nullptr);
+    return EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  }();
+  return kind;
 }
 
 }  // namespace
@@ -66,10 +78,21 @@ Status write_file(const std::string& path, std::string_view text) {
 }
 
 std::string sha256(std::string_view bytes) {
-  static const EVP_MD* const kind = EVP_MD_fetch(nullptr, "SHA256", nullptr);  // EVP_sha256() is looked up at each use
-  unsigned char digest[EVP_MAX_MD_SIZE];
+  Sha256 digest;
+  digest.add(bytes);
+  return digest.finish();
+}
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+  PIPER_CHECK(context_ && EVP_DigestInit_ex(context_.get(), sha256_kind(), nullptr) == 1);
+}
+void Sha256::add(std::string_view bytes) {
+  PIPER_CHECK(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
+}
+std::string Sha256::finish() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned length = 0;
-  PIPER_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest, &length, kind, nullptr) == 1);
+  PIPER_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), &length) == 1);
   constexpr char kHex[] = "0123456789abcdef";
   std::string text;
   for (unsigned i = 0; i < length; ++i) {

@@ -11,6 +11,8 @@
 
 #include "schemas/base/status.h"
 
+struct evp_md_ctx_st;  // of OpenSSL
+
 namespace piper::plan {
 
 inline std::string_view text_of(const std::byte* data, int64_t bytes) {
@@ -30,5 +32,16 @@ Status write_file(const std::string& path, std::string_view text);
 
 // SHA-256 in lower-case hexadecimal.
 std::string sha256(std::string_view bytes);
+
+// The same of bytes that come piece by piece.
+class Sha256 {
+ public:
+  Sha256();
+  void add(std::string_view bytes);
+  std::string finish();  // once
+
+ private:
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
+};
 
 }  // namespace piper::plan

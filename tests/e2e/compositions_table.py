@@ -143,6 +143,7 @@ def _sizes() -> list[Row]:
         Row("bucket_per_parameter", "dense", groups=((0, 1),), replicate={"shard_optimizer": True, "bucket_size": 0}, microbatches=2),
         Row("params_not_ahead", "losses", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, replicate=LEVELS["params"] | {"prefetch": 0}),
         Row("params_per_parameter", "experts", groups=((0, 1),), replicate={"shard_params": True, "bucket_size": 0, "prefetch": 2}),
+        Row("params_vectors_cut", "experts", groups=((0, 1),), replicate={"shard_params": True, "bucket_size": 0, "whole_below": 0}),
         Row("two_way", "dense", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4, fast=True),
         Row("two_way_four", "plain", FOUR, ranks=((0,), (1,), (2,), (3,)), family="dualpipe", microbatches=8),
         Row("two_way_experts", "experts", TWO, ranks=((0,), (1,)), family="dualpipe", microbatches=4),

@@ -74,6 +74,8 @@ class Maker:
         fields |= self.random.choice(({}, {}, {"shard_optimizer": True}, {"shard_grads": True}, {"shard_params": True}, {"shard_params": True}))
         if "shard_params" in fields:
             fields["residency"], fields["prefetch"] = self.random.choice(("use", "microbatch", "step")), self.random.choice((0, 1, 1, 2, 5))
+        if self.chance(0.4) and ("shard_params" in fields or "shard_grads" in fields):
+            fields["whole_below"] = self.random.choice((0, 0.0002, 25))
         if len(devices) == 4 and any(key.startswith("shard_") for key in fields) and self.chance(0.6):
             members = self.random.sample(list(devices), 4)
             fields["parts_over"] = [members[:2], members[2:]]
@@ -339,7 +341,7 @@ class Maker:
                 text["schedule"] = {"family": r.choice(FAMILIES), "microbatches": r.choice((1, 2, 3, 4))}
         elif kind == 9 and directives:
             chosen = r.choice(directives)
-            key = r.choice([*chosen, "bucket_size", "shard_params", "parts_over", "stream", "capacity", "extra"])
+            key = r.choice([*chosen, "bucket_size", "shard_params", "whole_below", "parts_over", "stream", "capacity", "extra"])
             chosen[key] = r.choice(("place", "shard", "order", 0, -1, 1e30, "x", True, None, [], {}, "step", 0.5, {"factor": 1.25, "overflow": "drop"}))
         elif kind == 10:
             path = r.choice((("model", "batch"), ("model", "loss"), ("model", "freeze"), ("optimizer",), ("clip_grad_norm",), ("lr_schedule",),

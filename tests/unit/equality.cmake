@@ -6,7 +6,7 @@ piper_test(number_rules_test LABELS unit
 # Compiles plans: reads the driver, as plan_damage_test does.
 if(TARGET piper_driver)
   piper_test(equality_test LABELS unit
-    SOURCES cut_equality_test.cc cut_experts_test.cc equality_test.cc experts_equality_test.cc
+    SOURCES contradicting_shapes_test.cc cut_equality_test.cc cut_experts_test.cc equality_test.cc experts_equality_test.cc
     LINK piper_driver piper_test_compiled_plans)
   target_compile_definitions(equality_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 endif()

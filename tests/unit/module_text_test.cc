@@ -87,7 +87,7 @@ distribution {
   }
   chunk 1 {
     groups [0 x3]
-    replicate bucket -1 stream 0 gather 0 sharded parameters residency step prefetch 3
+    replicate bucket -1 stream 0 gather 0 sharded parameters residency step prefetch 3 whole_below 512
     shard 0
     recomputed [1 x3]
   }
@@ -203,7 +203,8 @@ TEST_CASE("every field is printed as it was read") {
   CHECK(row.groups == std::vector<GroupId>{GroupId(1), GroupId(1), GroupId(2)});
   CHECK(row.devices[1] == diag::Span{1, 3, 12, 6});
   CHECK(row.replication ==
-        Replication{1000, 1, 1, Sharded::kGradients, {{1}, {0}}, Residency::kMicrobatch, 0, ProvId(2)});
+        Replication{1000, 1, 1, Sharded::kGradients, {{1}, {0}}, 0, Residency::kMicrobatch, 0, ProvId(2)});
+  CHECK(module.distribution.chunks[1].replication.whole_below == 512);
   CHECK(row.recomputed == std::vector<bool>{false, true, true});
   CHECK(row.compute_streams.size() == 6);
   CHECK(row.compute_streams.at({Phase::kBackwardWeight, 2}) == 1);
@@ -464,12 +465,13 @@ TEST_CASE("rule D6: expert groups partition the groups that run their chunks") {
                "group 0 [1, 0, 2..3] places 2\n  group 1 [1, 0] places 2\n  group 2 [2..3] places 2\n") ==
         "P0435 distribution: chunk PP0: a group of its shard has several places of group 1");
   CHECK(broken("    shard 0\n", "    shard 7\n") == "P0435 distribution: chunk PP0: is of shard 7 of 2");
-  CHECK(broken("step prefetch 3\n    shard 0\n", "step prefetch 3\n    shard 1\n") ==
+  CHECK(broken("whole_below 512\n    shard 0\n", "whole_below 512\n    shard 1\n") ==
         "P0435 distribution: chunk PP1: is cut by shard 0, not by that of its row");
 }
 
 TEST_CASE("rule D7: sizes are not negative, and bounds of rows positive") {
   CHECK(broken("bucket 1000", "bucket -2") == "P0436 distribution: chunk PP0: a negative size");
+  CHECK(broken("whole_below 512", "whole_below -1") == "P0436 distribution: chunk PP1: a negative size");
   CHECK(broken("segment 4096", "segment -5") == "P0436 distribution: chunk PP0: a negative size");
   CHECK(broken("bound 1.25", "bound 0") == "P0436 distribution: a bound of rows is not positive");
 }

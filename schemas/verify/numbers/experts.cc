@@ -56,20 +56,14 @@ class Whole {
     if (call_.row == nullptr) {
       const std::optional<std::string> why = part_of_rows(call_);
       if (!why) return "kernel " + call_.whole.call.kernel.text() + " has no row";
-      if (why->empty()) widen();
-      return *why;
+      return why->empty() ? widen() : *why;
     }
     if (std::string why = one_order_of_samples(); !why.empty()) return why;
     if (std::string why = leave_out_ranks(); !why.empty()) return why;
     if (const auto why = without_place(call_.whole, call_.where, call_.table)) {
-      if (!why->empty()) return call_.wrong(*why);
-      widen();
-      return "";
+      return why->empty() ? widen() : call_.wrong(*why);
     }
-    if (const auto why = mask_of_part(call_)) {
-      if (why->empty()) widen();
-      return *why;
-    }
+    if (const auto why = mask_of_part(call_)) return why->empty() ? widen() : *why;
     if (std::any_of(call_.whole.operands.begin(), call_.whole.operands.end(), [&](const View& view) {
           return view.number >= 0 && view.number == known_place_of_rank(call_.table);
         }))
@@ -78,8 +72,7 @@ class Whole {
     if (std::string why = take_surplus(call_); !why.empty()) return call_.wrong(why);
     if (std::string why = shares_are_linear(call_); !why.empty()) return why;
     if (std::string why = sums_are_linear(call_); !why.empty()) return why;
-    widen();
-    return "";
+    return widen();
   }
 
   // The sum of all ranks' shares is the sum over all experts.
@@ -155,8 +148,22 @@ class Whole {
     return "";
   }
 
-  // All experts' extents.
-  void widen() {
+  // Shapes that contradict each other are another rule's fault to name, and none to read past the last axis of.
+  bool has_axes_of_parts() const {
+    const WholeCall& whole = call_.whole;
+    for (size_t i = 0; i < call_.where.size(); ++i)
+      if (call_.present(i) && whole.operands[i].axes.size() != whole.call.inputs[i].shape.size()) return false;
+    const auto of_rows = [&](const Operand& out) {
+      return whole.segments_of_rows > 0 && &out != &whole.call.outputs[0];
+    };
+    return std::all_of(whole.call.outputs.begin(), whole.call.outputs.end(), [&](const Operand& out) {
+      return out.slot == Operand::kAbsent || (of_rows(out) ? 0 : whole.part) < std::ssize(out.shape);
+    });
+  }
+
+  // All experts' extents. "" or why there are none.
+  std::string widen() {
+    if (!has_axes_of_parts()) return call_.wrong("a result without the axis of its operands' parts");
     const int64_t devices = call_.whole.spread.devices;
     const int64_t from_end = call_.whole.part < 0 ? 0 : static_cast<int64_t>(call_.rank()) - call_.whole.part;
     for (size_t i = 0; i < call_.where.size(); ++i) {
@@ -173,7 +180,7 @@ class Whole {
           *extent = *extent * devices - call_.whole.surplus;
       }
     }
-    if (call_.whole.part < 0) return;
+    if (call_.whole.part < 0) return "";
     for (Operand& out : call_.whole.call.outputs) {
       const std::vector<int64_t> local = out.shape;
       if (out.slot == Operand::kAbsent) continue;
@@ -186,6 +193,7 @@ class Whole {
         if (auto* shape = std::get_if<std::vector<int64_t>>(&attr.value); attr.name == "shape" && *shape == local)
           *shape = out.shape;
     }
+    return "";
   }
   // Axes at one place correspond, apart from products' last two.
   bool is_repeated(size_t i, int64_t axis) const {

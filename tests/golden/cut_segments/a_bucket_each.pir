@@ -1,12 +1,12 @@
 // A region whose parameters do not fit one bucket is cut from its end; orders and rows of the distribution go on with
-// all of its segments.
+// all of its segments. Its forward is repeated, and what crosses the cut, 8 bytes, is an eighth of what is made after it.
 // RUN-PASSES: cut_segments
 // CHECK: chunk 0 "PP0/1" tags ["PP" 0] region 0
 // CHECK: chunk 1 "PP0/2" tags ["PP" 0] region 0
 // CHECK: chunk 2 "loss" region 1
 // CHECK: linear(%x, %u, none) : f32[1, 2] chunk 0
 // CHECK: linear(%a, %v, none) : f32[1, 2] chunk 1
-// CHECK: linear(%b, %w, none) : f32[1, 2] chunk 1
+// CHECK: linear(%r6, %w, none) : f32[1, 2] chunk 1
 // CHECK: chunk 1 {
 // CHECK: replicate bucket 32
 // CHECK: recomputed [1]
@@ -29,7 +29,13 @@ variant 1 {
     %w = parameter ["w"] : f32[2, 2]
     %a = linear(%x, %u, none) chunk 0
     %b = linear(%a, %v, none) chunk 0
-    %c = linear(%b, %w, none) chunk 0
+    %r1 = relu(%b) chunk 0
+    %r2 = relu(%r1) chunk 0
+    %r3 = relu(%r2) chunk 0
+    %r4 = relu(%r3) chunk 0
+    %r5 = relu(%r4) chunk 0
+    %r6 = relu(%r5) chunk 0
+    %c = linear(%r6, %w, none) chunk 0
     %loss = sum(%c) {dims=[0, 1]} chunk 1
     loss %loss
   }
