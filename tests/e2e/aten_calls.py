@@ -225,7 +225,8 @@ CALLS |= {name: elementwise(row) for name, row in ROWS.items()}
 # Results of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
 BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none",
             *(name for name, row in ROWS.items() if row.onnx)]
-BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments"]
+BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments", "order",
+            "logcumsumexp", "distances_of_rows"]
 LOSSES = {
     "distances": lambda x, p: 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x.roll(1, 1), margin=0.5, swap=True) + 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x * 2, p=1)
                               + 0.1 * (F.pairwise_distance(x, p) + F.pairwise_distance(x, p.expand_as(x), p=1, keepdim=True)[:, 0] + F.pairwise_distance(x, x * 1, eps=0.0)).mean(),
