@@ -30,7 +30,7 @@ from (torch's own exporter writes it). Such calls are imported; elsewhere ONNX o
 the model's node and, where the file has it, the Python line.
 """
 
-DERIVATIVES = {"RULE": "yes", "ZERO": "zero", "NONE": "-"}
+DERIVATIVES = {"STEP": "zero", "RULE": "yes", "ZERO": "zero", "NONE": "-"}
 
 
 def sections(text: str, macro: str):

@@ -113,13 +113,14 @@ _TARGETS = {    # by the names of their arguments
         aten.hardsigmoid.default aten.hardswish.default aten.i0.default aten.imag.default aten.isinf.default aten.isnan.default
         aten.lgamma.default aten.lift_fresh.default aten.lift_fresh_copy.default aten.log.default aten.log10.default aten.log1p.default
         aten.log2.default aten.log_sigmoid.default aten.log_sigmoid_forward.default aten.logical_not.default aten.mT.default
-        aten.max.default aten.min.default aten.mish.default aten.neg.default aten.negative.default aten.numpy_T.default aten.rad2deg.default
-        aten.ravel.default aten.real.default aten.reciprocal.default aten.relu.default aten.relu6.default aten.round.default
-        aten.rsqrt.default aten.selu.default aten.sgn.default aten.sigmoid.default aten.sign.default aten.signbit.default aten.silu.default
-        aten.sin.default aten.sinc.default aten.sinh.default aten.special_entr.default aten.special_erfcx.default aten.special_i0e.default
-        aten.special_i1.default aten.special_i1e.default aten.special_log_ndtr.default aten.special_logit.default aten.special_ndtr.default
-        aten.special_ndtri.default aten.sqrt.default aten.square.default aten.squeeze.default aten.sym_numel.default aten.t.default
-        aten.tan.default aten.tanh.default aten.trunc.default aten.view_as_real.default
+        aten.max.default aten.median.default aten.min.default aten.mish.default aten.nanmedian.default aten.neg.default
+        aten.negative.default aten.numpy_T.default aten.rad2deg.default aten.ravel.default aten.real.default aten.reciprocal.default
+        aten.relu.default aten.relu6.default aten.round.default aten.rsqrt.default aten.selu.default aten.sgn.default aten.sigmoid.default
+        aten.sign.default aten.signbit.default aten.silu.default aten.sin.default aten.sinc.default aten.sinh.default
+        aten.special_entr.default aten.special_erfcx.default aten.special_i0e.default aten.special_i1.default aten.special_i1e.default
+        aten.special_log_ndtr.default aten.special_logit.default aten.special_ndtr.default aten.special_ndtri.default aten.sqrt.default
+        aten.square.default aten.squeeze.default aten.sym_numel.default aten.t.default aten.tan.default aten.tanh.default aten.trunc.default
+        aten.view_as_real.default
     """,
     "self alpha": """
         aten.celu.default
@@ -149,7 +150,8 @@ _TARGETS = {    # by the names of their arguments
         aten.diag.default aten.tril.default aten.triu.default
     """,
     "self dim": """
-        aten.glu.default aten.squeeze.dim aten.squeeze.dims aten.sym_size.int aten.unbind.int aten.unsqueeze.default prims.squeeze.default
+        aten.glu.default aten.logcumsumexp.default aten.squeeze.dim aten.squeeze.dims aten.sym_size.int aten.unbind.int
+        aten.unsqueeze.default prims.squeeze.default
     """,
     "self dim correction keepdim": """
         aten.std.correction aten.std_mean.correction aten.var.correction aten.var_mean.correction prims.var.default
@@ -177,7 +179,7 @@ _TARGETS = {    # by the names of their arguments
     """,
     "self dim keepdim": """
         aten.all.dim aten.amax.default aten.amin.default aten.any.dim aten.argmax.default aten.argmin.default aten.logsumexp.default
-        aten.max.dim aten.min.dim
+        aten.max.dim aten.median.dim aten.min.dim aten.mode.default aten.nanmedian.dim
     """,
     "self dim keepdim dtype": """
         aten.mean.dim aten.prod.dim_int aten.sum.dim_IntList
@@ -243,6 +245,9 @@ _TARGETS = {    # by the names of their arguments
     """,
     "self indices values accumulate": """
         aten.index_put.default
+    """,
+    "self k dim keepdim": """
+        aten.kthvalue.default
     """,
     "self k dim largest sorted": """
         aten.topk.default
@@ -494,6 +499,9 @@ _TARGETS = {    # by the names of their arguments
     """,
     "x1 x2 dim eps": """
         aten.cosine_similarity.default
+    """,
+    "x1 x2 p": """
+        aten._euclidean_dist.default
     """,
     "x1 x2 p compute_mode": """
         aten._cdist_forward.default aten.cdist.default

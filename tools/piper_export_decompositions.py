@@ -15,22 +15,30 @@ SAME_DERIVATIVE = frozenset("""
     aten.diag_embed.default
     aten.diagonal.default
     aten.diagonal_copy.default
+    aten.diagonal_scatter.default
     aten.dist.default
     aten.expand_copy.default
     aten.grid_sampler_2d.default
     aten.grid_sampler_3d.default
+    aten.index_copy.default
     aten.index_fill.int_Scalar
     aten.index_fill.int_Tensor
+    aten.index_reduce.default
     aten.linalg_cross.default
+    aten.masked_scatter.default
     aten.max_pool2d_with_indices_backward.default
     aten.max_pool3d_with_indices.default
+    aten.max_unpool2d.default
+    aten.max_unpool3d.default
     aten.multilabel_margin_loss_forward.default
+    aten.mvlgamma.default
     aten.nansum.default
     aten.narrow_copy.default
     aten.native_dropout_backward.default
     aten.norm.ScalarOpt_dim
     aten.permute_copy.default
     aten.polar.default
+    aten.put.default
     aten.reflection_pad1d.default
     aten.reflection_pad2d.default
     aten.reflection_pad3d.default
@@ -39,6 +47,7 @@ SAME_DERIVATIVE = frozenset("""
     aten.replication_pad2d.default
     aten.replication_pad3d.default
     aten.rot90.default
+    aten.scatter_reduce.two
     aten.split_with_sizes_copy.default
     aten.squeeze_copy.default
     aten.squeeze_copy.dim

@@ -7,16 +7,65 @@ import unittest.mock
 
 import torch
 
+from piper_export_calls import ROWS
+from piper_export_decompose import quiet, target_name
+
+_ATEN = "org.pytorch.aten"    # of torch.onnx's operators without ONNX: the type ATen, `operator`, `overload_name`
+
 
 def onnx_of(program, inputs, shapes, opset):
     """A traced program as torch.onnx's; every operator that trains in another way once it is taken apart stays one."""
     _fix_attention(program)
     _fix_bounds(program)
-    with unittest.mock.patch.dict(torch._decomp.decomposition_table):
-        # Its reference in Python takes other arguments than the operator: `reduction` 0 is no `size_average`.
-        torch._decomp.decomposition_table.pop(torch.ops.aten.nll_loss.default, None)
-        return torch.onnx.export(program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
-                                 dynamic_shapes=shapes, custom_translation_table=_translations())
+    def written(table):
+        with unittest.mock.patch.dict(torch._decomp.decomposition_table):
+            # Its reference in Python takes other arguments than the operator: `reduction` 0 is no `size_average`.
+            torch._decomp.decomposition_table.pop(torch.ops.aten.nll_loss.default, None)
+            return torch.onnx.export(program, (), kwargs=inputs, dynamo=True, verbose=False, opset_version=opset, optimize=False,
+                                     dynamic_shapes=shapes, custom_translation_table=table)
+    try:
+        return written(_translations())
+    except torch.onnx.OnnxExporterError:    # something, or a part of it, has no ONNX
+        if not (others := _calls_without_onnx(program)):
+            raise
+        return written({**others, **_translations()})
+
+
+def _calls_without_onnx(program):
+    """What piperc has a row for and torch.onnx does not know is one node, with torch's text of the call."""
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    with quiet():
+        known = ONNXRegistry.from_torchlib().functions
+    found = {}
+    for module in program.graph_module.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            target = node.target
+            if (isinstance(target, torch._ops.OpOverload) and target_name(target) in ROWS and target.name() not in known
+                    and not target._schema.is_mutable):
+                found[target] = _as_node(target)
+    return found
+
+
+def _as_node(target):
+    """Tensors are its inputs, other arguments attributes by their names."""
+    import onnx_ir
+    from onnxscript import evaluator
+    name, _, overload = str(target).removeprefix("aten.").partition(".")
+    parameters = [argument.name for argument in target._schema.arguments]
+
+    def translated(*args, **kwargs):
+        inputs, attributes = [], {"operator": name, "overload_name": "" if overload == "default" else overload}
+        for parameter, value in [*zip(parameters, args), *kwargs.items()]:
+            values = list(value) if isinstance(value, (list, tuple)) else [value]
+            if any(isinstance(x, onnx_ir.Value) for x in values):
+                inputs += [x if isinstance(x, onnx_ir.Value) else None for x in values]
+            elif value is not None and values:
+                attributes[parameter] = value if isinstance(value, (int, float, str, list, tuple)) else str(value)
+        node = onnx_ir.Node(_ATEN, "ATen", inputs, onnx_ir.convenience.convert_attributes(attributes), num_outputs=len(target._schema.returns), version=1)
+        evaluator.default().nodes.append(node)
+        return node.outputs[0] if len(node.outputs) == 1 else list(node.outputs)
+    return translated
 
 
 def _fix_attention(program):

@@ -24,7 +24,6 @@ def _whole_factors(node):
 # target: whether the row refuses the call of this node
 CONDITIONS = {
     "aten.pad.default": lambda node: _argument(node, "mode", "constant") != "constant",
-    "aten.index_put.default": lambda node: not _argument(node, "accumulate", False),
     "aten.upsample_nearest1d.vec": lambda node: not _whole_factors(node),
     "aten.upsample_nearest2d.vec": lambda node: not _whole_factors(node),
     "aten.upsample_nearest2d.default": lambda node: not _whole_factors(node),

@@ -5,6 +5,7 @@ A rule that does not fit the arguments raises NotImplementedError; the call stay
 from __future__ import annotations
 
 import itertools
+import math
 
 import torch
 from torch._decomp import decompositions
@@ -183,3 +184,112 @@ def _(x, target, reduction):
 
 def _reduced(x, reduction):
     return x.mean() if reduction == 1 else x.sum() if reduction == 2 else x
+
+
+@_rule(aten.masked_scatter.default)
+def _(x, mask, source):
+    """The n-th element that the mask chooses is the n-th of the source."""
+    x, mask = torch.broadcast_tensors(x, mask)
+    if source.numel() == 0:
+        raise NotImplementedError
+    chosen = (mask.reshape(-1).to(torch.int64).cumsum(0) - 1).clamp(0, source.numel() - 1)
+    return torch.where(mask, source.reshape(-1).index_select(0, chosen).reshape(x.shape), x)
+
+
+@_rule(aten.diagonal_scatter.default)
+def _(x, src, offset=0, dim1=0, dim2=1):
+    """Each row has the element of the diagonal that lies in it, or each column, where the diagonal begins below the first row."""
+    moved = x.movedim((dim1, dim2), (-2, -1))
+    rows, columns = moved.shape[-2:]
+    if src.numel() == 0:
+        return x.clone()
+    on = torch.arange(columns) - torch.arange(rows).unsqueeze(1) == offset
+    by_row = src.index_select(-1, torch.arange(rows).clamp(max=src.shape[-1] - 1)).unsqueeze(-1)
+    by_column = src.index_select(-1, torch.arange(columns).clamp(max=src.shape[-1] - 1)).unsqueeze(-2)
+    return torch.where(on, by_row if offset >= 0 else by_column, moved).movedim((-2, -1), (dim1, dim2))
+
+
+@_rule(aten.put.default)
+def _(x, index, source, accumulate=False):
+    index, source = index.reshape(-1), source.reshape(-1)
+    index = torch.where(index < 0, index + x.numel(), index)
+    flat = x.reshape(-1)
+    return (flat.index_add(0, index, source) if accumulate else flat.scatter(0, index, source)).reshape(x.shape)
+
+
+@_rule(aten.index_copy.default)
+def _(x, dim, index, source):
+    if x.dim() == 0 or source.dim() != x.dim():
+        raise NotImplementedError
+    return x.scatter(dim, index.reshape([-1] + [1] * (x.dim() - 1 - dim % x.dim())).expand(source.shape), source)
+
+
+@_rule(aten.max_unpool2d.default)
+def _(x, indices, output_size):
+    return _unpooled(x, indices, output_size)
+
+
+@_rule(aten.max_unpool3d.default)
+def _(x, indices, output_size, stride, padding):
+    return _unpooled(x, indices, output_size)
+
+
+def _unpooled(x, indices, output_size):
+    lead, places = x.shape[:x.dim() - len(output_size)], 1
+    for extent in output_size:
+        places *= extent
+    zeros = torch.zeros([*lead, places], dtype=x.dtype)
+    return zeros.scatter(-1, indices.reshape([*lead, -1]), x.reshape([*lead, -1])).reshape([*lead, *output_size])
+
+
+@_rule(aten.scatter_reduce.two)
+def _(x, dim, index, src, reduce, *, include_self=True):
+    if x.dim() == 0 or not x.is_floating_point() or reduce == "prod":    # of products PyTorch divides by infinities
+        raise NotImplementedError
+    dim %= x.dim()
+    for axis in range(x.dim()):    # only the part that the index covers is read
+        src = src.narrow(axis, 0, index.shape[axis])
+    count = torch.zeros(x.shape, dtype=x.dtype).scatter_add(dim, index, torch.ones(index.shape, dtype=x.dtype))
+    start = x if include_self else torch.where(count > 0, 0, x)
+    if reduce == "sum":
+        return start.scatter_add(dim, index, src)
+    if reduce == "mean":
+        return start.scatter_add(dim, index, src) / (count + 1 if include_self else count.clamp(min=1))
+    # Each place of the result by all elements along the axis: what goes there, or what changes nothing.
+    for axis in range(x.dim()):    # what lies beyond the index stays
+        if axis != dim and index.shape[axis] < x.shape[axis]:
+            parts = x.split([index.shape[axis], x.shape[axis] - index.shape[axis]], axis)
+            return torch.cat([aten.scatter_reduce.two(parts[0], dim, index, src, reduce, include_self=include_self), parts[1]], axis)
+    goes = index.unsqueeze(dim) == torch.arange(x.shape[dim]).reshape([-1] + [1] * (x.dim() - dim))
+    return _of_groups(x, src.unsqueeze(dim), goes, dim + 1, reduce, include_self)
+
+
+@_rule(aten.index_reduce.default)
+def _(x, dim, index, source, reduce, *, include_self=True):
+    if x.dim() == 0 or not x.is_floating_point() or reduce == "prod":    # of products PyTorch divides by infinities
+        raise NotImplementedError
+    dim %= x.dim()
+    if reduce == "mean":
+        whole = index.reshape([-1] + [1] * (x.dim() - 1 - dim)).expand(source.shape)
+        return aten.scatter_reduce.two(x, dim, whole, source, "mean", include_self=include_self)
+    goes = (index == torch.arange(x.shape[dim]).unsqueeze(1)).reshape([x.shape[dim], -1] + [1] * (x.dim() - 1 - dim))
+    return _of_groups(x, source.unsqueeze(dim), goes, dim + 1, reduce, include_self)
+
+
+_MOST = 1 << 22    # elements that are compared with every place
+
+
+def _of_groups(x, values, goes, axis, reduce, include_self):
+    """The extreme, along `axis`, of the values that go to each place and x's own, if that counts."""
+    shape = torch.broadcast_shapes(values.shape, goes.shape)
+    if math.prod(extent for extent in shape if isinstance(extent, int)) > _MOST:
+        raise NotImplementedError
+    touched = goes.any(axis).expand(x.shape)
+    own = x if include_self else torch.where(touched, x.detach(), x)    # PyTorch counts it among equal ones though it is left out
+    values, goes = torch.cat([own.unsqueeze(axis), values.expand(shape)], axis), goes.expand(shape)
+    counts = torch.cat([(torch.ones_like(touched) if include_self else touched.logical_not()).unsqueeze(axis), goes], axis)
+    found = torch.where(counts, values.detach(), -torch.inf if reduce == "amax" else torch.inf)
+    found = found.amax(axis, True) if reduce == "amax" else found.amin(axis, True)
+    same = (values == found).logical_or(values.isnan().logical_and(found.isnan()))
+    same = same.logical_and(torch.cat([torch.ones_like(touched).unsqueeze(axis), goes], axis))
+    return torch.where(same, values, 0).sum(axis) / same.to(x.dtype).sum(axis)    # equal ones share the gradient

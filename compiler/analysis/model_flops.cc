@@ -18,7 +18,7 @@ bool any_marked(const ValueMarks& marks, const std::vector<ir::ValueId>& values)
   return std::any_of(values.begin(), values.end(), [&](ir::ValueId value) { return is_marked(marks, value); });
 }
 
-bool passes_gradients(const ir::Op& op) { return autodiff::derivative_of(op.kind) != autodiff::Derivative::kZero; }
+bool passes_gradients(const ir::Op& op) { return autodiff::passes_gradient(op.kind); }
 
 // A trained parameter, or what depends on one.
 ValueMarks values_that_need_gradients(const ir::Graph& graph) {

@@ -20,7 +20,8 @@ namespace piper::autodiff {
 // [value] -> its total gradient, invalid where none. A parameter read in several chunks has no total: its
 // accumulate_grad ops name the sum of each chunk. Errors: P0420 an operator on the path to a parameter has no rule, or
 // one that leaves out a result whose gradient is not zero (named with node and module), P0421 the loss does not depend
-// on any trained parameter, P0422 the loss is not a scalar.
+// on any trained parameter (a warning where it does by steps alone: PyTorch has gradients of zeros, by which weights
+// decay), P0422 the loss is not a scalar.
 Result<std::vector<ir::ValueId>> differentiate(ir::Graph& graph, diag::Diagnostics& diags);
 
 // --- rules: one file per operator family under rules/, one function per operator, named in its row of ops.def.
@@ -39,9 +40,11 @@ Rule find_rule(ir::OpKind kind);  // nullptr where the operator has none
 // The column `derivative` of ops.def.
 enum class Derivative : uint8_t {
   kRule,  // differentiable: find_rule gives the rule
-  kZero,  // the gradient stops here: derivative zero, or bool and integer results
+  kZero,  // the gradient stops here: bool and integer results, or the model says so
+  kStep,  // it is zero: nothing is computed of it, but what the loss depends on by steps alone has a gradient of zeros
   kNone,  // not differentiated: a backward operator, or one that other passes remove or make
 };
 Derivative derivative_of(ir::OpKind kind);
+bool passes_gradient(ir::OpKind kind);  // neither kZero nor kStep
 
 }  // namespace piper::autodiff

@@ -27,6 +27,7 @@ class ReverseWalk {
 
   Result<std::vector<ValueId>> run() {
     find_needs();
+    find_reached();
     PIPER_RETURN_IF_ERROR(check_loss());
     find_first_reads();
     splits_ = find_splits(graph_);
@@ -40,6 +41,7 @@ class ReverseWalk {
       else PIPER_RETURN_IF_ERROR(visit(op));
       PIPER_RETURN_IF_ERROR(accumulate_after(OpId(index), op));
     }
+    PIPER_RETURN_IF_ERROR(accumulate_zeros());
     return std::move(gradients_);
   }
 
@@ -57,10 +59,22 @@ class ReverseWalk {
       needs_[parameter.value.index] = parameter.trainable && is_floating(graph_.type(parameter.value).dtype);
     for (size_t index = 0; index < num_ops_; ++index) {
       const Op& op = graph_.op(OpId(index));
-      if (op.phase != ir::Phase::kForward || derivative_of(op.kind) == Derivative::kZero) continue;
+      if (op.phase != ir::Phase::kForward || !passes_gradient(op.kind)) continue;
       const bool any = std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return needs(v); });
       if (!any) continue;
       for (ValueId result : op.results) needs_[result.index] = is_floating(graph_.type(result).dtype);
+    }
+  }
+  // reached_[v]: the loss depends on v through operators with a derivative, or steps.
+  void find_reached() {
+    reached_.assign(num_values_, false);
+    for (ValueId loss : graph_.all_losses()) reached_[loss.index] = true;
+    for (size_t index = num_ops_; index-- > 0;) {
+      const Op& op = graph_.op(OpId(index));
+      if (op.phase != ir::Phase::kForward || derivative_of(op.kind) == Derivative::kZero) continue;
+      if (std::none_of(op.results.begin(), op.results.end(), [&](ValueId v) { return reached_[v.index]; })) continue;
+      for (ValueId operand : op.operands)
+        if (operand.valid() && is_floating(graph_.type(operand).dtype)) reached_[operand.index] = true;
     }
   }
   bool needs(ValueId value) const { return value.valid() && needs_[value.index]; }
@@ -72,9 +86,14 @@ class ReverseWalk {
       return diags_.error("P0422") << "the loss '" << graph_.value(graph_.loss).name << "' is " << to_string(type)
                                    << ", not a floating-point scalar (shape [])";
     const std::vector<ValueId> losses = graph_.all_losses();
-    if (std::none_of(losses.begin(), losses.end(), [&](ValueId loss) { return needs(loss); }))
+    if (std::any_of(losses.begin(), losses.end(), [&](ValueId loss) { return needs(loss); })) return {};
+    const std::vector<ir::Parameter>& all = graph_.parameters();
+    if (std::none_of(all.begin(), all.end(),
+                     [&](const ir::Parameter& p) { return needs(p.value) && reached_[p.value.index]; }))
       return diags_.error("P0421") << "the loss '" << graph_.value(graph_.loss).name
                                    << "' does not depend on any trained parameter";
+    diags_.warning("P0421") << "the loss '" << graph_.value(graph_.loss).name
+                            << "' depends on trained parameters by steps alone: all gradients are zero";
     return {};
   }
 
@@ -226,17 +245,37 @@ class ReverseWalk {
           std::find_if(sums.begin(), sums.end(), [&](const ChunkSum& sum) { return sum.chunk == op.chunk; });
       if (entry == sums.end()) continue;
       GraphBuilder builder = builder_for(op);
-      (void)builder.add(OpKind::kAccumulateGrad, {entry->sum}, ir::AccumulateGradAttrs{parameter});  // has no result
-      if (!builder.status().ok()) return Status(builder.status().error());
-      gradients_[parameter.index] = sums.size() == 1 ? entry->sum : ValueId();
+      PIPER_RETURN_IF_ERROR(accumulate(builder, parameter, entry->sum));
     }
+    return {};
+  }
+
+  // In the chunk that reads the parameter first.
+  Status accumulate_zeros() {
+    for (size_t index = 0; index < num_ops_; ++index)
+      for (ValueId parameter : first_reads_[index]) {
+        if (!reached_[parameter.index] || !sums_[parameter.index].empty()) continue;
+        const Op op = graph_.op(OpId(index));
+        GraphBuilder builder = builder_for(op);
+        const ir::TensorType type = graph_.type(parameter);
+        contribute(builder, parameter, op.chunk,
+                   builder.add1(OpKind::kFill, {}, ir::FillAttrs{type.shape, 0.0, type.dtype}));
+        PIPER_RETURN_IF_ERROR(accumulate(builder, parameter, sums_[parameter.index][0].sum));
+      }
+    return {};
+  }
+
+  Status accumulate(GraphBuilder& builder, ValueId parameter, ValueId sum) {
+    (void)builder.add(OpKind::kAccumulateGrad, {sum}, ir::AccumulateGradAttrs{parameter});  // has no result
+    if (!builder.status().ok()) return Status(builder.status().error());
+    gradients_[parameter.index] = sums_[parameter.index].size() == 1 ? sum : ValueId();
     return {};
   }
 
   Graph& graph_;
   diag::Diagnostics& diags_;
   const size_t num_values_, num_ops_;              // of the forward graph
-  std::vector<bool> needs_;                        // [value]
+  std::vector<bool> needs_, reached_;              // [value]
   std::vector<std::vector<ValueId>> first_reads_;  // [op]
   std::vector<Split> splits_;                      // [value]
   std::vector<std::vector<ChunkSum>> sums_;        // [value]

@@ -12,6 +12,7 @@ Row row_of(ir::OpKind kind) {
   switch (kind) {
 #define PIPER_RULE(function) {Derivative::kRule, rules::function}
 #define PIPER_ZERO {Derivative::kZero, nullptr}
+#define PIPER_STEP {Derivative::kStep, nullptr}
 #define PIPER_NONE \
   {                \
   }
@@ -21,6 +22,7 @@ Row row_of(ir::OpKind kind) {
 #undef PIPER_OP
 #undef PIPER_RULE
 #undef PIPER_ZERO
+#undef PIPER_STEP
 #undef PIPER_NONE
   }
   return {};
@@ -30,5 +32,8 @@ Row row_of(ir::OpKind kind) {
 
 Rule find_rule(ir::OpKind kind) { return row_of(kind).rule; }
 Derivative derivative_of(ir::OpKind kind) { return row_of(kind).derivative; }
+bool passes_gradient(ir::OpKind kind) {
+  return derivative_of(kind) != Derivative::kZero && derivative_of(kind) != Derivative::kStep;
+}
 
 }  // namespace piper::autodiff

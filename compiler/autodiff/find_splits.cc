@@ -40,7 +40,7 @@ std::vector<Split> find_splits(const ir::Graph& graph) {
   std::vector<bool> other_use(graph.num_values(), false);
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(ir::OpId(i));
-    if (op.phase != ir::Phase::kForward || derivative_of(op.kind) == Derivative::kZero) continue;
+    if (op.phase != ir::Phase::kForward || !passes_gradient(op.kind)) continue;
     for (ir::ValueId operand : op.operands) {
       if (!operand.valid()) continue;
       if (op.kind == ir::OpKind::kSlice) slices[operand.index].push_back(ir::OpId(i));

@@ -42,7 +42,9 @@ ValueId norm_of_order(ir::GraphBuilder& builder, ValueId x, double order, const 
   const DType t = builder.type(x).dtype;
   const ir::ReduceAttrs attrs{dims, keepdim};
   if (order == 0)
-    return builder.sum(builder.cast(builder.add1(OpKind::kNe, {x, builder.scalar(0, t)}), t), dims, keepdim);
+    return builder.sum(builder.add1(OpKind::kWhere, {builder.add1(OpKind::kNe, {x, builder.scalar(0, t)}),
+                                                     builder.scalar(1, t), builder.add1(OpKind::kTrunc, {x})}),
+                       dims, keepdim);  // a step, whose gradient is zero
   const ValueId size = builder.add1(OpKind::kAbs, {x});
   if (std::isinf(order)) {
     if (dims.empty()) return size;

@@ -3,9 +3,9 @@
 //   axes        an AxisRule
 //   precision   a Takes
 //   folding     the function of frontend/fold/evaluator.h that computes it on constants; `never`: it is not folded
-//   derivative  PIPER_RULE(function of autodiff/rules/); PIPER_ZERO: the gradient stops, being zero, or results are
-//   bool
-//               or integers; PIPER_NONE: never differentiated (of the backward, or removed before it is made)
+//   derivative  PIPER_RULE(function of autodiff/rules/); PIPER_ZERO: the gradient stops, or results are bool
+//               or integers; PIPER_STEP: it is zero; PIPER_NONE: never differentiated (of the backward, or removed
+//               before it is made)
 // A row that lacks a column does not compile; nor does a pass whose switch lacks a rule.
 #pragma once
 

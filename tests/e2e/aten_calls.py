@@ -55,6 +55,11 @@ def projected(x, p):
     return torch.lstm(x.view(-1, 4, 4), (begin[..., :2], begin), weights, True, 1, 0.0, True, False, True)[0].flatten(1)
 
 
+def with_nan(x, at):
+    """x with NaN for one of its last axis."""
+    return x.masked_fill(torch.arange(16) == at, float("nan"))
+
+
 def saturated(x):
     """x, of which sigmoid is 1 where x was above 0.2, 0 where it was below -0.2."""
     return x + 50 * (x.detach() > 0.2) - 150 * (x.detach() < -0.2)
@@ -257,6 +262,16 @@ CALLS = {
     "logaddexp": lambda x, p: torch.exp(torch.logaddexp(without(x, 1, 4), without(p, 1, 2))) + torch.logaddexp(x, x.detach()) + torch.logaddexp(p, p * 1),
     "products": lambda x, p: x.prod(-1, keepdim=True) + (x * p).view(-1, 2, 8).prod(1).repeat(1, 2) + without_some(x, p).prod(-1, keepdim=True)
                 + without_some(x, p).cumprod(-1) + p.prod(),
+    "order": lambda x, p: (x * p).kthvalue(5, -1, True)[0] + torch.kthvalue(x.view(-1, 4, 4), 2, 1)[0].repeat(1, 4) + (x + p).median(-1, True)[0]
+             + without(x, 1, 4).nanmedian(-1, True)[0] + p.median() + (p * 2).nanmedian() + (x - p).mode(-1, True)[0],
+    "median_of_nan": lambda x, p: torch.nan_to_num(with_nan(x, 5).median(-1, True)[0], 0.5) + with_nan(x * p, 5).nanmedian(-1, True)[0] + with_nan(p, 3).nanmedian()
+                     + with_nan(x, 2).kthvalue(4, -1, True)[0],
+    "equal_medians": lambda x, p: x + integers(p).median() + torch.cat([p * 0 + 1, p]).median(),
+    "logcumsumexp": lambda x, p: (x * p).logcumsumexp(-1) + x.view(-1, 4, 4).logcumsumexp(1).flatten(1),
+    "distances_of_rows": lambda x, p: sum(torch.cdist(x.view(-1, 4, 4), (x * p).view(-1, 4, 4) + 0.1, order).flatten(1) for order in (0., 1., 2., 2.5, float("inf")))
+                         + torch.cdist(x.view(-1, 4, 4), x.detach().view(-1, 4, 4)).flatten(1) + sum(F.pdist(p.view(4, 4), order).sum() for order in (1., 2., 3., float("inf"))),
+    "put": lambda x, p: torch.index_put(x, (torch.arange(x.shape[0]), torch.tensor(3)), p[0]) + torch.index_put(p * 2, (torch.tensor([1, -3]),), p[4:6])
+           + torch.index_put(p.view(4, 4), (torch.tensor([0, 2]), torch.tensor([1, 1])), torch.tensor(0.5)).view(16),
     "softmax_of_one": lambda x, p: x * (p[0].softmax(0) + torch.log_softmax(p[1] * p[2], 0)) + torch.broadcast_to(p, x.shape),
     "norms": lambda x, p: x.norm(3, -1, keepdim=True) + (x * p).norm(float("inf"), -1, keepdim=True) + torch.linalg.vector_norm(x, -float("inf"), -1, True)
              + torch.linalg.vector_norm(x * p, 1.5, -1, True) + torch.linalg.vector_norm(x, 0, -1, True) + torch.linalg.vector_norm(x * 0, 3, -1, True),
@@ -284,7 +299,8 @@ CALLS |= {name: elementwise(row) for name, row in ROWS.items()}
 # Results of the nodes of an .onnx file, without the calls that they were made from, and by those calls.
 BY_NODES = ["norm_of_zeros", "saturated_cross_entropy", "cross_entropy_of_both", "hard_gates", "units_at_zero", "logsumexp", "logsumexp_of_none",
             *(name for name, row in ROWS.items() if row.onnx)]
-BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments"]
+BY_CALLS = [*BY_NODES, "cross_entropy_at_bounds", "attention_of_none", "bounds", "clamp_at_bounds", "logaddexp", "small_arguments", "order",
+            "logcumsumexp", "distances_of_rows"]
 LOSSES = {
     "distances": lambda x, p: 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x.roll(1, 1), margin=0.5, swap=True) + 0.1 * F.triplet_margin_loss(x, p.expand_as(x), x * 2, p=1)
                               + 0.1 * (F.pairwise_distance(x, p) + F.pairwise_distance(x, p.expand_as(x), p=1, keepdim=True)[:, 0] + F.pairwise_distance(x, x * 1, eps=0.0)).mean(),

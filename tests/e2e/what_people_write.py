@@ -274,8 +274,13 @@ CASES = {
         ("full", lambda m, p, y, mask: torch.full((4,), 2.0).sum()),
         ("data", lambda m, p, y, mask: y.pow(2).mean()),
         ("detached", lambda m, p, y, mask: error(p, y).mean().detach()),
-        ("sign", lambda m, p, y, mask: torch.sign(p).sum()),
         ("chosen", lambda m, p, y, mask: p.argmax(-1).float().mean()))},
+    # nor by anything but steps, empty parts and what is never chosen: gradients of zeros
+    **{f"zero_gradient_{name}": Case(loss, forms=(1, 2, REPLICAS)) for name, loss in (
+        ("sign", lambda m, p, y, mask: torch.sign(p).mean()),
+        ("floor", lambda m, p, y, mask: (p.floor() + y.ceil()).mean()),
+        ("of_none", lambda m, p, y, mask: y.mean() + sum(w[:0].sum() for w in m.parameters())),
+        ("never_chosen", lambda m, p, y, mask: y.mean() + sum(torch.where(torch.zeros([], dtype=torch.bool), w, 1.0).sum() for w in m.parameters())))},
     "times_zero": Case(lambda m, p, y, mask: (0 * p).sum(), forms=(1, 2)),
     "power_zero": Case(lambda m, p, y, mask: (p ** 0).sum() + 0 * error(p, y).mean(), forms=(1, 2)),
     "matrix_power_zero": Case(lambda m, p, y, mask: (p[:, :2] @ torch.linalg.matrix_power(m.a.weight[:2, :2], 0)).pow(2).mean(), forms=(1,)),

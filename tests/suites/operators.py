@@ -17,7 +17,7 @@ import numpy
 import torch
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from suite import BATCH, LR, STEPS, Form, Subject, arguments, report, require, run
 
@@ -137,6 +137,9 @@ class Operators:
         at = chosen.get(place, -1)
         if at < 0 or at in [chosen[p] for p in PLACES[:PLACES.index(place)]]:
             return "no such sample"
+        leaves = [x for x in tree_leaves((samples[at].input, samples[at].args, samples[at].kwargs)) if isinstance(x, torch.Tensor) and x.requires_grad]
+        if not any(x.numel() for x in leaves):
+            return "its parameters have no elements, there is nothing to train"
         draws = torch.Generator().manual_seed(0)
         data = {"x": 0.9 + 0.1 * torch.rand(STEPS * BATCH, generator=draws)}
 

@@ -174,7 +174,8 @@ def write_page(page, rows, all_items, counts, group_of):
     ends = collections.defaultdict(set)
     for name, row in rows.items():
         for kind, text in row.get("ends", {}).values():
-            ends[group_of(name)].add(code_of(kind, text))
+            if kind != "left out":    # there is no such model
+                ends[group_of(name)].add(code_of(kind, text))
     lists = collections.defaultdict(list)
     for group, found in ends.items():
         lists["right in all forms" if found == {"right"} else "right in some forms" if "right" in found else "in no form right"].append(group)

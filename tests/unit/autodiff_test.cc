@@ -276,6 +276,31 @@ TEST_CASE("P0421 the loss depends on no trained parameter") {
   CHECK(failure_of(m, m.total(w)).code == "P0421");
 }
 
+// What the loss depends on by steps alone has a gradient of zeros, in the chunk that reads it first, and the backward
+// of nothing else is made; what is detached has none.
+TEST_CASE("P0421 is a warning where steps alone are between") {
+  Model m;
+  const ValueId w = m.parameter("w", {4}), d = m.parameter("d", {4});
+  const ValueId step = m.b.add1(OpKind::kFloor, {m.b.add1(OpKind::kMul, {w, w})});
+  const ValueId none = m.b.add1(OpKind::kDetach, {d});
+  const std::string text = m.differentiated(m.total(m.b.add1(OpKind::kAdd, {step, none})));
+  CHECK(text == "fill()\naccumulate_grad(" +
+                    m.graph.value(m.graph.op(ir::OpId(m.graph.num_ops() - 2)).results[0]).name + ") w\n");
+  REQUIRE(m.diags.all().size() == 1);
+  CHECK(m.diags.all()[0].code == "P0421");
+  CHECK(m.diags.all()[0].severity == diag::Severity::kWarning);
+}
+
+// Beside a parameter that is trained.
+TEST_CASE("a step beside an operator with a derivative") {
+  Model m;
+  const ValueId w = m.parameter("w", {4}), s = m.parameter("s", {4});
+  const std::string text = m.differentiated(m.total(m.b.add1(OpKind::kAdd, {w, m.b.add1(OpKind::kSign, {s})})));
+  CHECK(text.find(") w") != std::string::npos);
+  CHECK(text.find(") s") != std::string::npos);
+  CHECK(m.diags.all().empty());
+}
+
 TEST_CASE("P0422 the loss is not a scalar") {
   Model m;
   const ValueId w = m.parameter("w", {4});

@@ -144,6 +144,25 @@ TEST_CASE("folding keeps inputs, parameters and effects, and is done after one p
   CHECK(ir::print(fold(folded)) == ir::print(folded));
 }
 
+TEST_CASE("a parameter that is folded away has a gradient of zeros where PyTorch gives it one") {
+  const auto folded = [](const std::string& read) {
+    auto graph = ir::parse_graph(R"(graph {
+    %x = input "x" : f32[4]
+    %w = parameter ["w"] : f32[3]
+    %m = sum(%x) {dims=[0], keepdim=false}
+    %d = )" + read + R"( {dim=0, start=0, end=0, step=1}
+    %s = sum(%d) {dims=[0], keepdim=false}
+    %y = add(%m, %s)
+    output "y" = %y
+  })",
+                                 "t.pir");
+    REQUIRE(graph.ok());
+    return ir::print(fold(*graph));
+  };
+  CHECK(folded("slice(%w)").find("where(") != std::string::npos);
+  CHECK(folded("slice(%x)").find("where(") == std::string::npos);
+}
+
 // Programs of pieces of different sizes differ in shapes alone.
 TEST_CASE("what stays a view does not hang on the batch") {
   const auto folded = [](int64_t batch) {

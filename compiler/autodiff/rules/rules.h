@@ -9,12 +9,14 @@ namespace piper::autodiff::rules {
 
 #define PIPER_RULE(function) std::vector<ir::ValueId> function(const RuleContext& ctx);
 #define PIPER_ZERO
+#define PIPER_STEP
 #define PIPER_NONE
 #define PIPER_OP(enumerator, name, attrs, types, axes, precision, folding, derivative) derivative
 #include "compiler/ir/ops.def"
 #undef PIPER_OP
 #undef PIPER_RULE
 #undef PIPER_ZERO
+#undef PIPER_STEP
 #undef PIPER_NONE
 
 }  // namespace piper::autodiff::rules

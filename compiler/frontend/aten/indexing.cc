@@ -1,6 +1,7 @@
 // ATen calls that read or write elements by index tensors.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "compiler/frontend/aten/table.h"
 #include "compiler/ir/shapes.h"
@@ -304,17 +305,34 @@ bool is_permutation(Call& c, ValueId index) {
 Item index_put(Call& c) {
   if (Item chosen; put_by_mask(c, chosen)) return chosen;
   const Indexed where = index_tensors(c);
-  const ValueId x = c.tensor("self");
+  ValueId x = c.tensor("self");
   if (!c.flag("accumulate") && where.ok && where.indices.size() == 1 && c.rank(x) == 1 &&
       is_permutation(c, where.indices[0])) {
     const ValueId values = c.expand(c.as(c.arg("values"), c.dtype(x)), c.shape(where.indices[0]));
     return made(c.op(OpKind::kScatter, {x, where.indices[0], values}, ir::DimAttrs{0}));
   }
-  if (!c.flag("accumulate"))
-    return c.fail("index_put is supported with accumulate=True: otherwise equal indices have no defined order");
-  if (!where.ok || where.first != 0 || static_cast<int64_t>(where.indices.size()) > c.rank(x))
-    return c.fail("index_put of this form");
-  const ir::Shape &wide = where.shape, shape = c.shape(x);
+  const auto indexed = static_cast<int64_t>(where.indices.size());
+  if (!where.ok || where.first + indexed > c.rank(x)) return c.fail("index_put of this form");
+  const ir::Shape& wide = where.shape;
+  ValueId given = c.as(c.arg("values"), c.dtype(x));
+  // The indexed axes go to the front, and back.
+  std::vector<int64_t> order(c.shape(x).size()), back(order.size()), of_values;
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::rotate(order.begin(), order.begin() + where.first, order.begin() + where.first + indexed);
+  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  if (where.first > 0) {
+    ir::Shape all = c.shape(x);
+    all.erase(all.begin() + where.first, all.begin() + where.first + indexed);
+    all.insert(all.begin() + where.first, wide.begin(), wide.end());
+    of_values.resize(all.size());
+    std::iota(of_values.begin(), of_values.end(), int64_t{0});
+    std::rotate(of_values.begin(), of_values.begin() + where.first,
+                of_values.begin() + where.first + static_cast<int64_t>(wide.size()));
+    given = c.permute(c.expand(given, std::move(all)), of_values);
+    x = c.permute(x, order);
+  }
+  const auto result = [&](ValueId y) { return made(where.first > 0 ? c.permute(y, back) : y); };
+  const ir::Shape shape = c.shape(x);
   ValueId flat;
   int64_t extent = 1;
   for (size_t k = 0; k < where.indices.size(); ++k) {
@@ -322,15 +340,34 @@ Item index_put(Call& c) {
     flat = k == 0 ? i : c.binary(OpKind::kAdd, c.binary(OpKind::kMul, flat, static_cast<double>(shape[k])), i);
     extent *= shape[k];
   }
+  // x[arange(n), j] = values: along the second axis, which keeps samples apart that are along the first.
+  if (where.indices.size() == 2 && c.rank(where.indices[0]) == 1 && wide == ir::Shape{shape[0]} &&
+      counting_axis(c, where.indices[0], shape[0]) == 0) {
+    std::vector<int64_t> parted(shape.size(), 1), source = shape, dense = shape;
+    parted[0] = shape[0];
+    source[1] = 1;
+    dense.erase(dense.begin() + 1);
+    const ValueId j = c.expand(wrapped(c, where.indices[1], shape[1]), wide);
+    const ValueId places = c.expand(c.reshape(j, std::move(parted)), source);
+    const ValueId values = c.reshape(c.expand(given, std::move(dense)), source);
+    const OpKind kind = c.flag("accumulate") ? OpKind::kScatterAdd : OpKind::kScatter;
+    return result(c.op(kind, {x, places, values}, ir::DimAttrs{1}));
+  }
   std::vector<int64_t> tail(shape.begin() + static_cast<std::ptrdiff_t>(where.indices.size()), shape.end());
   std::vector<int64_t> merged = tail, source = tail, rows = tail;
   merged.insert(merged.begin(), extent);
   source.insert(source.begin(), wide.begin(), wide.end());
   rows.insert(rows.begin(), -1);
-  const ValueId values = c.reshape(c.expand(c.as(c.arg("values"), c.dtype(x)), std::move(source)), std::move(rows));
+  const ValueId values = c.reshape(c.expand(given, std::move(source)), std::move(rows));
   const ValueId indices = c.reshape(c.expand(flat, wide), {-1});
-  const ValueId y = c.op(OpKind::kIndexAdd, {c.reshape(x, std::move(merged)), indices, values}, ir::DimAttrs{0});
-  return made(c.reshape(y, shape));
+  const ValueId before = c.reshape(x, std::move(merged));
+  if (c.flag("accumulate"))
+    return result(c.reshape(c.op(OpKind::kIndexAdd, {before, indices, values}, ir::DimAttrs{0}), shape));
+  // As in PyTorch's scatter, the last of equal indices.
+  std::vector<int64_t> column(c.shape(values).size(), 1);
+  column[0] = -1;
+  const ValueId places = c.expand(c.reshape(indices, std::move(column)), c.shape(values));
+  return result(c.reshape(c.op(OpKind::kScatter, {before, places, values}, ir::DimAttrs{0}), shape));
 }
 
 }  // namespace piper::frontend::aten

@@ -179,30 +179,51 @@ Item kl_div(Call& c) {
   return reduced(c, terms);
 }
 
-Item pairwise_distance(Call& c) { return made(distance(c, c.tensor("x1"), c.tensor("x2"), c.flag("keepdim"))); }
+namespace {
+// The norm of differences along the last axis. Each of the largest has all of the gradient where the order is infinite.
+ValueId norm_of_differences(Call& c, ValueId x) {
+  const double p = c.real("p");
+  const int64_t last = c.rank(x) - 1;
+  if (p == 1) return c.sum(c.op(OpKind::kAbs, {x}), {last}, false);
+  if (p == 2) return root_of_squares(c.builder(), c.sum(c.binary(OpKind::kMul, x, x), {last}, false));
+  if (p != 0 && p < 1) c.fail("distances of an order between 0 and 1 are not supported");
+  const ValueId y = norm_of_order(c.builder(), x, p, {last}, false);
+  if (!std::isinf(p)) return y;
+  const ValueId of_all = c.unsqueeze(c.op(OpKind::kDetach, {y}), last);
+  const ValueId largest = c.binary(OpKind::kEq, c.op(OpKind::kAbs, {x}), of_all);
+  const ValueId others = c.binary(OpKind::kAdd, c.sum(c.cast(largest, c.dtype(y)), {last}, false), -1);
+  const ValueId more = c.binary(OpKind::kMul, others, c.binary(OpKind::kSub, y, c.op(OpKind::kDetach, {y})));
+  return c.op(OpKind::kAdd,
+              {y, c.op(OpKind::kWhere, {c.binary(OpKind::kGt, others, 0), more, c.scalar(0, c.dtype(y))})});
+}
+}  // namespace
 
 // Distances of each row of one to each of the other.
 Item cdist(Call& c) {
   const ValueId a = c.tensor("x1"), b = c.tensor("x2");
   if (c.rank(a) < 2 || c.rank(b) < 2) return c.fail("cdist wants rows");
-  return made(norm_of_rows(c, c.binary(OpKind::kSub, c.unsqueeze(a, -2), c.unsqueeze(b, -3)), false));
+  const ValueId x = c.binary(OpKind::kSub, c.unsqueeze(a, c.rank(a) - 1), c.unsqueeze(b, c.rank(b) - 2));
+  return made(norm_of_differences(c, x));
 }
-// Distances of each pair of rows.
+
+// The distances of each two rows.
 Item pdist(Call& c) {
   const ValueId x = c.tensor("self");
   if (c.rank(x) != 2) return c.fail("pdist wants a matrix");
   std::vector<int64_t> first, second;
-  for (int64_t i = 0; i < c.extent(x, 0); ++i)
-    for (int64_t j = i + 1; j < c.extent(x, 0); ++j) {
+  const int64_t n = c.extent(x, 0);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = i + 1; j < n; ++j) {
       first.push_back(i);
       second.push_back(j);
     }
-  const auto rows = [&](const std::vector<int64_t>& of) {
-    const ValueId index = c.builder().constant_i64({static_cast<int64_t>(of.size())}, of);
-    return c.op(OpKind::kIndexSelect, {x, index}, ir::DimAttrs{0});
-  };
-  return made(norm_of_rows(c, c.binary(OpKind::kSub, rows(first), rows(second)), false));
+  const auto pairs = static_cast<int64_t>(first.size());
+  const ValueId a = c.op(OpKind::kIndexSelect, {x, c.builder().constant_i64({pairs}, first)}, ir::DimAttrs{0});
+  const ValueId b = c.op(OpKind::kIndexSelect, {x, c.builder().constant_i64({pairs}, second)}, ir::DimAttrs{0});
+  return made(norm_of_differences(c, c.binary(OpKind::kSub, a, b)));
 }
+
+Item pairwise_distance(Call& c) { return made(distance(c, c.tensor("x1"), c.tensor("x2"), c.flag("keepdim"))); }
 
 // max(0, margin + |a - p| - |a - n|); with swap the negative is as near as it is to the anchor or to the positive.
 Item triplet_margin_loss(Call& c) {

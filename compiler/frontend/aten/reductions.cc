@@ -143,6 +143,18 @@ Item cumprod(Call& c) {
   return made(c.rank(x) == 0 ? x : products_so_far(c.builder(), x, c.dim("dim", c.shape(x).size())));
 }
 
+// After step i each element has those of the 2^i that end there.
+Item logcumsumexp(Call& c) {
+  ValueId x = c.tensor("self");
+  if (c.rank(x) == 0) return made(x);
+  const int64_t d = c.dim("dim", c.shape(x).size()), n = c.extent(x, d);
+  for (int64_t by = 1; by < n; by *= 2) {
+    const ValueId sums = c.op(OpKind::kLogaddexp, {c.slice(x, d, 0, n - by), c.slice(x, d, by, n)});
+    x = c.cat({c.slice(x, d, 0, by), sums}, d);
+  }
+  return made(x);
+}
+
 // Differences of neighbours along an axis, n times over, after `prepend` and `append` have been joined.
 Item diff(Call& c) {
   ValueId x = c.tensor("self");

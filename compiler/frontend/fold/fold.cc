@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 #include <unordered_map>
 
@@ -277,9 +278,50 @@ class Folder {
   void copy() {
     for (size_t i = 0; i < from_.num_ops(); ++i)
       if (live_[i]) copy_op(ir::OpId(i));
-    for (const ir::Graph::Output& output : from_.outputs) copy_.place(output.value, moved(output.value));
-    for (ValueId loss : from_.all_losses()) copy_.place(loss, moved(loss));
+    for (const ir::Graph::Output& output : from_.outputs) copy_.place(output.value, with_all_parameters(output.value));
+    for (ValueId loss : from_.all_losses())
+      if (!copy_.is_moved(loss)) copy_.place(loss, moved(loss));
     copy_.finish();
+  }
+
+  // The copy of an output. A number that may be a loss, of which a parameter has been folded away (it depends on it by
+  // what has no elements, or is never chosen), still gives it a gradient, of zeros, as PyTorch does.
+  ValueId with_all_parameters(ValueId output) {
+    ValueId copied = moved(output);
+    const ir::TensorType type = from_.type(output);
+    if (!type.shape.empty() || !is_floating(type.dtype) || from_.value(output).kind != ir::ValueKind::kOpResult)
+      return copied;
+    const std::vector<bool> before = trained_below(from_, output), after = trained_below(to_, copied);
+    const ir::Op& op = from_.op(from_.value(output).producer);
+    ir::GraphBuilder b(to_, copy_.moved_scope(op.scope), op.prov);
+    for (size_t p = 0; p < before.size(); ++p) {
+      if (!before[p] || after[p]) continue;
+      const ValueId parameter = to_.parameters()[p].value;
+      std::vector<int64_t> dims(to_.type(parameter).shape.size());
+      std::iota(dims.begin(), dims.end(), int64_t{0});
+      const DType own = to_.type(parameter).dtype;
+      ValueId zero = b.add1(OpKind::kWhere, {b.scalar(0, DType::kBool), parameter, b.scalar(0, own)});
+      if (!dims.empty()) zero = b.add1(OpKind::kSum, {zero}, ir::ReduceAttrs{std::move(dims), false});
+      copied = b.add1(OpKind::kAdd, {copied, b.cast(zero, type.dtype)});
+    }
+    PIPER_CHECK(b.status().ok(), "zeros of parameters do not fit");
+    return copied;
+  }
+
+  // [parameter] whether it is trained and `output` is made of it without a detach.
+  static std::vector<bool> trained_below(const ir::Graph& graph, ValueId output) {
+    std::vector<bool> below(graph.num_values());
+    below[output.index] = true;
+    for (size_t i = graph.num_ops(); i-- > 0;) {
+      const ir::Op& op = graph.op(ir::OpId(i));
+      if (op.kind == OpKind::kDetach) continue;
+      if (std::none_of(op.results.begin(), op.results.end(), [&](ValueId v) { return below[v.index]; })) continue;
+      for (ValueId operand : op.operands)
+        if (operand.valid() && is_floating(graph.type(operand).dtype)) below[operand.index] = true;
+    }
+    std::vector<bool> found;
+    for (const ir::Parameter& p : graph.parameters()) found.push_back(p.trainable && below[p.value.index]);
+    return found;
   }
 
   void copy_op(ir::OpId id) {
