@@ -14,7 +14,7 @@ class RepeatableOps {
  public:
   // Both outlive it.
   RepeatableOps(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows);
-  // Of an op of the forward, in `graph`: that of the chunked graph, or one made of it.
+  // Whether an op of the forward may be; `graph` is that of the chunked graph, or one made of it.
   bool has(const ir::Graph& graph, const ir::Op& op) const;
 
  private:

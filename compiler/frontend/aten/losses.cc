@@ -186,7 +186,7 @@ ValueId norm_of_differences(Call& c, ValueId x) {
   const int64_t last = c.rank(x) - 1;
   if (p == 1) return c.sum(c.op(OpKind::kAbs, {x}), {last}, false);
   if (p == 2) return root_of_squares(c.builder(), c.sum(c.binary(OpKind::kMul, x, x), {last}, false));
-  if (p != 0 && p < 1) c.fail("distances of an order between 0 and 1 are not supported");
+  if (p != 0 && p < 1) c.fail("distances of an order below 1 (but 0) are not supported");
   const ValueId y = norm_of_order(c.builder(), x, p, {last}, false);
   if (!std::isinf(p)) return y;
   const ValueId of_all = c.unsqueeze(c.op(OpKind::kDetach, {y}), last);
