@@ -27,7 +27,7 @@ class Names {
  public:
   void add(const ir::Graph& graph, OpId id) {
     const ir::Op& op = graph.op(id);
-    const std::string scope = graph.scope(op.scope);
+    const std::string& scope = graph.scope(op.scope);
     add("'" + std::string(ir::op_name(op.kind)) + "'" + (scope.empty() ? "" : " of " + scope));
   }
   void add(std::string name) {

@@ -34,8 +34,8 @@ ValueId smoothed(Call& c, int64_t inside, int64_t outside, double scale, bool cu
   std::vector<float> matrix(static_cast<size_t>(c.product(inside, outside)), 0);
   for (int64_t i = 0; i < outside; ++i) {
     const double middle = scale * (static_cast<double>(i) + 0.5);
-    const int64_t first = std::max<int64_t>(static_cast<int64_t>(middle - support + 0.5), 0);
-    const int64_t end = std::min(static_cast<int64_t>(middle + support + 0.5), inside);
+    const int64_t first = std::max<int64_t>(static_cast<int64_t>(std::floor(middle - support + 0.5)), 0);
+    const int64_t end = std::min(static_cast<int64_t>(std::floor(middle + support + 0.5)), inside);
     std::vector<double> weights;
     double total = 0;
     for (int64_t j = first; j < end; ++j) {
