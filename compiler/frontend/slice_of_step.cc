@@ -347,6 +347,10 @@ class Slicer {
     const bool is_made = piece_.value(v).kind == ir::ValueKind::kOpResult;
     if (is_made && place->each == 1 && part.type.dtype == DType::kBool && is_same_in_all_pieces(v))
       return expanded_slice(b, v, *place);
+    if (const std::optional<ir::Op> view = moves_repeated(v)) {
+      PIPER_ASSIGN(const ValueId repeated, sliced(view->operands[0], view->scope, view->prov));
+      return named_as(v, b.add1(view->kind, {repeated}, view->attrs));
+    }
     if (samples_agree(all, *place)) return expanded_row(b, v, *place);
     if (const std::optional<ir::Op> view = repeats_samples(v)) {
       PIPER_ASSIGN(const ValueId samples, sliced(view->operands[0], view->scope, view->prov));
@@ -435,14 +439,29 @@ class Slicer {
     return true;
   }
 
+  // Whether it moves elements of its operand, none of them along the axis of an expand.
+  bool moves(const ir::Op& op, ValueId result) const {
+    return op.kind == OpKind::kPermute || op.kind == OpKind::kSlice ||
+           (op.kind == OpKind::kReshape && without_ones(op.operands[0]) == without_ones(result));
+  }
+  // An operator that moves elements of what the model's own expand repeats for each sample: in the whole it is a view.
+  std::optional<ir::Op> moves_repeated(ValueId v) const {
+    std::optional<ir::Op> view;
+    while (piece_.value(v).kind == ir::ValueKind::kOpResult) {
+      const ir::Op& op = piece_.op(piece_.value(v).producer);
+      if (op.kind == OpKind::kExpand && !differs(op.operands[0])) return view;
+      if (!moves(op, v)) return std::nullopt;
+      if (!view) view = op;
+      v = op.operands[0];
+    }
+    return std::nullopt;
+  }
   // A view of numbers of the samples that an expand repeats: it is one in the whole, too (fold.cc).
   std::optional<ir::Op> repeats_samples(ValueId v) const {
     std::optional<ir::Op> view;
     while (piece_.value(v).kind == ir::ValueKind::kOpResult) {
       const ir::Op& op = piece_.op(piece_.value(v).producer);
-      const bool moves = op.kind == OpKind::kPermute || op.kind == OpKind::kSlice ||
-                         (op.kind == OpKind::kReshape && without_ones(op.operands[0]) == without_ones(v));
-      if ((op.kind != OpKind::kExpand && !moves) || !differs(op.operands[0])) return std::nullopt;
+      if ((op.kind != OpKind::kExpand && !moves(op, v)) || !differs(op.operands[0])) return std::nullopt;
       if (!view) view = op;
       if (op.kind == OpKind::kExpand) return view;
       v = op.operands[0];
