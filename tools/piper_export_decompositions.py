@@ -12,6 +12,8 @@ SAME_DERIVATIVE = frozenset("""
     aten.aminmax.default
     aten.block_diag.default
     aten.complex.default
+    aten.cummax.default
+    aten.cummin.default
     aten.diag_embed.default
     aten.diagonal.default
     aten.diagonal_copy.default

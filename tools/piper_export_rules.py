@@ -186,6 +186,33 @@ def _reduced(x, reduction):
     return x.mean() if reduction == 1 else x.sum() if reduction == 2 else x
 
 
+@_rule(aten.cummax.default)
+def _(x, dim):
+    return _extremes_so_far(x, dim, torch.gt)
+
+
+@_rule(aten.cummin.default)
+def _(x, dim):
+    return _extremes_so_far(x, dim, torch.lt)
+
+
+def _extremes_so_far(x, dim, beats):
+    """The extreme of the elements so far, and which it is, the last of equal ones; a NaN is as far as any."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros([], dtype=torch.int64)
+    at = torch.arange(x.shape[dim]).reshape([-1] + [1] * (x.dim() - 1 - dim % x.dim())).expand(x.shape)
+    reach = 1
+    while reach < x.shape[dim]:    # each step twice as far as the last
+        rest = x.shape[dim] - reach
+        before, here = x.narrow(dim, 0, rest), x.narrow(dim, reach, rest)
+        keeps = beats(before, here)
+        if x.is_floating_point():
+            keeps = keeps.logical_or(before.isnan()).logical_and(here.isnan().logical_not())
+        x, at = (torch.cat([y.narrow(dim, 0, reach), torch.where(keeps, y.narrow(dim, 0, rest), y.narrow(dim, reach, rest))], dim) for y in (x, at))
+        reach *= 2
+    return x.clone(), at.clone()
+
+
 @_rule(aten.masked_scatter.default)
 def _(x, mask, source):
     """The n-th element that the mask chooses is the n-th of the source."""
