@@ -63,8 +63,9 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kMebibytes,
                false,
                "0.25",
-               "under shard_grads and shard_params: buckets of weights of one axis only (norms, biases), each smaller, "
-               "stay whole on every device; 0 = none",
+               "under shard_params: parameters of buckets of weights of one axis only (norms, biases), each smaller, "
+               "stay "
+               "whole on every device and are not gathered for passes; 0 = none",
                {}},
               {"residency",
                ArgKind::kChoice,
@@ -108,7 +109,7 @@ ir::Replication read_replication(const strategy::Directive& directive, Resolutio
               : flag("shard_grads")     ? ir::Sharded::kGradients
               : flag("shard_optimizer") ? ir::Sharded::kOptimizer
                                         : ir::Sharded::kNothing;
-  if (r.sharded >= ir::Sharded::kGradients)
+  if (r.sharded == ir::Sharded::kParameters)
     r.whole_below = in_bytes(strategy::arg_or_default<double>(directive, "whole_below"));
   r.residency = residency == "step"         ? ir::Residency::kStep
                 : residency == "microbatch" ? ir::Residency::kMicrobatch

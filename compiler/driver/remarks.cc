@@ -142,16 +142,14 @@ void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags) {
   for (const ir::Accumulator& a : module.state.accumulators) {
     const ir::Bucket& bucket = module.state.buckets[a.bucket.index];
     const ir::Replication& replication = module.distribution.chunks[a.chunk.index].replication;
-    if (a.use > 0 || replication.sharded == ir::Sharded::kNothing || bucket.moments != ir::Kept::kWhole ||
-        bucket.team_size < 2)
-      continue;
+    if (a.use > 0 || replication.sharded == ir::Sharded::kNothing || bucket.team_size < 2) continue;
     const ir::Parameter& parameter = module.graph().parameters()[a.parameter];
-    if (module.graph().type(parameter.value).shape.size() == 1 && a.bytes < replication.whole_below) {
-      ++small;
-      bytes += a.bytes;
-    } else {
+    if (bucket.moments == ir::Kept::kWhole) {
       diags.remark("'" + parameter.names[0] +
                    "' is kept whole: its uses are not sharded alike over groups of one size");
+    } else if (replication.sharded == ir::Sharded::kParameters && bucket.parameters == ir::Kept::kWhole) {
+      ++small;
+      bytes += a.bytes;
     }
   }
   if (small > 0)

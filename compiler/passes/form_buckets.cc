@@ -277,8 +277,9 @@ bool Buckets::is_small(AccumulatorId use) const {
 
 void Buckets::close_bucket(std::vector<AccumulatorId>& members, ir::Sharded sharded) {
   if (members.empty()) return;
+  // Gradients are added up as those of other buckets: the bits are the same however parameters are put into buckets.
   if (std::all_of(members.begin(), members.end(), [&](AccumulatorId use) { return is_small(use); }))
-    sharded = ir::Sharded::kNothing;
+    sharded = std::min(sharded, ir::Sharded::kGradients);
   const ir::Accumulator& first = module_.state.accumulators[members[0].index];
   const ir::Replication& replication = module_.distribution.chunks[first.chunk.index].replication;
   ir::Bucket bucket;

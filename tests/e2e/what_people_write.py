@@ -294,14 +294,15 @@ CASES = {
     "parameter_alone": Case(lambda m, p, y, mask: m.w.sum(), more=with_parameter(), forms=(1, 2, REPLICAS)),
     "parameter_and_error": Case(lambda m, p, y, mask: m.w.sum() + error(p, y).mean(), more=with_parameter(), forms=(1, 2, REPLICAS)),
     # dropout that a model writes itself
-    **{f"own_dropout_{name}": Case(lambda m, p, y, mask, f=f: error(f(p), y).mean(), forms=(1, 2), refused={1: code, 2: code}) for name, code, f in (
+    **{f"own_dropout_{name}": Case(lambda m, p, y, mask, f=f: error(f(p), y).mean(), forms=(1, 2), refused={1: code, 2: code}, own_masks=isinstance(code, dict))
+       for name, code, f in (
         ("rand_like", "P0321", lambda h: h * (torch.rand_like(h) > 0.1) / 0.9),
         ("bernoulli", "P0321", lambda h: h * torch.bernoulli(torch.full_like(h, 0.9)) / 0.9),
         ("path", "P0321", lambda h: h / 0.9 * (0.9 + torch.rand(h.shape[0], 1)).floor()),
         ("zoneout", "P0321", lambda h: torch.where(torch.rand_like(h) > 0.1, h, torch.zeros_like(h))),
         ("noise", "P0321", lambda h: h + 0.1 * torch.randn_like(h)),
-        ("alpha", {"pt2": "P0305", "onnx": "P0321"}, lambda h: F.alpha_dropout(h, 0.1, True)),
-        ("feature", {"pt2": "P0305", "onnx": "P0321"}, lambda h: F.dropout1d(h.unsqueeze(-1), 0.1, True).squeeze(-1)))},
+        ("alpha", {"onnx": "P0321"}, lambda h: F.alpha_dropout(h, 0.1, True)),
+        ("feature", {"onnx": "P0321"}, lambda h: F.dropout1d(h.unsqueeze(-1), 0.1, True).squeeze(-1)))},
     "own_dropout_of_features": Case(lambda m, p, y, mask: error(p * F.dropout(torch.ones(3), 0.3, True), y).mean(), own_masks=True),
     "own_dropout_native": Case(lambda m, p, y, mask: error(torch.native_dropout(p, 0.3, True)[0], y).mean(), own_masks=True),
     # a product of positions and rates, as sinusoids have it

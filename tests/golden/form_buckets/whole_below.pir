@@ -1,11 +1,11 @@
-// Weights of one axis that are smaller than asked, in a bucket of their own, stay whole; larger ones, and ones beside a
-// matrix, are cut. A weight that another chunk reads, too, which asks for none, is cut in both.
+// Weights of one axis that are smaller than asked, in a bucket of their own, stay whole, their gradients and moments not;
+// larger ones, and ones beside a matrix, are cut. A weight that another chunk reads, too, which asks for none, is cut in both.
 // RUN-PASSES: form_buckets
 // CHECK: bucket 0 "last/shared" group 0 teams 0 of 2 accumulators [5] bytes 128 moments part gradients part parameters part
 // CHECK: bucket 1 "all/shared" group 0 teams 0 of 2 accumulators [4] bytes 128 moments part gradients part parameters part
 // CHECK: bucket 2 "all/w" group 0 teams 0 of 2 accumulators [3, 2] bytes 640 moments part gradients part parameters part
 // CHECK: bucket 3 "all/large" group 0 teams 0 of 2 accumulators [1] bytes 640 moments part gradients part parameters part
-// CHECK: bucket 4 "all/small" group 0 teams 0 of 2 accumulators [0] bytes 64 moments whole gradients whole parameters whole
+// CHECK: bucket 4 "all/small" group 0 teams 0 of 2 accumulators [0] bytes 128 moments part gradients part parameters whole
 module {
   step batch 8 microbatches 2 split cut
   training clip 0.0
