@@ -99,8 +99,8 @@ struct Replication {
   // Groups of devices that keep the parts of what is sharded, of equal sizes; sums of parts are added up over them.
   // Empty: all devices together keep one set of parts.
   Teams parts_over;
-  // Weights of one axis (norms, biases) of fewer bytes that would be gathered in a bucket of their own stay whole: their
-  // messages cost more than their bytes.
+  // Weights of one axis (norms, biases) of fewer bytes, which would be gathered in a bucket of their own, stay whole:
+  // their messages cost more than their bytes.
   int64_t whole_below = 0;
   Residency residency = Residency::kUse;
   int32_t prefetch = 1;  // computes ahead of the reader
