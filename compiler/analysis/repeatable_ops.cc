@@ -55,7 +55,9 @@ bool RepeatableOps::is_in_first_layers(const ir::Op& op, const std::string& scop
   if (share >= 1) return true;
   const std::vector<std::string>& layers = layers_.at(region_of(op));
   const auto place = std::find(layers.begin(), layers.end(), ir::layer_of(scope)) - layers.begin();
-  return place < std::ssize(layers) && place < std::llround(share * static_cast<double>(layers.size()));
+  // A share is of one layer at least: else nothing would be repeated, in silence.
+  const auto chosen = std::max(std::llround(share * static_cast<double>(layers.size())), 1LL);
+  return place < std::ssize(layers) && place < chosen;
 }
 
 }  // namespace piper::analysis

@@ -64,8 +64,7 @@ const strategy::DirectiveSpec& replicate_spec() {
                false,
                "0.25",
                "under shard_params: parameters of buckets of weights of one axis only (norms, biases), each smaller, "
-               "stay "
-               "whole on every device and are not gathered for passes; 0 = none",
+               "stay whole on every device and are not gathered for passes; 0 = none",
                {}},
               {"residency",
                ArgKind::kChoice,
