@@ -5,22 +5,9 @@
 #include <string_view>
 
 #include "compiler/ir/layer_of.h"
-#include "compiler/ir/op_traits.h"
 #include "schemas/base/glob.h"
 
 namespace piper::analysis {
-namespace {
-
-bool is_among(const ir::Op& op, ir::RepeatedOps ops) {
-  switch (ops) {
-    case ir::RepeatedOps::kAll: return true;
-    case ir::RepeatedOps::kAllButProducts: return ir::takes(op.kind) != ir::Takes::kCompute;
-    case ir::RepeatedOps::kAttention: return op.kind == ir::OpKind::kSdpa;
-  }
-  return false;
-}
-
-}  // namespace
 
 RepeatableOps::RepeatableOps(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows)
     : chunks_(chunked.chunks), rows_(rows) {
@@ -43,7 +30,7 @@ bool RepeatableOps::has(const ir::Graph& graph, const ir::Op& op) const {
   const bool of_modules =
       asked.modules.empty() || std::any_of(asked.modules.begin(), asked.modules.end(),
                                            [&](const std::string& glob) { return glob_covers(glob, scope); });
-  return of_modules && is_among(op, asked.ops) && is_in_first_layers(op, scope, asked.layers);
+  return of_modules && ir::is_among(op.kind, asked.ops) && is_in_first_layers(op, scope, asked.layers);
 }
 
 int32_t RepeatableOps::region_of(const ir::Op& op) const {

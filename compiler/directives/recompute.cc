@@ -6,6 +6,7 @@
 
 #include "compiler/diag/unmatched_globs.h"
 #include "compiler/directives/select.h"
+#include "compiler/ir/layer_of.h"
 #include "compiler/strategy/directive_args.h"
 #include "schemas/base/glob.h"
 
@@ -86,6 +87,26 @@ Status check_modules(const strategy::Directive& directive, const Selection& sele
   });
 }
 
+// An error where none of the operators that are chosen is one that the directive repeats: it would change nothing.
+Status check_effect(const strategy::Directive& directive, const ir::Repeats& repeats, const Selection& selection,
+                    const Resolution& draft, diag::Diagnostics& diags) {
+  const bool of_layers = repeats.layers < 1;
+  if (repeats.ops == ir::RepeatedOps::kAll && !of_layers) return Status();
+  for (size_t i = 0; i < draft.graph.num_ops(); ++i) {
+    const ir::Op& op = draft.graph.op(ir::OpId(i));
+    const std::string& path = draft.graph.scope(op.scope);
+    if (std::binary_search(selection.chunks.begin(), selection.chunks.end(), op.chunk) &&
+        ir::is_among(op.kind, repeats.ops) && (!of_layers || !ir::layer_of(path).empty()) &&
+        (repeats.modules.empty() || std::any_of(repeats.modules.begin(), repeats.modules.end(),
+                                                [&](const std::string& glob) { return glob_covers(glob, path); })))
+      return Status();
+  }
+  auto error = diags.error("P0244", strategy::arg_span(directive, of_layers ? "layers" : "ops"));
+  error << "no operator that this names is in what the filter selects"
+        << (repeats.modules.empty() ? "" : ", in these modules") << (of_layers ? ", in a module with a number" : "");
+  return error.help("leave the key out, or select what has such operators");
+}
+
 }  // namespace
 
 Status resolve_recompute(const strategy::Directive& directive, Resolution& draft, diag::Diagnostics& diags) {
@@ -94,6 +115,7 @@ Status resolve_recompute(const strategy::Directive& directive, Resolution& draft
                draft.selector.select(filter == nullptr ? strategy::Filter() : *filter, diags));
   PIPER_RETURN_IF_ERROR(check_modules(directive, selection, draft, diags));
   const ir::Repeats repeats = read_repeats(directive);
+  PIPER_RETURN_IF_ERROR(check_effect(directive, repeats, selection, draft, diags));
   for (ir::ChunkId region : selection.chunks) {
     const ir::ChunkProperties& row = draft.properties(region);
     const bool before = std::find(row.recomputed.begin(), row.recomputed.end(), true) != row.recomputed.end();

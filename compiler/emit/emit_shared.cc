@@ -165,19 +165,19 @@ bool EmitShared::sends_whole_parts(ir::ChunkId exchange) const {
 int32_t EmitShared::intern_provenance(ir::ProvId id) {
   const ir::Provenance& table = module.provenance;
   const ir::ProvEntry& entry = table.entry(id);
-  const std::string text = table.describe(id);
-  std::string key;
+  std::string key, why;
   if (const auto* model = std::get_if<ir::ModelOrigin>(&entry)) key = model->node;
   else if (const auto* directive = std::get_if<ir::DirectiveOrigin>(&entry)) key = directive->place;
   else if (const auto* unknown = std::get_if<ir::UnknownOrigin>(&entry)) key = unknown->why;
   else {
     const auto& derived = std::get<ir::DerivedOrigin>(entry);
     key = derived.pass;
+    why = derived.why;
     for (ir::ProvId parent : derived.parents)
       if (const auto* of = std::get_if<ir::DirectiveOrigin>(&table.entry(parent))) key += "@" + of->place;
   }
   auto [known, first] = provenance_keys_.emplace(key, static_cast<int32_t>(provenance_.size()));
-  if (first) provenance_.push_back({key, text});
+  if (first) provenance_.push_back({key, table.describe_place(id), why});
   return known->second;
 }
 

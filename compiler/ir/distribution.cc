@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "compiler/ir/op_traits.h"
 #include "schemas/base/check.h"
 
 namespace piper::ir {
@@ -26,6 +27,15 @@ Teams DeviceGroup::columns() const {
 std::string DeviceGroup::size_text() const {
   if (places == 1) return std::to_string(ranks.size()) + " devices";
   return std::to_string(replicas()) + " replicas of " + std::to_string(places) + " devices";
+}
+
+bool is_among(OpKind kind, RepeatedOps ops) {
+  switch (ops) {
+    case RepeatedOps::kAll: return true;
+    case RepeatedOps::kAllButProducts: return takes(kind) != Takes::kCompute;
+    case RepeatedOps::kAttention: return kind == OpKind::kSdpa;
+  }
+  return false;
 }
 
 bool ChunkProperties::recomputed_always() const {

@@ -114,6 +114,7 @@ enum class RepeatedOps : uint8_t {
   kAllButProducts,  // what computes in the type of products keeps its results: products, convolutions, attention
   kAttention,
 };
+bool is_among(OpKind kind, RepeatedOps ops);
 struct Repeats {
   RepeatedOps ops = RepeatedOps::kAll;
   std::vector<std::string> modules;  // globs; empty: all

@@ -30,6 +30,13 @@ ProvId Provenance::intern(ProvEntry entry) {
 }
 
 std::string Provenance::describe(ProvId id) const {
+  std::string text = describe_place(id);
+  if (!id.valid() || id.index >= entries_.size()) return text;
+  const auto* derived = std::get_if<DerivedOrigin>(&entries_[id.index]);
+  return derived == nullptr || derived->why.empty() ? text : text + ": " + derived->why;
+}
+
+std::string Provenance::describe_place(ProvId id) const {
   if (!id.valid() || id.index >= entries_.size()) return "no origin";
   const ProvEntry& entry = entries_[id.index];
   if (const auto* model = std::get_if<ModelOrigin>(&entry)) {
@@ -46,7 +53,7 @@ std::string Provenance::describe(ProvId id) const {
       if (!text.empty()) text += " and ";
       text += describe(parent);
     }
-    if (!derived->why.empty()) return text + ": " + derived->why;
+    if (!derived->why.empty()) return text;
     if (!text.empty()) text += ", ";
     return text + "made by " + derived->pass;
   }

@@ -47,8 +47,10 @@ class Provenance {
   ProvId unknown(std::string why) { return intern(UnknownOrigin{std::move(why)}); }
   const ProvEntry& entry(ProvId id) const { return entries_[id.index]; }
   size_t size() const { return entries_.size(); }
-  // One line: "layer_norm 'ln' (module h.0.ln1), backward by autodiff".
+  // One line: "layer_norm 'ln' (module h.0.ln1), backward by autodiff". With its reason where it has one.
   std::string describe(ProvId id) const;
+  // The same without the reason.
+  std::string describe_place(ProvId id) const;
 
  private:
   ProvId intern(ProvEntry entry);

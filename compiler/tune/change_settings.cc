@@ -5,7 +5,6 @@
 
 #include "compiler/directives/replicate.h"
 #include "compiler/strategy/directive_args.h"
-#include "compiler/tune/pass_table.h"
 #include "compiler/tune/proposals.h"
 #include "compiler/tune/strategy_text.h"
 
@@ -86,26 +85,25 @@ std::vector<Proposal> prefetches(const Trial& trial) {
   return proposals;
 }
 
-std::vector<Proposal> recomputations(const Trial& trial) {
+std::vector<Proposal> shardings(const Trial& trial) {
+  if (trial.excess_bytes == 0) return {};
+  // Each level implies those before it.
+  static constexpr std::string_view kLevels[] = {"shard_optimizer", "shard_grads", "shard_params"};
+  const auto replicates = found(trial.text, "replicate");
+  size_t from = std::size(kLevels);  // the least that all have already
+  for (const size_t directive : replicates) {
+    size_t has = 0;
+    for (size_t level = 0; level < std::size(kLevels); ++level)
+      if (const auto flag = key_of(trial.text, directive, kLevels[level]); flag.ok() && *flag == "true")
+        has = level + 1;
+    from = std::min(from, has);
+  }
   std::vector<Proposal> proposals;
-  std::vector<std::string> told;
-  for (const strategy::Directive& directive : trial.compilation->strategy.directives)
-    if (directive.spec->name == "recompute") told.push_back(strategy::to_string(directive));
-  const auto directives = found(trial.text, "recompute");
-  for (size_t k = 0; k < std::min(directives.size(), told.size()); ++k)
-    proposals.push_back({"without " + told[k], [&trial, at = directives[k]](const std::string& comment) {
-                           return without_directive(trial.text, at, comment);
-                         }});
-  if (trial.excess_bytes == 0) return proposals;
-  std::vector<std::string> filters;
-  if (const auto passes = pass_table_of(*trial.compilation))
-    for (size_t s = 0; s < passes->table.stage_rank.size(); ++s)
-      if (!passes->tag.empty()) filters.push_back(fmt::format("{{{}: {}}}", passes->tag, s));
-  filters.push_back("{}");
-  for (const std::string& filter : filters) {
-    const std::string yaml = "{op: recompute, filter: " + filter + "}";
-    proposals.push_back({"recompute " + filter, [&trial, yaml](const std::string& comment) {
-                           return with_directives(trial.text, {yaml}, comment);
+  for (size_t level = from; level < std::size(kLevels); ++level) {
+    const std::string key(kLevels[level]);
+    proposals.push_back({"replicas with " + key, [&trial, replicates, key](const std::string& comment) {
+                           return with_keys(trial.text, replicates, key,
+                                            std::vector<std::string>(replicates.size(), "true"), comment);
                          }});
   }
   return proposals;

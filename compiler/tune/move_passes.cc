@@ -35,6 +35,28 @@ std::string described(const ListScheduleOptions& options) {
   return text;
 }
 
+// `changes`: of forwards in flight.
+std::vector<Proposal> by_list_schedules(const Trial& trial, const PassTable& passes,
+                                        const std::vector<int32_t>& changes) {
+  const PassTimes times(trial.compilation->emitted.bundle, trial.timeline, passes.tag,
+                        static_cast<int32_t>(passes.table.stage_rank.size()));
+  std::vector<Proposal> proposals;
+  std::vector<ScheduleTable> seen = {passes.table};
+  using Options = ListScheduleOptions;
+  for (const int32_t more : changes)
+    for (const auto overlap : {Options::Overlap::kNone, Options::Overlap::kOpposite, Options::Overlap::kAny})
+      for (const auto backward : {Options::Backward::kAsGiven, Options::Backward::kHalves})
+        for (const auto urgent : {Options::Urgent::kBackward, Options::Urgent::kLongestPath}) {
+          const Options options{urgent, overlap, backward, more};
+          ScheduleTable table = list_schedule(passes.table, times, options);
+          if (std::any_of(seen.begin(), seen.end(), [&](const auto& other) { return other.rows == table.rows; }))
+            continue;
+          seen.push_back(table);
+          proposals.push_back(of_table(trial, passes, std::move(table), described(options)));
+        }
+  return proposals;
+}
+
 // Passes whose sequence is kept: of one kind of a stage, those that add to its gradients, and those of one microbatch.
 bool same_queue(const Action& a, const Action& b) {
   const auto closes = [](Pass pass) { return pass == Pass::kB || pass == Pass::kBW; };
@@ -92,32 +114,22 @@ std::string told(const Slot& slot) {
 }  // namespace
 
 std::vector<Proposal> moved_passes(const Trial& trial) {
-  std::vector<Proposal> proposals;
   const auto passes = pass_table_of(*trial.compilation);
-  if (!passes) return proposals;
-  const PassTimes times(trial.compilation->emitted.bundle, trial.timeline, passes->tag,
-                        static_cast<int32_t>(passes->table.stage_rank.size()));
+  if (!passes) return {};
+  const auto rows = static_cast<int32_t>(passes->table.rows.size());
+  std::vector<int32_t> changes;
+  for (int32_t more = 0; more <= std::max(2, rows); more = more < 2 ? more + 1 : 2 * more) changes.push_back(more);
+  return by_list_schedules(trial, *passes, changes);
+}
+
+std::vector<Proposal> fewer_in_flight(const Trial& trial) {
+  const auto passes = trial.excess_bytes > 0 ? pass_table_of(*trial.compilation) : std::nullopt;
+  if (!passes) return {};
   const auto in_flight = most_in_flight(passes->table);
   const int32_t most = *std::max_element(in_flight.begin(), in_flight.end());
-  const auto rows = static_cast<int32_t>(passes->table.rows.size());
-  std::vector<int32_t> changes;  // of forwards in flight
-  for (int32_t more = 0; more <= std::max(2, rows); more = more < 2 ? more + 1 : 2 * more) changes.push_back(more);
-  if (trial.excess_bytes > 0)
-    for (int32_t fewer = 1; fewer < most; fewer = fewer < 2 ? fewer + 1 : 2 * fewer) changes.push_back(-fewer);
-  std::vector<ScheduleTable> seen = {passes->table};
-  using Options = ListScheduleOptions;
-  for (const int32_t more : changes)
-    for (const auto overlap : {Options::Overlap::kNone, Options::Overlap::kOpposite, Options::Overlap::kAny})
-      for (const auto backward : {Options::Backward::kAsGiven, Options::Backward::kHalves})
-        for (const auto urgent : {Options::Urgent::kBackward, Options::Urgent::kLongestPath}) {
-          const Options options{urgent, overlap, backward, more};
-          ScheduleTable table = list_schedule(passes->table, times, options);
-          if (std::any_of(seen.begin(), seen.end(), [&](const auto& other) { return other.rows == table.rows; }))
-            continue;
-          seen.push_back(table);
-          proposals.push_back(of_table(trial, *passes, std::move(table), described(options)));
-        }
-  return proposals;
+  std::vector<int32_t> changes;
+  for (int32_t fewer = 1; fewer < most; fewer = fewer < 2 ? fewer + 1 : 2 * fewer) changes.push_back(-fewer);
+  return by_list_schedules(trial, *passes, changes);
 }
 
 std::vector<Proposal> neighbours(const Trial& trial) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 namespace piper::tune {
@@ -36,6 +37,18 @@ struct Done {
 };
 
 }  // namespace
+
+std::vector<int32_t> stages_of(const plan::Bundle& bundle, const plan::RankPlan& rank, const std::string& tag) {
+  std::set<int32_t> stages;
+  for (const plan::Instruction& instruction : rank.instructions) {
+    const auto* run = std::get_if<plan::Run>(&instruction.action);
+    if (run == nullptr) continue;
+    const auto& of = bundle.programs[static_cast<size_t>(run->program)].of;
+    const int32_t stage = of ? stage_of(bundle.manifest.chunks[static_cast<size_t>(of->chunk)], tag) : -1;
+    if (stage >= 0) stages.insert(stage);
+  }
+  return {stages.begin(), stages.end()};
+}
 
 PassTimes::PassTimes(const plan::Bundle& bundle, const timeline::Timeline& timeline, const std::string& tag,
                      int32_t stages)

@@ -11,6 +11,9 @@
 
 namespace piper::tune {
 
+// The stages that a rank runs passes of, by this tag, in ascending order.
+std::vector<int32_t> stages_of(const plan::Bundle& bundle, const plan::RankPlan& rank, const std::string& tag);
+
 // Means over microbatches and ranks, in the timeline's unit.
 struct PassTime {
   double compute = 0;   // its runs

@@ -16,9 +16,11 @@ struct Proposal {
   std::function<Result<std::string>(const std::string& comment)> edit;
 };
 
-// Passes in other orders by list scheduling, with halves of backwards and slots that overlap, more or, over the limit,
-// fewer forwards in flight. None where pass_table.h finds no table.
+// Passes in other orders by list scheduling, with halves of backwards and slots that overlap, as many forwards in
+// flight or more. None where pass_table.h finds no table.
 std::vector<Proposal> moved_passes(const Trial& trial);
+// The same with fewer forwards in flight; none where everything fits.
+std::vector<Proposal> fewer_in_flight(const Trial& trial);
 // One change between neighbours of a row: two slots exchanged, joined, or one taken apart. The sequence of passes of
 // one kind of a stage is kept.
 std::vector<Proposal> neighbours(const Trial& trial);
@@ -26,7 +28,11 @@ std::vector<Proposal> neighbours(const Trial& trial);
 std::vector<Proposal> buckets(const Trial& trial);
 // prefetch of all replicates that shard parameters, one more and one less.
 std::vector<Proposal> prefetches(const Trial& trial);
-// Recomputation left out; over the limit also one of a stage, or of everything where there are no stages.
+// Where everything fits: a recomputation left out, or one of fewer operators, modules, layers, stages or microbatches.
+// Over the limit: a recomputation of more, or a new one, of everything and of the stages that are on ranks over the
+// limit; each of all operators, of those of a kind, and of each module that layers repeat.
 std::vector<Proposal> recomputations(const Trial& trial);
+// Over the limit: replicas keep shards of what they keep whole, by the levels of `replicate`.
+std::vector<Proposal> shardings(const Trial& trial);
 
 }  // namespace piper::tune

@@ -257,6 +257,18 @@ Result<std::string> without_directive(const std::string& text, size_t directive,
   return parsed.with_comment(parsed.offset(list.span), comment, std::move(edited));
 }
 
+Result<std::string> with_directive_replaced(const std::string& text, size_t directive, const std::string& yaml,
+                                            const std::string& comment) {
+  PIPER_ASSIGN(const Text parsed, Text::parse(text));
+  PIPER_ASSIGN(const Value* item, directive_at(parsed, directive));
+  const size_t begin = parsed.offset(item->span);
+  const auto end = parsed.end_of(*item);
+  if (!end) return no("the end of the directive is not clear");
+  std::string edited = parsed.text();
+  edited.replace(begin, *end - begin, wrapped(yaml, item->span.column + 1));
+  return parsed.with_comment(begin, comment, std::move(edited));
+}
+
 Result<std::string> with_directives(const std::string& text, const std::vector<std::string>& yaml,
                                     const std::string& comment) {
   PIPER_ASSIGN(const Text parsed, Text::parse(text));

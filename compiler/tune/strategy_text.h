@@ -23,6 +23,9 @@ Result<std::string> key_of(const std::string& text, size_t directive, std::strin
 Result<std::string> with_key(const std::string& text, size_t directive, std::string_view key, const std::string& value,
                              const std::string& comment);
 Result<std::string> without_directive(const std::string& text, size_t directive, const std::string& comment);
+// `yaml`: a flow mapping, "{op: recompute, ..}", in place of the directive.
+Result<std::string> with_directive_replaced(const std::string& text, size_t directive, const std::string& yaml,
+                                            const std::string& comment);
 // `yaml`: flow mappings, "{op: order, ..}"; they come after the directives that are there.
 Result<std::string> with_directives(const std::string& text, const std::vector<std::string>& yaml,
                                     const std::string& comment);

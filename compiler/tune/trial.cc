@@ -48,9 +48,11 @@ Result<Trial> Judge::price(const std::string& text, bool reference, diag::Diagno
   const plan::Bundle& bundle = trial.compilation->emitted.bundle;
   PIPER_ASSIGN(trial.timeline, timeline::simulate_on(bundle, prices(bundle)));
   trial.step_us = trial.timeline.step;
-  for (const plan::RankSummary& rank : bundle.manifest.ranks)
+  trial.limit_bytes = limit_;
+  for (const plan::RankSummary& rank : bundle.manifest.ranks) {
     trial.peak_bytes = std::max(trial.peak_bytes, rank.peak_bytes);
-  trial.excess_bytes = std::max<int64_t>(0, trial.peak_bytes - limit_);
+    trial.excess_bytes += std::max<int64_t>(0, rank.peak_bytes - limit_);
+  }
   return trial;
 }
 

@@ -22,7 +22,8 @@ struct Trial {
   timeline::Timeline timeline;  // priced
   double step_us = 0;
   int64_t peak_bytes = 0;    // of the rank that needs most
-  int64_t excess_bytes = 0;  // over the limit
+  int64_t limit_bytes = 0;   // a rank
+  int64_t excess_bytes = 0;  // over the limit, the sum over ranks
 };
 
 class Judge {

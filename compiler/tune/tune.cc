@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <ostream>
+#include <tuple>
 
 #include "compiler/frontend/model_file.h"
 #include "compiler/tune/proposals.h"
@@ -28,10 +31,11 @@ class Search {
       : judge_(judge), best_(std::move(start)), candidates_(candidates), least_us_(kLeastGain * best_.step_us) {}
 
   Status run() {
+    PIPER_RETURN_IF_ERROR(fit());
     for (int round = 0; round < kMostRounds; ++round) {
       const size_t before = changes_.size();
-      PIPER_RETURN_IF_ERROR(best_of(moved_passes));
-      for (auto* const kind : {buckets, prefetches, recomputations}) PIPER_RETURN_IF_ERROR(while_better(kind));
+      PIPER_RETURN_IF_ERROR(best_of(kPasses));
+      for (const Kind& kind : {kBuckets, kPrefetch, kRecomputation}) PIPER_RETURN_IF_ERROR(while_better(kind));
       // After the others: of a long step it takes all tries that are left.
       PIPER_RETURN_IF_ERROR(climb());
       if (changes_.size() == before) break;
@@ -41,9 +45,39 @@ class Search {
 
   const Trial& best() const { return best_; }
   const std::vector<std::string>& changes() const { return changes_; }
+  // A line for each kind of which the last tries were no better: the best of them, and what it lacks.
+  std::vector<std::string> why_no_more() const {
+    std::vector<std::string> lines;
+    for (const auto& [kind, of] : failed_) lines.push_back(of.described(kind, best_));
+    return lines;
+  }
 
  private:
-  using Kind = std::vector<Proposal> (*)(const Trial&);
+  struct Kind {
+    const char* name;
+    std::vector<Proposal> (*proposals)(const Trial&);
+  };
+  static constexpr Kind kPasses = {"order of passes", moved_passes};
+  static constexpr Kind kBuckets = {"bucket_size", buckets};
+  static constexpr Kind kPrefetch = {"prefetch", prefetches};
+  static constexpr Kind kRecomputation = {"recomputation", recomputations};
+  static constexpr Kind kSharding = {"sharding", shardings};
+  static constexpr Kind kFewer = {"fewer forwards in flight", fewer_in_flight};
+
+  // Tries of a kind that were not better than the best.
+  struct Failed {
+    std::string what;
+    double step_us = 0;
+    int64_t peak_bytes = 0, excess_bytes = 0, tries = 0;
+
+    std::string described(const char* kind, const Trial& best) const {
+      std::string text = fmt::format("{}: {} {}, none better; the best, {}: {} ms a step ({:+.2g} %), {}", kind, tries,
+                                     tries == 1 ? "try" : "tries", what, milliseconds(step_us),
+                                     100 * (step_us / best.step_us - 1), human_bytes(peak_bytes));
+      if (excess_bytes > 0) text += fmt::format(", {} over the limit", human_bytes(peak_bytes - best.limit_bytes));
+      return text;
+    }
+  };
 
   bool better(const Trial& a, const Trial& b) const {
     if (a.excess_bytes != b.excess_bytes) return a.excess_bytes < b.excess_bytes;
@@ -51,21 +85,40 @@ class Search {
   }
   bool has_budget() const { return judge_.compiled() < candidates_; }
 
-  // Keeps the best change of a kind, if it is better than what there is.
-  Status best_of(Kind kind) {
-    std::optional<Trial> found;
-    const Proposal* of = nullptr;
-    const auto proposals = kind(best_);
-    for (const Proposal& proposal : proposals) {
-      if (!has_budget()) break;
-      auto trial = tried(proposal, kGainToCome);
-      if (!trial || !better(*trial, found ? *found : best_)) continue;
-      found = std::move(trial);
-      of = &proposal;
+  // Until everything fits: of all that needs less memory, the change that costs the least time for each byte that it
+  // brings the ranks closer to the limit. What it brings below the limit counts for nothing.
+  Status fit() {
+    while (best_.excess_bytes > 0) {
+      std::optional<Trial> found;
+      std::string what;
+      const auto cost = [&](const Trial& trial) {
+        return (trial.step_us - best_.step_us) / static_cast<double>(best_.excess_bytes - trial.excess_bytes);
+      };
+      for (const Kind& kind : {kRecomputation, kSharding, kFewer})
+        PIPER_RETURN_IF_ERROR(try_all(kind, [&](Trial&& trial, const Proposal& proposal) {
+          if (trial.excess_bytes >= best_.excess_bytes || (found && cost(trial) >= cost(*found))) return false;
+          found = std::move(trial);
+          what = proposal.what;
+          return true;
+        }));
+      if (!found) break;
+      PIPER_RETURN_IF_ERROR(keep(std::move(*found), what));
     }
-    return found ? keep(std::move(*found), of->what) : Status();
+    return {};
   }
-  Status while_better(Kind kind) {
+  // Keeps the best change of a kind, if it is better than what there is.
+  Status best_of(const Kind& kind) {
+    std::optional<Trial> found;
+    std::string what;
+    PIPER_RETURN_IF_ERROR(try_all(kind, [&](Trial&& trial, const Proposal& proposal) {
+      if (!better(trial, found ? *found : best_)) return false;
+      found = std::move(trial);
+      what = proposal.what;
+      return true;
+    }));
+    return found ? keep(std::move(*found), what) : Status();
+  }
+  Status while_better(const Kind& kind) {
     for (size_t before = changes_.size() + 1; before != changes_.size();) {
       before = changes_.size();
       PIPER_RETURN_IF_ERROR(best_of(kind));
@@ -91,6 +144,31 @@ class Search {
     return keep(std::move(*at), fmt::format("{} {} of neighbouring passes", moves, moves == 1 ? "move" : "moves"));
   }
 
+  // Tries what a kind proposes while there is budget. `take` says whether it took the trial.
+  template <class Take>
+  Status try_all(const Kind& kind, const Take& take) {
+    std::optional<Failed> failed;
+    bool taken = false;
+    const auto proposals = kind.proposals(best_);
+    for (const Proposal& proposal : proposals) {
+      if (!has_budget()) break;
+      auto trial = tried(proposal, kGainToCome);
+      if (!trial) continue;
+      const Failed now{proposal.what, trial->step_us, trial->peak_bytes, trial->excess_bytes, 1};
+      if (take(std::move(*trial), proposal)) {
+        taken = true;
+      } else if (!failed || std::tie(now.excess_bytes, now.step_us) < std::tie(failed->excess_bytes, failed->step_us)) {
+        const int64_t tries = failed ? failed->tries : 0;
+        failed = now;
+        failed->tries += tries;
+      } else {
+        ++failed->tries;
+      }
+    }
+    if (taken) failed_.erase(kind.name);
+    else if (failed) failed_.insert_or_assign(kind.name, std::move(*failed));
+    return {};
+  }
   std::optional<Trial> tried(const Proposal& proposal, const std::string& comment) {
     const auto text = proposal.edit(comment);
     return text.ok() ? judge_.judge(*text) : std::nullopt;
@@ -116,6 +194,7 @@ class Search {
   int64_t candidates_;
   double least_us_;
   std::vector<std::string> changes_;
+  std::map<const char*, Failed, std::less<std::string_view>> failed_;  // by kind
 };
 
 struct Start {
@@ -138,6 +217,7 @@ std::string told(const TuneOptions& options, const Judge& judge, const Search& s
                         start.distinct_calls);
   for (const std::string& change : search.changes()) text += "  " + change + "\n";
   if (search.changes().empty()) text += "  nothing that was tried is better\n";
+  for (const std::string& line : search.why_no_more()) text += "  " + line + "\n";
   text += "tuned: " + costs(best.step_us, best.peak_bytes) +
           fmt::format(" ({:+.1f} % against the start)\n", 100 * (best.step_us / start.step_us - 1)) +
           fmt::format(

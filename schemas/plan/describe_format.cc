@@ -233,7 +233,7 @@ std::string format_schema() {
   Json range = filled();
   range["description"] = "a buffer's name, with +BYTES where it is not its start";
   Json provenance = {{"type", "object"},
-                     {"properties", {{"provenance", map_of(text())}}},
+                     {"properties", {{"provenance", map_of(text())}, {"why", map_of(text())}}},
                      {"required", {"provenance"}},
                      {"additionalProperties", false}};
   Manifest manifest;

@@ -2,7 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <set>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/chunk_digests.h"
@@ -176,15 +176,27 @@ Result<Manifest> parse_manifest(std::string_view text, const std::string& file) 
 Result<std::vector<ProvenanceEntry>> parse_provenance(std::string_view text, const std::string& file) {
   JsonReader reader(text, file);
   std::vector<ProvenanceEntry> entries;
-  std::unordered_set<std::string> keys;
+  std::unordered_map<std::string, size_t> places;  // by key
   reader.open_object();
   reader.key("provenance");
   reader.open_object();
   std::string_view key;
   while (reader.next_key(key)) {
     const size_t at = reader.position();
-    if (!keys.emplace(key).second) reader.fail("P0606", at, "two entries are called " + in_quotes(key));
+    if (!places.emplace(key, entries.size()).second)
+      reader.fail("P0606", at, "two entries are called " + in_quotes(key));
     entries.push_back({std::string(key), std::string(reader.string())});
+  }
+  if (reader.optional_key("why")) {
+    reader.open_object();
+    while (reader.next_key(key)) {
+      const size_t at = reader.position();
+      const auto found = places.find(std::string(key));
+      const std::string why(reader.string());
+      if (found == places.end()) reader.fail("P0606", at, "no entry is called " + in_quotes(key));
+      else if (!entries[found->second].why.empty()) reader.fail("P0606", at, in_quotes(key) + " has two reasons");
+      else entries[found->second].why = why;
+    }
   }
   reader.close_object();
   reader.end_of_text();

@@ -28,7 +28,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 12;
+inline constexpr int kFormatVersion = 13;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -507,10 +507,11 @@ inline size_t num_grad_squares(const Manifest& manifest) {
   return count;
 }
 
-// Provenance table: key -> text, in the order of first use.
+// Provenance table, in the order of first use.
 struct ProvenanceEntry {
   std::string key;
-  std::string text;
+  std::string text;      // which lines of the strategy, or which node of the model
+  std::string why = {};  // why there is what a line asks for; "" where the line says it
 };
 
 // The training step of the model on one device, as the proof compares plans with it: kernel calls on values that are

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "schemas/plan/bundle_io.h"
@@ -50,10 +51,8 @@ std::string strategy_line(const ProvenanceEntry& entry) {
   return entry.key.substr(at + 1, entry.key.find('@', at + 1) - at - 1);
 }
 
-std::string reason_of(const ProvenanceEntry& entry) {
-  const std::string line = strategy_line(entry) + ": ";
-  const size_t at = entry.text.find(line);
-  return at == std::string::npos ? "" : entry.text.substr(at + line.size());
+std::string whole_text(const ProvenanceEntry& entry) {
+  return entry.why.empty() ? entry.text : entry.text + ": " + entry.why;
 }
 
 std::string of_any_layer(const std::string& text) {
@@ -82,6 +81,19 @@ std::string print_provenance(const std::vector<ProvenanceEntry>& provenance) {
     json.string(entry.text);
   }
   json.end_lines('}');
+  const auto explained = [](const ProvenanceEntry& entry) { return !entry.why.empty(); };
+  if (std::any_of(provenance.begin(), provenance.end(), explained)) {
+    json.next_member();
+    json.begin_lines("why", '{');
+    for (const auto& entry : provenance) {
+      if (!explained(entry)) continue;
+      json.line();
+      json.string(entry.key);
+      json.raw(":");
+      json.string(entry.why);
+    }
+    json.end_lines('}');
+  }
   json.end_file();
   return json.str();
 }

@@ -67,7 +67,7 @@ std::vector<LineTime> by_line(const Bundle& bundle, const std::vector<CriticalPi
     const auto entry = static_cast<int32_t>(i);
     const ProvenanceEntry& origin = bundle.provenance[i];
     first_of[i] =
-        reason_of(origin).empty() ? entry : lines_with_reasons.emplace(strategy_line(origin), entry).first->second;
+        origin.why.empty() ? entry : lines_with_reasons.emplace(strategy_line(origin), entry).first->second;
   }
   std::map<std::pair<int32_t, Kind>, double> times;
   for (const CriticalPiece& piece : path) {
@@ -80,7 +80,7 @@ std::vector<LineTime> by_line(const Bundle& bundle, const std::vector<CriticalPi
   for (const auto& [key, time] : times) {
     const auto entry = static_cast<size_t>(key.first);
     const auto name = [&](const ProvenanceEntry& origin) {
-      return reason_of(origin).empty() ? origin.key : strategy_line(origin);
+      return origin.why.empty() ? origin.key : strategy_line(origin);
     };
     lines.push_back({key.first < 0 ? "the step" : name(bundle.provenance[entry]), key.second, time});
   }

@@ -121,7 +121,7 @@ TEST_CASE("explain, show and traces have the groups of a cut and its collectives
   const auto played = tools::play_bundle(plans, {});
   REQUIRE(played.ok());
   CHECK_THAT(tools::drawn_step(*played), Contains("tp: ranks [0, 1] share samples"));
-  CHECK_THAT(tools::drawn_step(*played), Contains("shard at s.yaml:6:5: " + why));
+  CHECK_THAT(tools::drawn_step(*played), Contains(R"("text":"shard at s.yaml:6:5","why":")" + why));
   const std::string trace = tools::perfetto_trace(*played);
   CHECK_THAT(trace, Contains("rank 1, place 1 of tp [0, 1]"));
   CHECK_THAT(trace, Contains("shard at s.yaml:6:5: " + why));
@@ -145,8 +145,8 @@ TEST_CASE("reasons of several layers are one") {
   CHECK(plan::of_any_layer("v1.2b and 3.5x") == "v1.2b and 3.5x");
   CHECK(plan::strategy_line({"all.sum@s.yaml:3:5", ""}) == "s.yaml:3:5");
   CHECK(plan::strategy_line({"s.yaml:3:5", ""}) == "s.yaml:3:5");
-  CHECK(plan::reason_of({"s.yaml:3:5", "place at s.yaml:3:5, made by x"}).empty());
-  CHECK(plan::reason_of({"a@s.yaml:3:5", "shard at s.yaml:3:5: shares"}) == "shares");
+  CHECK(plan::whole_text({"s.yaml:3:5", "place at s.yaml:3:5"}) == "place at s.yaml:3:5");
+  CHECK(plan::whole_text({"a@s.yaml:3:5", "shard at s.yaml:3:5", "shares"}) == "shard at s.yaml:3:5: shares");
   CHECK(tools::groups_text({"tp", {{0, 1}, {2, 3}}}) == "[0, 1] [2, 3]");
   plan::Cut many{"tp", {}};
   for (int32_t g = 0; g < 10; ++g) many.groups.push_back({2 * g, 2 * g + 1});

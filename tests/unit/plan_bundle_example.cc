@@ -92,8 +92,9 @@ int32_t add_event(RankPlan& plan, const std::string& name) {
 
 Bundle two_ranks() {
   Bundle bundle;
-  bundle.provenance = {
-      {"s.yaml:3:5", "place at s.yaml:3:5"}, {"s.yaml:9:5", "order at s.yaml:9:5"}, {"optimizer", "the optimizer"}};
+  bundle.provenance = {{"s.yaml:3:5", "place at s.yaml:3:5"},
+                       {"s.yaml:9:5", "order at s.yaml:9:5"},
+                       {"optimizer", "the optimizer", "because"}};
   bundle.programs = {advance_program(), backward(), forward()};
   for (int32_t rank = 0; rank < 2; ++rank) {
     RankPlan plan = one_rank(rank);

@@ -196,6 +196,45 @@ TEST_CASE("recomputation is left out where there is memory for what it saves") {
   CHECK(!holds(done.text, "\n  - {op: recompute"));
 }
 
+// The whole loss is one stage: MLPs and attention are what can be repeated. All of it would cost the most.
+TEST_CASE("of what is repeated to fit only what is needed stays") {
+  const TempFolder folder;
+  const std::string strategy = R"(piper: 1
+model: {batch: 8}
+optimizer: {sgd: {lr: 0.1}}
+)";
+  const Trial start = judged(folder, strategy);
+  const Trial all = judged(folder, strategy + "directives: [{op: recompute}]\n");
+  REQUIRE(all.peak_bytes < start.peak_bytes);
+  const int64_t limit = start.peak_bytes - (start.peak_bytes - all.peak_bytes) / 3;
+  const Tuned done = tuned(folder, strategy, limit);
+  INFO(done.errors << done.told << done.text);
+  REQUIRE(done.status.ok());
+  const Trial after = judged(folder, done.text);
+  CHECK(after.peak_bytes <= limit);
+  CHECK(after.step_us < all.step_us);
+  CHECK(holds(done.text, "op: recompute"));
+  // Each kind says the best of what was no better, and what it lacked.
+  CHECK(holds(done.told, "recomputation: "));
+  CHECK(holds(done.told, " none better; the best, "));
+}
+
+TEST_CASE("replicas keep shards where whole copies do not fit") {
+  const TempFolder folder;
+  std::string strategy = kReplicas;
+  strategy.replace(strategy.find("sgd: {lr: 0.1}"), 14, "adamw: {lr: 0.1}");
+  std::string sharded = strategy;
+  sharded.replace(sharded.find("bucket_size: 1"), 14, "bucket_size: 1, shard_optimizer: true");
+  const Trial start = judged(folder, strategy), parts = judged(folder, sharded);
+  REQUIRE(parts.peak_bytes < start.peak_bytes);
+  const Tuned done = tuned(folder, strategy, parts.peak_bytes);
+  INFO(done.errors << done.told << done.text);
+  REQUIRE(done.status.ok());
+  CHECK(judged(folder, done.text).peak_bytes <= parts.peak_bytes);
+  CHECK(holds(done.text, "shard_"));
+  CHECK(holds(done.text, "# tuned: replicas with shard_"));
+}
+
 TEST_CASE("a start that does not compile is told as piperc tells it") {
   const TempFolder folder;
   const Tuned done =

@@ -23,7 +23,7 @@ std::string reason_for(const Bundle& bundle, const Instruction& instruction) {
       Cases{[](const IsCollective auto&) { return true; }, [](const IsOneOf<Send, Recv> auto&) { return false; },
             [](const IsLaunch auto&) { return false; }, [](const IsEvent auto&) { return false; }},
       instruction.action);
-  return collective ? reason_of(bundle.provenance[static_cast<size_t>(instruction.provenance)]) : "";
+  return collective ? bundle.provenance[static_cast<size_t>(instruction.provenance)].why : "";
 }
 
 }  // namespace

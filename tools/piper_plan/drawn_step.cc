@@ -83,6 +83,7 @@ class StepWriter {
       json_.raw("{");
       json_.member("key", bundle_.provenance[i].key);
       json_.member("text", bundle_.provenance[i].text);
+      if (!bundle_.provenance[i].why.empty()) json_.member("why", bundle_.provenance[i].why);
       json_.raw("}");
     });
     list("programs", bundle_.programs.size(), [this](size_t i) { program(bundle_.programs[i]); });

@@ -39,7 +39,7 @@ class Explainer {
     std::string text = describe(index) + "\n";
     if (instruction.provenance >= 0) {
       const auto& entry = bundle_.provenance[static_cast<size_t>(instruction.provenance)];
-      text += "  from " + entry.key + ": " + entry.text + "\n";
+      text += "  from " + entry.key + ": " + whole_text(entry) + "\n";
     }
     if (const auto* run = std::get_if<Run>(&instruction.action))
       text += modules(bundle_.programs[static_cast<size_t>(run->program)]);
@@ -138,13 +138,12 @@ class Explainer {
         continue;
       }
       const ProvenanceEntry& entry = bundle_.provenance[static_cast<size_t>(index)];
-      const std::string reason = reason_of(entry);
-      if (reason.empty()) {
+      if (entry.why.empty()) {
         all.push_back({entry.key, entry.text, count});
         continue;
       }
       const auto [at, first] = with_reasons.emplace(strategy_line(entry), all.size());
-      if (first) all.push_back({at->first, entry.text.substr(0, entry.text.size() - reason.size() - 2), 0});
+      if (first) all.push_back({at->first, entry.text, 0});
       all[at->second].instructions += count;
     }
     return all;

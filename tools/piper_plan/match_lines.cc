@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "schemas/plan/provenance_text.h"
+
 namespace piper::tools {
 namespace {
 
@@ -64,7 +66,7 @@ std::vector<std::string> identities(const std::vector<plan::ProvenanceEntry>& en
       const auto& all = places[directive_of(piece)];
       name += piece.before + std::to_string(std::distance(all.begin(), all.find(piece.place)));
     }
-    names.push_back(name + found.after);
+    names.push_back(name + found.after + entry.why);
   }
   return names;
 }
@@ -76,7 +78,7 @@ std::string both(const plan::ProvenanceEntry& a, const plan::ProvenanceEntry& b)
     const std::string &was = first.places[i].text, &is = second.places[i].text;
     text += first.places[i].before + was + (was == is ? "" : " -> " + is);
   }
-  return text + first.after;
+  return text + first.after + (a.why.empty() ? "" : ": " + a.why);
 }
 
 }  // namespace
@@ -87,8 +89,8 @@ const std::string& MatchedLines::name(const std::vector<std::string>& names, int
 }
 
 MatchedLines::MatchedLines(const plan::Bundle& a, const plan::Bundle& b) : b_as_a_(b.provenance) {
-  for (const plan::ProvenanceEntry& entry : a.provenance) names_[0].push_back(entry.text);
-  for (const plan::ProvenanceEntry& entry : b.provenance) names_[1].push_back(entry.text);
+  for (const plan::ProvenanceEntry& entry : a.provenance) names_[0].push_back(plan::whole_text(entry));
+  for (const plan::ProvenanceEntry& entry : b.provenance) names_[1].push_back(plan::whole_text(entry));
   const auto of_a = identities(a.provenance), of_b = identities(b.provenance);
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < of_a.size(); ++i) known.emplace(of_a[i], i);

@@ -6,6 +6,7 @@
 
 #include "schemas/perfetto/trace_writer.h"
 #include "schemas/plan/actions.h"
+#include "schemas/plan/provenance_text.h"
 #include "tools/piper_plan/commands.h"
 #include "tools/piper_plan/cut_collectives.h"
 #include "tools/piper_plan/play_bundle.h"
@@ -87,7 +88,7 @@ class StepTrace {
       notes.push_back({.name = "program", .text = bundle_.programs[static_cast<size_t>(subject.program)].name});
     if (instruction.provenance >= 0)
       notes.push_back(
-          {.name = "strategy", .text = bundle_.provenance[static_cast<size_t>(instruction.provenance)].text});
+          {.name = "strategy", .text = whole_text(bundle_.provenance[static_cast<size_t>(instruction.provenance)])});
     perfetto::Flow flow = flows_[p][i];
     // Simulated and measured flows have different numbers.
     if (measured && flow.id > 0) flow.id += timeline_.transfers.size();

@@ -31,7 +31,7 @@ function factsOf(row, i) {
   if (transfer) facts.push(["in transfer", time(transfer.begin, transfer.end)]);
   if (row.measured) facts.push(["measured", time(row.measured.begin[i], row.measured.end[i])]);
   const origin = step.origin(row, i);
-  if (origin) facts.push(["strategy", origin.text]);
+  if (origin) facts.push(["strategy", origin.why ? `${origin.text}: ${origin.why}` : origin.text]);
   const modules = step.modules(row, i);
   if (modules.length) facts.push(["model", modules.slice(0, 6).join("; ") + (modules.length > 6 ? `; and ${modules.length - 6} more` : "")]);
   return facts;

@@ -76,7 +76,7 @@ class Step {
   // Everything that a search looks at.
   text(row, i) {
     const origin = this.origin(row, i);
-    return [KINDS[row.kind[i]], this.strings[row.name[i]], row.streams[row.stream[i]], origin?.key ?? "", origin?.text ?? "",
+    return [KINDS[row.kind[i]], this.strings[row.name[i]], row.streams[row.stream[i]], origin?.key ?? "", origin?.text ?? "", origin?.why ?? "",
       ...this.modules(row, i)].join("\n").toLowerCase();
   }
 
@@ -84,11 +84,9 @@ class Step {
   // a cut, each of which says why it is there, are one.
   costs() {
     const lines = new Map();
-    const costs = this.origins.map(({ key, text }) => {
-      const line = key.slice(key.indexOf("@") + 1), at = text.indexOf(`${line}: `), name = at < 0 ? key : line;
-      if (!lines.has(name)) {
-        lines.set(name, { key: name, text: at < 0 ? text : text.slice(0, at + line.length), instructions: 0, time: 0, measured: 0 });
-      }
+    const costs = this.origins.map(({ key, text, why }) => {
+      const name = why ? key.slice(key.indexOf("@") + 1) : key;
+      if (!lines.has(name)) lines.set(name, { key: name, text, instructions: 0, time: 0, measured: 0 });
       return lines.get(name);
     });
     for (const row of this.rows) {
