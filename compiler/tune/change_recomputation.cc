@@ -77,7 +77,7 @@ std::vector<Directive> of_other_operators(const Directive& directive, const std:
   return others;
 }
 
-// Of fewer layers, by this part of all, stages or microbatches.
+// The same of fewer layers, by this part of all, of fewer stages or microbatches.
 std::vector<Directive> of_less(const Directive& directive, int parts, const std::string& tag, int32_t microbatches) {
   std::vector<Directive> less;
   const double layers = strategy::arg_or_default<double>(directive, "layers");

@@ -223,7 +223,7 @@ def planned(binaries, run, work, target):
     directives = split + [f'{{op: replicate, filter: {{}}, devices: {{dp: "*"}}, shard_params: true, bucket_size: {1.01 * block / 2**20:.1f}}}']
     directives += [run.recompute] if run.recompute else []
     strategy = work / (run.name.replace("/", "_") + ".yaml")
-    strategy.write_text(f"piper: 1\nmesh: {{dp: {run.gpus}}}\nnode: {{ranks: 8, inside: [dp]}}\nmodel: {{batch: {run.gpus * run.samples * run.microbatches}}}\n"
+    strategy.write_text(f"piper: 1\nmesh: {{dp: {run.gpus}}}\nmodel: {{batch: {run.gpus * run.samples * run.microbatches}}}\n"
                         "directives:\n" + "".join(f"  - {one}\n" for one in directives)
                         + "precision: {compute: bf16, master: f32}\nclip_grad_norm: 1.0\noptimizer: {adamw: {lr: 3.0e-4}}\n")
     done = subprocess.run([binaries / "piperc", model, "--strategy", strategy, "--target", target, "--reference", "none", "--weights", "none", "-o", plans], capture_output=True, text=True)
