@@ -122,6 +122,16 @@ void read_multiprocessors(ReadContext& context, const Value& value, Machine& out
   reader.finish();
 }
 
+void read_nine_of_ten(ReadContext& context, const Value& value, Machine& out) {
+  std::vector<double> ends;
+  if (value.kind == Value::Kind::kList)
+    for (const Value& item : value.items) ends.push_back(read_number(context, item, "'nine_of_ten'").value_or(0));
+  if (ends.size() == 2 && ends[0] > 0 && ends[0] <= ends[1]) out.nine_of_ten = {ends[0], ends[1]};
+  else
+    context.diags.error("P0207", value.span)
+        << "'nine_of_ten' is [least, most]: how many times the predicted time published runs took";
+}
+
 plan::DeviceKind read_device(ReadContext& context, const Value& value, std::optional<plan::DeviceKind> wanted) {
   const std::string name = read_string(context, value, "'device'").value_or("cpu");
   if (name != "cpu" && name != "cuda")
@@ -161,6 +171,7 @@ Machine read_machine(ReadContext& context, const Value& root, std::optional<plan
   if (const Value* collectives = reader.get("collectives")) read_collectives(context, *collectives, machine);
   if (const Value* multiprocessors = reader.get("multiprocessors"))
     read_multiprocessors(context, *multiprocessors, machine);
+  if (const Value* range = reader.get("nine_of_ten")) read_nine_of_ten(context, *range, machine);
   reader.finish();
   return machine;
 }

@@ -85,6 +85,7 @@ TEST_CASE("a machine is what its file says") {
   - {shape: ring, start_us: 8, inside_us: 3, between_us: 14, bandwidth: 1}
   - {shape: tree, start_us: 0, inside_us: 4, between_us: 15, bandwidth: 0.5}
 multiprocessors: {of_device: 132, of_a_transfer: 20}
+nine_of_ten: [0.9, 1.25]
 )"),
                                    diags);
   REQUIRE(listed.ok());
@@ -93,6 +94,8 @@ multiprocessors: {of_device: 132, of_a_transfer: 20}
   CHECK(listed->algorithms[1].shape == timeline::Algorithm::Shape::kTree);
   CHECK(listed->algorithms[1].bandwidth == 0.5);
   CHECK((listed->multiprocessors == 132 && listed->of_a_transfer == 20));
+  CHECK(listed->nine_of_ten == std::pair(0.9, 1.25));
+  CHECK(!machine->nine_of_ten);
 }
 
 TEST_CASE("a wrong machine is told with its place") {
@@ -118,6 +121,8 @@ TEST_CASE("a wrong machine is told with its place") {
               "'collectives' needs a ring, by which gathers go"));
   CHECK(holds(said_of(std::string(kRight) + "multiprocessors: {of_device: 4, of_a_transfer: 4}\n"),
               "a transfer leaves its device at least one multiprocessor"));
+  for (const char* range : {"[1.2, 0.9]", "[0, 1]", "[1]", "1"})
+    CHECK(holds(said_of(std::string(kRight) + "nine_of_ten: " + range + "\n"), "'nine_of_ten' is [least, most]"));
   const std::string of_a_core = "'core_bytes_per_second' is what one of 'cores' has";
   CHECK(holds(said_of(replaced("kernel_us", "core_bytes_per_second: 0.5e9\nkernel_us")), of_a_core));
   CHECK(holds(said_of(replaced("kernel_us", "cores: 2\ncore_bytes_per_second: 2.0e9\nkernel_us")), of_a_core));

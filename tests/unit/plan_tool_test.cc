@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
 
 #include "schemas/base/byte_text.h"
@@ -190,6 +191,14 @@ between_nodes: {latency_us: 1, bytes_per_second: 1.0e6}
   INFO(json);
   for (const char* part : {"\"step_us\":", "\"fits\":\"oom\"", "\"critical_path\":[\n{\"line\":"})
     CHECK(holds(json, part));
+  CHECK(holds(told, " ms with kernels 20 % more or less efficient) on slow ones\n"));
+  std::ifstream file(machine);
+  const std::string same((std::istreambuf_iterator<char>(file)), {});
+  const auto known = dir.write("known.yaml", same + "nine_of_ten: [0.5, 2]\n");
+  CHECK(holds(text(tools::price(plans, {known, "", false, 0})), " ms as nine of ten published runs) on slow ones\n"));
+  const auto ranged = nlohmann::json::parse(text(tools::price(plans, {known, "", true, 0})));
+  CHECK(ranged["step_us_least"] == 0.5 * ranged["step_us"].get<double>());
+  CHECK(ranged["step_us_most"] == 2 * ranged["step_us"].get<double>());
   const auto no_times = dir.write("times", "{\"call\":\"matmul\",\"us\":-1.0,\"count\":1}\n");
   CHECK(holds(text(tools::price(plans, {machine, no_times, false, 0})), "times:1: this is no line of kernel times"));
   CHECK(tools::price(plans, {dir / "none.yaml", "", false, 0}).error().code == "P0101");

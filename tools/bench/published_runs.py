@@ -2,7 +2,7 @@
 """Training runs that others published, beside what a target predicts for the same model, machines, batch and sharding; and the two
 efficiencies of the target that fit half of them best.
 
-  published_runs.py --bin BIN --work DIR --target FILE [--fit] [--only GLOB]
+  published_runs.py --bin BIN --work DIR --target FILE [--fit KEY,KEY] [--set KEY=VALUE]... [--only GLOB]
 
 The runs are those of MosaicML's table for models of the MPT family (github.com/mosaicml/llm-foundry, scripts/train/benchmarking/README.md at
 061f2c7c, "H100 80GB BF16" and "A100 80GB"): plain data parallelism with everything sharded (FULL_SHARD, ZeRO-3), bf16 with f32 masters, gradients
@@ -12,9 +12,9 @@ here as the table's numbers of parameters say that it is: no biases, learned pos
 (github.com/pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md) are of an H100 with other memory (2.4e12 bytes/s, 500 W): they are
 predicted with that memory, and never fitted.
 
---fit: `efficiency.product` and `efficiency.memory` are searched on every second row, for the least mean square of the logarithm of predicted over
-published time; the others are held out. Printed for both halves: the median of the errors, how many are within 25 %, and the range that holds
-nine of ten.
+--fit product,attention: these two of the target's efficiencies are searched on every second row, for the least mean square of the logarithm of
+predicted over published time; the others are held out. Printed for both halves: the median of the errors, how many are within 25 %, and the range
+that holds nine of ten. --set: another value of one of the target's numbers.
 """
 import argparse
 import dataclasses
@@ -275,26 +275,26 @@ def summary(name, runs, times):
           f"{sum(error <= 0.25 for error in errors)} within 25 %; predicted over published, nine of ten: {ordered[cut]:.3f} to {ordered[-1 - cut]:.3f}")
 
 
-def fitted(machine, items):
-    """The efficiencies of products and memory, by a search of falling steps."""
+def fitted(machine, items, keys, fixed):
+    """Two efficiencies, by a search of falling steps."""
     wanted = [published(run) for run, _ in items]
 
-    def error(product, memory):
-        times = machine.predicted(items, product=product, memory=memory)
+    def error(values):
+        times = machine.predicted(items, **fixed, **dict(zip(keys, values)))
         value = statistics.fmean(math.log(time / want) ** 2 for time, want in zip(times, wanted))
-        print(f"  product {product:.3f}, memory {memory:.3f}: root mean square of the logarithms {math.sqrt(value):.4f}", flush=True)
+        print(f"  {', '.join(f'{key} {value:.3f}' for key, value in zip(keys, values))}: root mean square of the logarithms {math.sqrt(value):.4f}", flush=True)
         return value
 
-    best, step = (0.7, 0.7), 0.1
-    least = error(*best)
-    while step > 0.008:
-        around = [(best[0] + a * step, best[1] + b * step) for a, b in ((1, 0), (-1, 0), (0, 1), (0, -1))]
-        tried = [(error(*at), at) for at in around if 0.05 < min(at) and max(at) <= 1]
-        if min(tried)[0] < least:
+    best, step = tuple(0.5 for _ in keys), 0.2
+    least = error(best)
+    while step > 0.006:
+        around = [tuple(value + sign * step * (key == at) for at, value in zip(keys, best)) for key in keys for sign in (1, -1)]
+        tried = [(error(at), at) for at in around if 0.05 < min(at) and max(at) <= 1]
+        if tried and min(tried)[0] < least:
             least, best = min(tried)
         else:
             step /= 2
-    return best
+    return {key: f"{value:.3g}" for key, value in zip(keys, best)}
 
 
 def main():
@@ -302,7 +302,8 @@ def main():
     parser.add_argument("--bin", required=True, type=pathlib.Path)
     parser.add_argument("--work", required=True, type=pathlib.Path)
     parser.add_argument("--target", required=True, type=pathlib.Path)
-    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--fit", help="two keys of efficiency")
+    parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--only", default="*")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -315,10 +316,9 @@ def main():
     for run in runs + others:
         items.append((run, planned(args.bin, run, args.work, args.target)))
         print(f"{run.name}: compiled", flush=True)
-    efficiency = {}
+    efficiency = dict(one.split("=") for one in args.set)
     if args.fit:
-        product, memory = fitted(machine, items[:len(runs):2])
-        efficiency = {"product": f"{product:.3g}", "memory": f"{memory:.3g}"}
+        efficiency |= fitted(machine, items[:len(runs):2], args.fit.split(","), efficiency)
         print(f"fitted: {efficiency}")
     times = machine.predicted(items, **efficiency)
     print("| run | published, tokens/s a GPU | predicted | time, predicted over published |\n|---|---|---|---|")

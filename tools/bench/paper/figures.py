@@ -113,7 +113,7 @@ def figure_7(paper):
                 for padded in (False, True):
                     got = paper.priced(model, padded, text)
                     base = first.setdefault(padded, got)
-                    gain = [100 * (base[key] / got[key] - 1) for key in ("step_us", "step_us_inefficient", "step_us_efficient")]
+                    gain = [100 * (base[key] / got[key] - 1) for key in ("step_us", "step_us_most", "step_us_least")]
                     gains.append(gain[0])
                     words = "-" if claim is None else f"{gain[0]:+.1f}" + ("" if padded else f" ({gain[1]:+.1f} to {gain[2]:+.1f})")
                     peak = max(rank["peak_bytes"] for rank in got["ranks"])
