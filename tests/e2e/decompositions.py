@@ -78,6 +78,21 @@ def samples_of_images(s, x, y):
     return ends(s, torch.cat(found, 1).flatten(1)[:, :4] + found[2].flatten(1).repeat(1, 2), y)
 
 
+@case("aten.scatter_reduce.two")
+def a_scatter_that_reduces(s, x, y):
+    """Two elements go to one place, one place has none; with what was there, and without."""
+    h, places = hidden(s, x), torch.tensor([[0, 1, 1, 3]]).expand(x.shape[0], 4)
+    found = [h.scatter_reduce(1, places, 2 * s.a.bias * h, kind, include_self=own) for kind in ("amax", "amin", "mean", "sum") for own in (True, False)]
+    return ends(s, sum((i + 1) * 0.1 * f for i, f in enumerate(found)), y)
+
+
+@case("aten.index_reduce.default")
+def rows_that_reduce(s, x, y):
+    h, places = hidden(s, x), torch.tensor([2, 0, 2])
+    found = [h.index_reduce(1, places, (s.a.bias * h)[:, :3], kind, include_self=own) for kind in ("amax", "amin", "mean") for own in (True, False)]
+    return ends(s, sum((i + 1) * 0.1 * f for i, f in enumerate(found)), y)
+
+
 @case("P0306")
 def a_row_that_refuses_its_arguments(s, x, y):
     return ends(s, F.pad(hidden(s, x), (1, 1), mode="reflect").unfold(1, 4, 2).sum(1), y)
