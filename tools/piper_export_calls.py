@@ -512,12 +512,14 @@ _TARGETS = {    # by the names of their arguments
 }
 ROWS = {target: tuple(names.split()) for names, targets in _TARGETS.items() for target in targets.split()}
 ONNX_ROWS = frozenset("""
-        Abs Add And ArgMax Attention AveragePool BatchNormalization Cast CastLike Celu Clip Concat ConcatFromSequence Constant
-        ConstantOfShape Conv CumSum DepthToSpace Div Dropout Einsum Elu Equal Expand EyeLike Flatten Gather GatherElements GatherND Gelu
-        Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization
-        IsInf IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool Mean Min Mish Mod Mul Neg
-        NegativeLogLikelihoodLoss Not OneHot Or PRelu Pad Pow RMSNormalization Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum
-        ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape ScatterElements ScatterND Selu
-        SequenceAt SequenceConstruct SequenceLength Shape Shrink Sign Size Slice Softmax SoftmaxCrossEntropyLoss Softplus Softsign
-        SpaceToDepth Split SplitToSequence Squeeze Sub Sum Swish ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor
+        Abs Add AffineGrid And ArgMax ArgMin Attention AveragePool BatchNormalization Cast CastLike CausalConvWithState Celu CenterCropPad
+        Clip Col2Im Concat ConcatFromSequence Constant ConstantOfShape Conv ConvTranspose CumProd CumSum DFT DepthToSpace Div Dropout Einsum
+        Elu Equal Expand EyeLike Flatten GRU Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool Greater
+        GreaterOrEqual GridSample GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN LSTM
+        LayerNormalization LeakyRelu Less LessOrEqual LinearAttention Log LogSoftmax LpNormalization LpPool MatMul Max MaxPool MaxUnpool
+        Mean MeanVarianceNormalization Min Mish Mod Mul Neg NegativeLogLikelihoodLoss Not OneHot Or PRelu Pad Pow RMSNormalization RNN Range
+        Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu
+        Reshape Resize ReverseSequence RotaryEmbedding ScatterElements ScatterND Selu SequenceAt SequenceConstruct SequenceLength Shape
+        Shrink Sign Size Slice Softmax SoftmaxCrossEntropyLoss Softplus Softsign SpaceToDepth Split SplitToSequence Squeeze Sub Sum SwiGLU
+        Swish TensorScatter ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor
 """.split())

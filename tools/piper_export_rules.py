@@ -270,7 +270,7 @@ def _unpooled(x, indices, output_size):
 
 
 @_rule(aten.scatter_reduce.two)
-def _(x, dim, index, src, reduce, *, include_self=True):
+def _scatter_reduced(x, dim, index, src, reduce, *, include_self=True):
     if x.dim() == 0 or not x.is_floating_point() or reduce == "prod":    # of products PyTorch divides by infinities
         raise NotImplementedError
     dim %= x.dim()
@@ -286,7 +286,7 @@ def _(x, dim, index, src, reduce, *, include_self=True):
     for axis in range(x.dim()):    # what lies beyond the index stays
         if axis != dim and index.shape[axis] < x.shape[axis]:
             parts = x.split([index.shape[axis], x.shape[axis] - index.shape[axis]], axis)
-            return torch.cat([aten.scatter_reduce.two(parts[0], dim, index, src, reduce, include_self=include_self), parts[1]], axis)
+            return torch.cat([_scatter_reduced(parts[0], dim, index, src, reduce, include_self=include_self), parts[1]], axis)
     goes = index.unsqueeze(dim) == torch.arange(x.shape[dim]).reshape([-1] + [1] * (x.dim() - dim))
     return _of_groups(x, src.unsqueeze(dim), goes, dim + 1, reduce, include_self)
 
@@ -298,8 +298,8 @@ def _(x, dim, index, source, reduce, *, include_self=True):
     dim %= x.dim()
     if reduce == "mean":
         whole = index.reshape([-1] + [1] * (x.dim() - 1 - dim)).expand(source.shape)
-        return aten.scatter_reduce.two(x, dim, whole, source, "mean", include_self=include_self)
-    goes = (index == torch.arange(x.shape[dim]).unsqueeze(1)).reshape([x.shape[dim], -1] + [1] * (x.dim() - 1 - dim))
+        return _scatter_reduced(x, dim, whole, source, "mean", include_self=include_self)
+    goes = (index == torch.arange(x.shape[dim]).unsqueeze(1)).reshape([1] * dim + [x.shape[dim], -1] + [1] * (x.dim() - 1 - dim))
     return _of_groups(x, source.unsqueeze(dim), goes, dim + 1, reduce, include_self)
 
 

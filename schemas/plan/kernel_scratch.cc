@@ -26,6 +26,16 @@ int64_t padded_weight_bytes(const KernelCall& call) {
   return bytes;
 }
 
+// Bytes of a convolution's operands in layouts of channels padded to 16.
+int64_t padded_channel_bytes(const KernelCall& call) {
+  int64_t bytes = 0;
+  for (const auto* list : {&call.outputs, &call.inputs})
+    for (const Operand& operand : *list)
+      if (operand.slot != Operand::kAbsent && operand.shape.size() > 1 && operand.shape[1] > 0)
+        bytes += dense_bytes(operand) / operand.shape[1] * ((operand.shape[1] + 15) / 16 * 16);
+  return bytes;
+}
+
 // Whether a BLAS product reads or writes an operand in place: one of its last two axes has elements side by side, and
 // no other axis steps by less than what lies there.
 bool is_plain_matrix(const Operand& operand) {
@@ -162,7 +172,9 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
       // For grouped convolutions in 16 bits the library makes copies in f32 of all operands, and three of the weight.
       const bool narrow = padded > 0 && !call.outputs.empty() && dtype_bytes(call.outputs[0].dtype) < 4;
       const int64_t widths = narrow ? 2 : 1, weights = narrow ? 3 : 1;
-      return widths * 2 * operands + (widths * 16 * largest + weights * padded) * threads + kScratchSlack;
+      const int64_t laid_out =
+          std::max(16 * largest, padded_channel_bytes(call));  // both, where few channels have each
+      return widths * 2 * operands + (widths * laid_out + weights * padded) * threads + kScratchSlack;
     }
     case Scratch::kAttention:
       if (f32)

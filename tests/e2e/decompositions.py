@@ -78,6 +78,21 @@ def samples_of_images(s, x, y):
     return ends(s, torch.cat(found, 1).flatten(1)[:, :4] + found[2].flatten(1).repeat(1, 2), y)
 
 
+@case("aten.scatter_reduce.two")
+def a_scatter_that_reduces(s, x, y):
+    """Two elements go to one place, one place has none; with what was there, and without."""
+    h, places = hidden(s, x), torch.tensor([[0, 1, 1, 3]]).expand(x.shape[0], 4)
+    found = [h.scatter_reduce(1, places, 2 * s.a.bias * h, kind, include_self=own) for kind in ("amax", "amin", "mean", "sum") for own in (True, False)]
+    return ends(s, sum((i + 1) * 0.1 * f for i, f in enumerate(found)), y)
+
+
+@case("aten.index_reduce.default")
+def rows_that_reduce(s, x, y):
+    h, places = hidden(s, x), torch.tensor([2, 0, 2])
+    found = [h.index_reduce(1, places, (s.a.bias * h)[:, :3], kind, include_self=own) for kind in ("amax", "amin", "mean") for own in (True, False)]
+    return ends(s, sum((i + 1) * 0.1 * f for i, f in enumerate(found)), y)
+
+
 @case("P0306")
 def a_row_that_refuses_its_arguments(s, x, y):
     return ends(s, F.pad(hidden(s, x), (1, 1), mode="reflect").unfold(1, 4, 2).sum(1), y)
@@ -222,10 +237,11 @@ class Decompositions(Trial):
         """An operator that ONNX defines by a function, and a function of the file."""
         weight = numpy_helper.from_array(torch.linspace(-1, 1, 16).view(4, 4).numpy(), "w")
         twice = helper.make_function("own", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 18)])
-        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MeanVarianceNormalization", ["h"], ["n"], axes=[1]), helper.make_node("Mul", ["n", "x"], ["t"]),
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("HannWindow", ["size"], ["n"], periodic=1, output_datatype=1), helper.make_node("Mul", ["n", "h"], ["t"]),
                  helper.make_node("Twice", ["t"], ["d"], domain="own"), helper.make_node("ReduceMean", ["d"], ["loss"], keepdims=0)]
         graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["B", 4])],
-                                  [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], [weight])
+                                  [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])],
+                                  [weight, numpy_helper.from_array(torch.tensor(4).numpy(), "size")])
         old, new = self.work / "old.onnx", self.work / "new.onnx"
         onnx.save(helper.make_model(graph, functions=[twice], opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("own", 1)], ir_version=10), old)
         data = {"x": torch.randn(STEPS * harness.BATCH, 4, generator=torch.Generator().manual_seed(0))}
@@ -236,9 +252,7 @@ class Decompositions(Trial):
         check("--decompose puts functions in the place of calls", code == 0 and "2 calls are taken apart" in said, said)
         w, wanted = torch.linspace(-1, 1, 16).view(4, 4).requires_grad_(), []
         for batch in data["x"].split(harness.BATCH):
-            h = batch @ w
-            mean, square = h.mean(1, keepdim=True), h.square().mean(1, keepdim=True)
-            loss = (2 * (h - mean) / ((square - mean.square()).sqrt() + 1e-9) * batch).mean()
+            loss = (2 * (batch @ w) * torch.hann_window(4)).mean()
             (gradient,) = torch.autograd.grad(loss, w)
             w.data -= 0.3 * gradient
             wanted.append(loss.item())

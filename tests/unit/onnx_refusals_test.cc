@@ -9,16 +9,16 @@ using namespace piper::test;
 // The diagnostic names node, module and the Python line without its folder, and what is supported.
 TEST_CASE("an unsupported operator is named with its place") {
   ModelWriter m = with_input({"B", "4"});
-  m.node("LSTM", {"x"}, {"y"}, {},
-         {{"pkg.torch.onnx.name_scopes", "['', 'net', 'net.rnn', 'lstm']"},
+  m.node("Det", {"x"}, {"y"}, {},
+         {{"pkg.torch.onnx.name_scopes", "['', 'net', 'net.rnn', 'det']"},
           {"pkg.torch.onnx.stack_trace",
            "File \"/models/mine/model.py\", line 12, in forward\n    x\n  File \"/opt/torch/nn/rnn.py\", line 900, in "
            "forward\n    y"}},
-         "node_LSTM_1");
+         "node_Det_1");
   const Refusal r = refusal(m);
   CHECK(r.code == "P0305");
-  CHECK(has(r.text, "'LSTM'"));
-  CHECK(has(r.text, "node 'node_LSTM_1'"));
+  CHECK(has(r.text, "'Det'"));
+  CHECK(has(r.text, "node 'node_Det_1'"));
   CHECK(has(r.text, "module 'net.rnn'"));
   CHECK(has(r.text, "model.py:12"));
   CHECK(!has(r.text, "/models/mine"));
@@ -88,8 +88,8 @@ TEST_CASE("an attribute that is not known is refused by name") {
   for (const char* name : {"q", "k", "v"}) m.input(name, ElemCode::kFloat, {"B", "5", "8"});
   m.output("y");
   m.node("Attention", {"q", "k", "v"}, {"y"},
-         {int_attribute("left_window_size", 2), int_attribute("q_num_heads", 2), int_attribute("kv_num_heads", 2)});
-  CHECK(has(refusal(m).text, "its attribute 'left_window_size' is not supported"));
+         {int_attribute("dilated_window_size", 2), int_attribute("q_num_heads", 2), int_attribute("kv_num_heads", 2)});
+  CHECK(has(refusal(m).text, "its attribute 'dilated_window_size' is not supported"));
   for (const auto& [op_type, attribute] : {std::pair{"Tanh", "steepness"}, {"Relu", "ceiling"}, {"Add", "axis"}}) {
     INFO(op_type);
     ModelWriter other = with_input({"B", "4"});

@@ -1,30 +1,9 @@
 // ATen calls that slide a window over images: convolutions, also transposed ones, and windows as columns.
+#include "compiler/frontend/aten/windows.h"
+
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
-namespace {
-
-// `factor` - 1 zeros between neighbours of the axis.
-ValueId spaced(Call& c, ValueId x, int64_t axis, int64_t factor) {
-  if (factor == 1) return x;
-  std::vector<int64_t> merged = c.shape(x);
-  const int64_t n = merged[static_cast<size_t>(axis)];
-  ValueId y = c.unsqueeze(x, axis + 1);
-  ir::PadAttrs attrs;
-  attrs.low.assign(c.shape(y).size(), 0);
-  attrs.high = attrs.low;
-  attrs.high[static_cast<size_t>(axis) + 1] = factor - 1;
-  y = c.op(OpKind::kPad, {y}, std::move(attrs));
-  merged[static_cast<size_t>(axis)] = c.product(n, factor);
-  return c.slice(c.reshape(y, std::move(merged)), axis, 0, (n - 1) * factor + 1);
-}
-
-ValueId reversed(Call& c, ValueId x, int64_t axis) {
-  const int64_t n = c.extent(x, axis);
-  return n == 1 ? x : c.op(OpKind::kIndexSelect, {x, c.range(n - 1, n, -1, DType::kI64)}, ir::DimAttrs{axis});
-}
-
-// The elements of the windows over all axes from the third on: [N, C, ..] -> [N, C, kernel, windows..].
 ValueId columns(Call& c, ValueId x, const std::vector<int64_t>& kernel, const ir::ConvolutionAttrs& a) {
   const size_t n = kernel.size();
   ir::PadAttrs border;
@@ -49,6 +28,28 @@ ValueId columns(Call& c, ValueId x, const std::vector<int64_t>& kernel, const ir
   }
   for (ValueId& v : places) v = c.unsqueeze(v, 2);
   return c.cat(std::move(places), 2);
+}
+
+namespace {
+
+// `factor` - 1 zeros between neighbours of the axis.
+ValueId spaced(Call& c, ValueId x, int64_t axis, int64_t factor) {
+  if (factor == 1) return x;
+  std::vector<int64_t> merged = c.shape(x);
+  const int64_t n = merged[static_cast<size_t>(axis)];
+  ValueId y = c.unsqueeze(x, axis + 1);
+  ir::PadAttrs attrs;
+  attrs.low.assign(c.shape(y).size(), 0);
+  attrs.high = attrs.low;
+  attrs.high[static_cast<size_t>(axis) + 1] = factor - 1;
+  y = c.op(OpKind::kPad, {y}, std::move(attrs));
+  merged[static_cast<size_t>(axis)] = c.product(n, factor);
+  return c.slice(c.reshape(y, std::move(merged)), axis, 0, (n - 1) * factor + 1);
+}
+
+ValueId reversed(Call& c, ValueId x, int64_t axis) {
+  const int64_t n = c.extent(x, axis);
+  return n == 1 ? x : c.op(OpKind::kIndexSelect, {x, c.range(n - 1, n, -1, DType::kI64)}, ir::DimAttrs{axis});
 }
 
 // The product of a shape's extents from axis `first` on.
@@ -209,35 +210,47 @@ Item im2col(Call& c) {
   return made(c.rank(whole) == 3 ? c.squeeze(y, 0) : y);
 }
 
-// Its transpose: every element of a column is added to where it comes from.
+// Its transpose, over any number of axes: every element of a column is added to where it comes from.
 Item col2im(Call& c) {
   const ValueId whole = c.tensor("self");
-  const std::vector<int64_t> extents = c.ints("output_size", 2), kernel = c.ints("kernel_size", 2),
-                             dilation = c.ints("dilation", 2), padding = c.ints("padding", 2),
-                             stride = c.ints("stride", 2);
+  const size_t axes = c.ints("output_size").size();
+  const std::vector<int64_t> extents = c.ints("output_size"), kernel = c.ints("kernel_size", axes),
+                             dilation = c.ints("dilation", axes), padding = c.ints("padding", axes),
+                             stride = c.ints("stride", axes);
   if (c.rank(whole) != 2 && c.rank(whole) != 3) return c.fail("col2im wants columns of two or three axes");
   std::vector<int64_t> padded, windows;
-  for (size_t i = 0; i < 2; ++i) {
+  int64_t in_all = 1, room_in_all = 1;
+  for (size_t i = 0; i < axes; ++i) {
     padded.push_back(extents[i] + 2 * padding[i]);
     const int64_t room = padded[i] - dilation[i] * (kernel[i] - 1) - 1;
     if (kernel[i] < 1 || dilation[i] < 1 || stride[i] < 1 || room < 0) return c.fail("col2im: windows of nothing");
     windows.push_back(room / stride[i] + 1);
+    in_all = c.product(in_all, kernel[i]);
+    room_in_all = c.product(room_in_all, windows[i]);
   }
   std::vector<int64_t> places;
-  for (int64_t at = 0; at < kernel[0] * kernel[1]; ++at)
-    for (int64_t window = 0; window < windows[0] * windows[1]; ++window) {
-      const int64_t row = at / kernel[1] * dilation[0] + window / windows[1] * stride[0],
-                    column = at % kernel[1] * dilation[1] + window % windows[1] * stride[1];
-      places.push_back(row * padded[1] + column);
+  for (int64_t at = 0; at < in_all; ++at)
+    for (int64_t window = 0; window < room_in_all; ++window) {
+      int64_t place = 0, element = at, number = window, step = 1;
+      for (size_t i = axes; i-- > 0;) {  // from the last axis on
+        place += (element % kernel[i] * dilation[i] + number % windows[i] * stride[i]) * step;
+        element /= kernel[i];
+        number /= windows[i];
+        step *= padded[i];
+      }
+      places.push_back(place);
     }
   ValueId x = c.rank(whole) == 2 ? c.unsqueeze(whole, 0) : whole;
-  const int64_t in_all = kernel[0] * kernel[1], channels = c.extent(x, 1) / in_all, n = c.extent(x, 0);
+  const int64_t channels = c.extent(x, 1) / in_all, n = c.extent(x, 0);
   const auto count = static_cast<int64_t>(places.size());
   x = c.reshape(x, {n, channels, count});
-  const ValueId nothing = c.filled({n, channels, padded[0] * padded[1]}, 0, c.dtype(x));
+  int64_t elements = 1;
+  for (const int64_t extent : padded) elements = c.product(elements, extent);
+  const ValueId nothing = c.filled({n, channels, elements}, 0, c.dtype(x));
   ValueId y = c.op(OpKind::kIndexAdd, {nothing, c.builder().constant_i64({count}, places), x}, ir::DimAttrs{2});
-  y = c.reshape(y, {n, channels, padded[0], padded[1]});
-  for (size_t i = 0; i < 2; ++i) y = c.slice(y, static_cast<int64_t>(i) + 2, padding[i], padding[i] + extents[i]);
+  padded.insert(padded.begin(), {n, channels});
+  y = c.reshape(y, padded);
+  for (size_t i = 0; i < axes; ++i) y = c.slice(y, static_cast<int64_t>(i) + 2, padding[i], padding[i] + extents[i]);
   return made(c.rank(whole) == 2 ? c.squeeze(y, 0) : y);
 }
 

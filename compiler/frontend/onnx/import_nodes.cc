@@ -8,7 +8,7 @@
 namespace piper::frontend::onnx {
 namespace {
 
-constexpr int64_t kOldestOpset = 13, kNewestOpset = 25;
+constexpr int64_t kOldestOpset = 13, kNewestOpset = 28;
 
 struct Entry {
   std::string_view op_type;
@@ -37,7 +37,7 @@ constexpr struct {
     {"Attention", "kv_num_heads"},  // of operands of three axes
     {"Attention", "q_num_heads"},
     {"Attention", "softmax_precision"},      // f32 at least, here
-    {"Attention", "qk_matmul_output_mode"},  // of a result that is refused
+    {"Attention", "qk_matmul_output_mode"},  // of a result that nothing reads
     {"Cast", "round_mode"},                  // to types of 8 bits, which are refused
     {"Cast", "saturate"},
     {"CastLike", "round_mode"},
@@ -45,7 +45,8 @@ constexpr struct {
     {"Dropout", "seed"},                   // the strategy's
     {"GroupNormalization", "stash_type"},  // f32 at least, here
     {"LayerNormalization", "stash_type"},
-    {"MaxPool", "storage_order"},  // of a result that is refused
+    {"LinearAttention", "chunk_size"},  // how, not what
+    {"MaxPool", "storage_order"},       // of a result that nothing reads
     {"RMSNormalization", "stash_type"},
     {"Range", "stash_type"},
     {"TopK", "sorted"},  // they always are
@@ -88,7 +89,7 @@ Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& 
     return error;
   }
   const std::string module = node_scope(node);
-  ir::Graph& graph = *state.graph;
+  ir::Graph& graph = *state.calls.graph;
   const ir::ScopeId scope = graph.intern_scope(module);
   std::string name = node.name;
   if (name.empty() && !node.outputs.empty()) name = node.outputs[0];
@@ -157,13 +158,13 @@ Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimit
                                 << " to " << kNewestOpset;
   ImportState state;
   state.file = &file;
-  state.graph = &model.graph;
+  state.calls.graph = &model.graph;
+  state.calls.local_batch = model.local_batch;
+  state.calls.per_piece = model.per_piece;
   state.opset = opset;
-  state.local_batch = model.local_batch;
   state.limits = limits;
   state.embeddings = &model.embeddings;
   state.step_extent = model.step_extent;
-  state.per_piece = model.per_piece;
   for (const OnnxValueInfo& info : file.inputs) state.infos.emplace(info.name, &info);
   for (const OnnxValueInfo& info : file.value_info) state.infos.emplace(info.name, &info);
   for (const auto& [name, value] : model.values) state.values[name] = {value, false, {}};

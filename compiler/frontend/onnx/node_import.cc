@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "compiler/frontend/aten/table.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/plan/convert_elements.h"
 
@@ -69,7 +70,13 @@ std::optional<int64_t> count_elements(const std::vector<int64_t>& shape) {
 }
 
 NodeImport::NodeImport(ImportState& state, const OnnxNode& node, std::string module, ir::ScopeId scope, ir::ProvId prov)
-    : state_(state), node_(node), module_(std::move(module)), builder_(*state.graph, scope, prov) {}
+    : state_(state),
+      node_(node),
+      module_(std::move(module)),
+      scope_(scope),
+      prov_(prov),
+      builder_(*state.calls.graph, scope, prov),
+      first_value_(state.calls.graph->num_values()) {}
 
 // ---- failures
 
@@ -168,7 +175,7 @@ ValueId NodeImport::constant_i64(std::vector<int64_t> shape, const std::vector<i
 ValueId NodeImport::for_arithmetic(ValueId v) {
   const auto found = v.valid() ? state_.of_step.find(v.index) : state_.of_step.end();
   if (found == state_.of_step.end() || !is_floating(found->second.type.dtype)) return v;
-  if (!module_.empty() && state_.per_piece && state_.per_piece(module_)) return v;
+  if (!module_.empty() && state_.calls.per_piece && state_.calls.per_piece(module_)) return v;
   return constant(found->second);
 }
 
@@ -429,6 +436,12 @@ ValueId NodeImport::constant_i64(std::vector<int64_t> shape, const std::vector<i
   return constant({{DType::kI64, std::move(shape)}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))});
 }
 
+ValueId NodeImport::constant_f32(std::vector<int64_t> shape, const std::vector<float>& data) {
+  std::vector<std::byte> bytes(data.size() * sizeof(float));
+  if (!data.empty()) std::memcpy(bytes.data(), data.data(), bytes.size());
+  return constant({{DType::kF32, std::move(shape)}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))});
+}
+
 ValueId NodeImport::constant_bool(std::vector<int64_t> shape, const std::vector<bool>& data) {
   std::vector<std::byte> bytes(data.size());
   for (size_t i = 0; i < data.size(); ++i) bytes[i] = data[i] ? std::byte{1} : std::byte{0};
@@ -446,7 +459,111 @@ bool NodeImport::may_make(int64_t bytes) {
   return true;
 }
 
+// ---- ATen calls
+
+aten::Item NodeImport::for_arithmetic(aten::Item x) {
+  if (x.is_tensor()) x.tensor = for_arithmetic(x.tensor);
+  for (aten::Item& y : x.list) y = for_arithmetic(std::move(y));
+  return x;
+}
+
+std::optional<aten::Item> NodeImport::of_step(const aten::Item& x) {
+  aten::Item out = x;
+  bool varies = false;
+  if (const auto found = x.is_tensor() ? state_.of_step.find(x.tensor.index) : state_.of_step.end();
+      found != state_.of_step.end()) {
+    out.tensor = constant(found->second);
+    varies = true;
+  }
+  for (aten::Item& y : out.list)
+    if (std::optional<aten::Item> other = of_step(y)) {
+      y = *std::move(other);
+      varies = true;
+    }
+  if (!varies) return std::nullopt;
+  return out;
+}
+
+bool NodeImport::is_known(const aten::Item& x) const {
+  return (!x.is_tensor() || known(x.tensor)) &&
+         std::all_of(x.list.begin(), x.list.end(), [&](const aten::Item& y) { return is_known(y); });
+}
+
+aten::Call NodeImport::as_call() {
+  static const aten::Schema kNone;
+  return aten::Call(state_.calls, kNone, OpKind::kReshape, {}, part_name(""), module_, scope_, prov_);
+}
+
+// What ops made that are evaluated already becomes a constant, as everywhere in this route.
+std::vector<ValueId> NodeImport::finish(const aten::Call& call, const aten::Item& made) {
+  if (const Status s = call.status(); !s.ok()) refuse(s.error().message, s.error().code);
+  std::vector<ValueId> out;
+  for (const aten::Item& x : made.is_list() ? made.list : std::vector<aten::Item>{made}) {
+    ValueId v = x.is_tensor() ? x.tensor : ValueId();
+    const auto found = v.valid() ? state_.calls.known.find(v.index) : state_.calls.known.end();
+    if (found != state_.calls.known.end() && found->second.has_bytes()) v = constant(found->second);
+    out.push_back(v);
+  }
+  return out;
+}
+
+std::vector<ValueId> NodeImport::call_all(const std::string& target, std::vector<Argument> arguments) {
+  constexpr size_t kMostResults = 6;
+  if (!ok()) return std::vector<ValueId>(kMostResults, harmless());
+  const aten::TableRow* row = aten::find_row(target);
+  PIPER_CHECK(row != nullptr, "no row for ", target);
+  std::vector<aten::Item> items;
+  for (Argument& a : arguments) items.push_back(std::move(a.item));
+  Result<std::vector<aten::Item>> bound = aten::bind_arguments(row->schema, std::move(items), {});
+  PIPER_CHECK(bound.ok(), "arguments of ", target);
+  const auto made_of = [&](std::vector<aten::Item> given) {
+    aten::Call call(state_.calls, row->schema, row->kind, std::move(given), part_name(""), module_, scope_, prov_);
+    const aten::Item result = row->handler(call);
+    return finish(call, result);
+  };
+  const aten::Item all = aten::Item::of_list(*bound);
+  const std::optional<aten::Item> step = of_step(all);
+  std::vector<ValueId> out;
+  if (step && is_known(all)) {
+    out = made_of(*std::move(bound));
+    const std::vector<ValueId> others = made_of(step->list);
+    for (size_t i = 0; ok() && i < out.size(); ++i) {
+      if (!out[i].valid()) continue;
+      const std::optional<ConstantTensor> own = known(out[i]), other = known(others[i]);
+      if (!own || !other) out[i] = for_arithmetic(others[i]);
+      else if (own->type == other->type && !same_elements(*own, *other)) state_.of_step[out[i].index] = *other;
+    }
+  } else {
+    out = made_of(for_arithmetic(all).list);
+  }
+  out.resize(std::max(out.size(), kMostResults));
+  return out;
+}
+
+ValueId NodeImport::call(const std::string& target, std::vector<Argument> arguments) {
+  return call_all(target, std::move(arguments))[0];
+}
+
+void NodeImport::is_call(const std::string& target, std::vector<Argument> arguments) {
+  set_all(call_all(target, std::move(arguments)));
+}
+
 // ---- results
+
+// An op that the node made has the name of its result.
+ValueId NodeImport::named(ValueId v, size_t i) {
+  ir::Value& value = graph().value(v);
+  if (value.kind == ir::ValueKind::kOpResult && v.index >= first_value_ && !node_.outputs[i].empty())
+    value.name = node_.outputs[i];
+  return v;
+}
+
+void NodeImport::set_all(const std::vector<ValueId>& all) {
+  for (size_t i = 0; ok() && i < std::min(all.size(), node_.outputs.size()); ++i) {
+    if (all[i].valid()) set(i, named(all[i], i));
+    else if (is_read(i)) refuse("its result " + std::to_string(i) + " is not supported");
+  }
+}
 
 void NodeImport::set(size_t i, ValueId v) {
   if (i < node_.outputs.size() && !node_.outputs[i].empty()) results_[node_.outputs[i]] = {v, false, {}};

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/frontend/aten/call.h"
 #include "compiler/frontend/fold.h"
 #include "compiler/frontend/onnx/onnx_file.h"
 #include "compiler/ir/graph.h"
@@ -39,14 +40,12 @@ struct NamedValue {
 // State that outlives one node of a model.
 struct ImportState {
   const OnnxFile* file = nullptr;
-  ir::Graph* graph = nullptr;
+  aten::ImportState calls;  // of nodes that are ATen calls; the graph
   int64_t opset = 0;
-  int64_t local_batch = 1;
   FoldLimits limits;
   int64_t folded_bytes = 0;
   std::unordered_map<std::string, NamedValue> values;
   const std::map<std::string, ir::EmbeddingAttrs>* embeddings = nullptr;  // BoundModel::embeddings
-  std::map<std::string, int64_t> dropouts;                                // module path -> dropouts seen
   std::map<std::string, int64_t> readers;  // value name -> nodes and graph outputs that read it
   std::map<std::string, int64_t> keepers;  // ... of these, graph outputs, and batch norms whose running statistic it is
   // Known values that are made of the batch's extent: what they are in the step's batch, where that differs. The known
@@ -54,7 +53,30 @@ struct ImportState {
   std::unordered_map<uint32_t, ConstantTensor> of_step;
   std::unordered_map<std::string_view, const OnnxValueInfo*> infos;  // by value name
   std::function<Result<int64_t>(const std::string&)> step_extent;    // of an expression of symbols
-  std::function<bool(const std::string&)> per_piece;                 // as in BindRequest
+};
+
+// An argument of an ATen call, as the item that the call's function reads.
+struct Argument {
+  Argument(ValueId v) : item(v.valid() ? aten::Item::of_tensor(v) : aten::Item::none()) {}
+  Argument(bool v) : item(aten::Item::of_bool(v)) {}
+  Argument(int64_t v) : item(aten::Item::of_int(v)) {}
+  Argument(int v) : item(aten::Item::of_int(v)) {}
+  Argument(double v) : item(aten::Item::of_float(v)) {}
+  Argument(const char* v) : item(aten::Item::of_text(v)) {}
+  Argument(std::string v) : item(aten::Item::of_text(std::move(v))) {}
+  Argument(const std::vector<int64_t>& v) : item(list_of(v)) {}
+  Argument(const std::vector<ValueId>& v) : item(list_of(v)) {}
+  static Argument none() { return ValueId(); }
+
+  aten::Item item;
+
+ private:
+  template <class T>
+  static aten::Item list_of(const std::vector<T>& all) {
+    std::vector<aten::Item> items;
+    for (const T& v : all) items.push_back(Argument(v).item);
+    return aten::Item::of_list(std::move(items));
+  }
 };
 
 class NodeImport {
@@ -67,7 +89,7 @@ class NodeImport {
   const std::string& module() const { return module_; }
   ImportState& state() { return state_; }
   int64_t opset() const { return state_.opset; }
-  ir::Graph& graph() const { return *state_.graph; }
+  ir::Graph& graph() const { return *state_.calls.graph; }
   ir::GraphBuilder& builder() { return builder_; }
 
   // --- failures
@@ -135,14 +157,24 @@ class NodeImport {
   ValueId index_select(ValueId x, int64_t dim, const std::vector<int64_t>& index);
   ValueId constant(ConstantTensor tensor, std::string name = "");
   ValueId constant_i64(std::vector<int64_t> shape, const std::vector<int64_t>& data);
+  ValueId constant_f32(std::vector<int64_t> shape, const std::vector<float>& data);
   ValueId constant_bool(std::vector<int64_t> shape, const std::vector<bool>& data);
   ValueId scalar(double value, DType dtype);
   ValueId scalar_like(double value, ValueId like) { return scalar(value, dtype(like)); }
   // Whether a constant of this many bytes may be made; refused otherwise.
   bool may_make(int64_t bytes);
 
+  // --- ATen calls: what the function of that row of aten/call_table.def makes of these arguments, its first ones
+  std::vector<ValueId> call_all(const std::string& target, std::vector<Argument> arguments);
+  ValueId call(const std::string& target, std::vector<Argument> arguments);  // its first result
+  void is_call(const std::string& target, std::vector<Argument> arguments);  // its results are the node's
+  // For functions that write ops as those of such rows do; `finish` checks them, and gives what they made.
+  aten::Call as_call();
+  std::vector<ValueId> finish(const aten::Call& call, const aten::Item& made);
+
   // --- results
   void set(size_t i, ValueId v);
+  void set_all(const std::vector<ValueId>& all);
   void set_sequence(size_t i, std::vector<ValueId> items);
   // The node's first result is this op's.
   void result(OpKind kind, std::vector<ValueId> operands, Attrs attrs = ir::NoAttrs{});
@@ -152,16 +184,23 @@ class NodeImport {
 
  private:
   std::string part_name(const std::string& name);
+  ValueId named(ValueId v, size_t i);
   ValueId harmless();
   bool sizes_fit(const Attrs& attrs);
   ValueId for_arithmetic(ValueId v);
+  aten::Item for_arithmetic(aten::Item x);
+  std::optional<aten::Item> of_step(const aten::Item& x);  // nullopt where nothing is another in the step's batch
+  bool is_known(const aten::Item& x) const;
   void keep_of_step(OpKind kind, const Attrs& attrs, const std::vector<ValueId>& operands,
                     std::vector<ConstantTensor> constants, const std::vector<ValueId>& results);
 
   ImportState& state_;
   const OnnxNode& node_;
   std::string module_;
+  ir::ScopeId scope_;
+  ir::ProvId prov_;
   ir::GraphBuilder builder_;
+  size_t first_value_;  // of those that the node makes
   int64_t parts_ = 0;
   Status status_;
   std::unordered_map<std::string, NamedValue> results_;

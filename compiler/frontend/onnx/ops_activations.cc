@@ -1,24 +1,12 @@
 // Activations; those that the op set does not have are written out by their formulas in the ONNX
 // operator reference.
 #include <cmath>
-#include <limits>
 
 #include "compiler/frontend/formulas.h"
 #include "compiler/frontend/onnx/ops.h"
 
 namespace piper::frontend::onnx {
 namespace {
-
-// x where positive, else scale * (exp(x / width) - 1). The exponent is bounded above, so that the
-// branch that is not taken has a finite gradient; at 0 the bound passes it whole.
-ValueId exponential_unit(NodeImport& n, ValueId x, double scale, double width) {
-  const ValueId zero = n.scalar_like(0, x);
-  ValueId low = n.emit(OpKind::kClamp, {x}, ir::ClampAttrs{-std::numeric_limits<double>::infinity(), 0});
-  if (width != 1) low = n.emit(OpKind::kMul, {low, n.scalar_like(1 / width, x)});
-  ValueId curve = n.emit(OpKind::kSub, {n.emit(OpKind::kExp, {low}), n.scalar_like(1, x)});
-  if (scale != 1) curve = n.emit(OpKind::kMul, {curve, n.scalar_like(scale, x)});
-  return n.emit(OpKind::kWhere, {n.emit(OpKind::kGt, {x, zero}), x, curve});
-}
 
 // x, where v = 1 + erf(x / sqrt(2)).
 std::optional<ValueId> erf_gate_of(NodeImport& n, ValueId v) {
@@ -37,12 +25,6 @@ std::optional<ValueId> erf_gate_of(NodeImport& n, ValueId v) {
     for (const size_t i : {size_t{0}, size_t{1}})
       if (near(n.known_number(mul->operands[1 - i]), std::sqrt(0.5))) return mul->operands[i];
   return std::nullopt;
-}
-
-void along_axis(NodeImport& n, OpKind kind) {
-  const ValueId x = n.in(0);
-  const int64_t axis = n.axis(n.int_attr("axis", -1), n.rank(x));
-  if (n.ok()) n.result(kind, {x}, ir::DimAttrs{axis});
 }
 
 }  // namespace
@@ -65,31 +47,33 @@ std::optional<ValueId> match_gelu(NodeImport& n, ValueId a, ValueId b) {
 
 void import_relu(NodeImport& n) { n.unary(OpKind::kRelu); }
 void import_softplus(NodeImport& n) { n.unary(OpKind::kSoftplus); }
-void import_softmax(NodeImport& n) { along_axis(n, OpKind::kSoftmax); }
-void import_log_softmax(NodeImport& n) { along_axis(n, OpKind::kLogSoftmax); }
+void import_softmax(NodeImport& n) { n.is_call("aten.softmax.int", {n.in(0), n.int_attr("axis", -1)}); }
+void import_log_softmax(NodeImport& n) { n.is_call("aten.log_softmax.int", {n.in(0), n.int_attr("axis", -1)}); }
 
-void import_leaky_relu(NodeImport& n) {
-  n.result(OpKind::kLeakyRelu, {n.in(0)}, ir::SlopeAttrs{n.float_attr("alpha", 0.01)});
-}
+void import_leaky_relu(NodeImport& n) { n.is_call("aten.leaky_relu.default", {n.in(0), n.float_attr("alpha", 0.01)}); }
 
 void import_gelu(NodeImport& n) {
   const std::string approximate = n.string_attr("approximate", "none");
   if (approximate != "none" && approximate != "tanh")
     return n.refuse("its approximation '" + approximate + "' is unknown");
-  n.result(OpKind::kGelu, {n.in(0)}, ir::GeluAttrs{approximate});
+  n.is_call("aten.gelu.default", {n.in(0), approximate});
 }
 
-void import_swish(NodeImport& n) {
-  const ValueId x = n.in(0);
-  const double alpha = n.float_attr("alpha", 1);
-  if (alpha == 1) return n.result(OpKind::kSilu, {x});
-  n.result(OpKind::kMul, {x, n.emit(OpKind::kSigmoid, {n.emit(OpKind::kMul, {x, n.scalar_like(alpha, x)})})});
+namespace {
+ValueId swish(NodeImport& n, ValueId x, double alpha) {
+  if (alpha == 1) return n.call("aten.silu.default", {x});
+  return n.emit(OpKind::kMul, {x, n.emit(OpKind::kSigmoid, {n.emit(OpKind::kMul, {x, n.scalar_like(alpha, x)})})});
+}
+}  // namespace
+
+void import_swish(NodeImport& n) { n.set_all({swish(n, n.in(0), n.float_attr("alpha", 1))}); }
+void import_swi_glu(NodeImport& n) {
+  const ValueId x = n.in(0), other = n.in(1);
+  if (n.ok() && n.shape(x) != n.shape(other)) return n.refuse("its operands are of different shapes");
+  n.result(OpKind::kMul, {swish(n, x, n.float_attr("alpha", 1)), other});
 }
 
-void import_mish(NodeImport& n) {
-  const ValueId x = n.in(0);
-  n.result(OpKind::kMul, {x, n.emit(OpKind::kTanh, {n.emit(OpKind::kSoftplus, {x})})});
-}
+void import_mish(NodeImport& n) { n.is_call("aten.mish.default", {n.in(0)}); }
 
 void import_softsign(NodeImport& n) {
   const ValueId x = n.in(0);
@@ -103,10 +87,7 @@ void import_hard_sigmoid(NodeImport& n) {
   if (n.ok()) n.set(0, clamped_inside(n.builder(), line, 0, 1));
 }
 
-void import_hard_swish(NodeImport& n) {
-  const ValueId x = n.in(0);
-  if (n.ok()) n.set(0, hard_swish(n.builder(), x));
-}
+void import_hard_swish(NodeImport& n) { n.is_call("aten.hardswish.default", {n.in(0)}); }
 
 void import_thresholded_relu(NodeImport& n) {
   const ValueId x = n.in(0), zero = n.scalar_like(0, x);
@@ -124,19 +105,17 @@ void import_shrink(NodeImport& n) {
   n.result(OpKind::kWhere, {below, n.emit(OpKind::kAdd, {x, bias}), upper});
 }
 
-void import_elu(NodeImport& n) { n.set(0, exponential_unit(n, n.in(0), n.float_attr("alpha", 1), 1)); }
+void import_elu(NodeImport& n) { n.is_call("aten.elu.default", {n.in(0), n.float_attr("alpha", 1)}); }
 
 void import_celu(NodeImport& n) {
   const double alpha = n.float_attr("alpha", 1);
   if (alpha == 0) return n.refuse("its alpha is 0");
-  n.set(0, exponential_unit(n, n.in(0), alpha, alpha));
+  n.is_call("aten.celu.default", {n.in(0), alpha});
 }
 
 void import_selu(NodeImport& n) {
-  const double alpha = n.float_attr("alpha", 1.67326319217681884765625),
-               gamma = n.float_attr("gamma", 1.05070102214813232421875);
-  const ValueId x = n.in(0);
-  n.result(OpKind::kMul, {exponential_unit(n, x, alpha, 1), n.scalar_like(gamma, x)});
+  n.is_call("aten.elu.default", {n.in(0), n.float_attr("alpha", 1.67326319217681884765625),
+                                 n.float_attr("gamma", 1.05070102214813232421875)});
 }
 
 void import_prelu(NodeImport& n) {

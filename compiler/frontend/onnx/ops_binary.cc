@@ -17,15 +17,10 @@ void variadic(NodeImport& n, OpKind kind) {
   n.set(0, out);
 }
 
-// Integer division of ONNX rounds towards zero, `div` of the op set rounds down: they differ by one
-// where the operands' signs differ and the division leaves a remainder.
-ValueId truncated_div(NodeImport& n, ValueId a, ValueId b) {
-  const ValueId zero = n.scalar_like(0, a);
-  const ValueId down = n.emit(OpKind::kDiv, {a, b});
-  const ValueId exact = n.emit(OpKind::kEq, {n.emit(OpKind::kMul, {down, b}), a});
-  const ValueId signs = n.emit(OpKind::kNe, {n.emit(OpKind::kLt, {a, zero}), n.emit(OpKind::kLt, {b, zero})});
-  const ValueId off = n.emit(OpKind::kLogicalAnd, {signs, n.emit(OpKind::kLogicalNot, {exact})});
-  return n.emit(OpKind::kAdd, {down, n.cast(off, n.dtype(a))});
+// ONNX has no promotion, as ATen's calls do.
+bool are_alike(NodeImport& n, ValueId a, ValueId b) {
+  if (n.ok() && n.dtype(a) != n.dtype(b)) n.refuse("its operands are of different element types");
+  return n.ok();
 }
 
 bool has_zero(NodeImport& n, ValueId v) {
@@ -84,21 +79,17 @@ void import_mul(NodeImport& n) {
 
 void import_div(NodeImport& n) {
   const ValueId a = n.in(0), b = n.in(1);
-  if (!n.ok()) return;
+  if (!are_alike(n, a, b)) return;
   if (is_floating(n.dtype(a))) return n.result(OpKind::kDiv, {a, b});
   if (has_zero(n, b)) return n.refuse("it divides by zero");
-  n.set(0, truncated_div(n, a, b));
+  n.is_call("aten.div.Tensor_mode", {a, b, "trunc"});  // towards zero
 }
 
-// a - b * floor(a / b) has the divisor's sign, as Python's %; fmod = 1 has the dividend's.
+// The sign is that of the divisor, as of Python's %; with fmod = 1 that of the dividend.
 void import_mod(NodeImport& n) {
   const ValueId a = n.in(0), b = n.in(1);
-  if (!n.ok()) return;
-  const bool fmod = n.int_attr("fmod", 0) != 0;
-  if (is_floating(n.dtype(a))) return n.result(fmod ? OpKind::kFmod : OpKind::kRemainder, {a, b});
-  if (has_zero(n, b)) return n.refuse("it divides by zero");
-  const ValueId quotient = fmod ? truncated_div(n, a, b) : n.emit(OpKind::kDiv, {a, b});
-  n.result(OpKind::kSub, {a, n.emit(OpKind::kMul, {quotient, b})});
+  if (are_alike(n, a, b) && !is_floating(n.dtype(a)) && has_zero(n, b)) return n.refuse("it divides by zero");
+  n.is_call(n.int_attr("fmod", 0) != 0 ? "aten.fmod.Tensor" : "aten.remainder.Tensor", {a, b});
 }
 
 void import_pow(NodeImport& n) {

@@ -116,18 +116,7 @@ void import_range(NodeImport& n) {
 void import_trilu(NodeImport& n) {
   const ValueId x = n.in(0);
   const int64_t k = n.has(1) ? n.one_int(n.in(1), "diagonal") : 0;
-  const bool upper = n.int_attr("upper", 1) != 0;
-  const std::vector<int64_t> shape = n.shape(x);
-  if (!n.ok()) return;
-  if (shape.size() < 2) return n.refuse("it wants a matrix");
-  const int64_t rows = shape[shape.size() - 2], columns = shape.back();
-  const std::optional<int64_t> count = count_elements({rows, columns});
-  if (!count || !n.may_make(*count)) return n.refuse("its matrix is too large");
-  std::vector<bool> keep(static_cast<size_t>(*count));
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) keep[static_cast<size_t>(i * columns + j)] = upper ? j - i >= k : j - i <= k;
-  const ValueId mask = n.constant_bool({rows, columns}, keep);
-  n.result(OpKind::kWhere, {mask, x, n.scalar_like(0, x)});
+  n.is_call(n.int_attr("upper", 1) != 0 ? "aten.triu.default" : "aten.tril.default", {x, k});
 }
 
 void import_eye_like(NodeImport& n) {

@@ -17,8 +17,8 @@ void class_loss(NodeImport& n, OpKind kind) {
   attrs.ignore_index = n.int_attr("ignore_index", kDefaultIgnoreIndex);
   if (attrs.reduction != "mean" && attrs.reduction != "sum" && attrs.reduction != "none")
     return n.refuse("its reduction '" + attrs.reduction.substr(0, 40) + "' is unknown");
-  if (n.is_read(1)) n.refuse("its second result, the log probabilities, is not supported");
   if (!n.ok()) return;
+  if (n.is_read(1)) n.set(1, n.call("aten.log_softmax.int", {scores, 1}));
   std::vector<ValueId> operands = {scores, labels};
   if (weight.valid()) operands.push_back(weight);
   n.result(kind, operands, attrs);
@@ -74,7 +74,7 @@ void import_dropout(NodeImport& n) {
   if (!(ratio >= 0 && ratio < 1))
     return n.refuse("its ratio of " + std::to_string(ratio) + " is not in [0, 1)", "P0325");
   if (ratio == 0) return n.set(0, x);
-  const int64_t ordinal = n.state().dropouts[n.module()]++;
+  const int64_t ordinal = n.state().calls.dropouts[n.module()]++;
   if (!training) return n.set(0, x);
   const std::string place = n.module() + "/" + std::to_string(ordinal);
   ir::DropoutAttrs attrs;

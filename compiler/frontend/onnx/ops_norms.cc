@@ -27,9 +27,14 @@ void trailing_norm(NodeImport& n, OpKind kind, double eps) {
   const ValueId x = n.in(0);
   const int64_t rank = n.rank(x), axis = n.axis(n.int_attr("axis", -1), rank);
   Affine affine{n.in_or_none(1), kind == OpKind::kLayerNorm ? n.in_or_none(2) : ValueId()};
-  for (size_t i = 1; i < n.node().outputs.size(); ++i)
-    if (n.is_read(i)) n.refuse("its result " + std::to_string(i) + " (mean, inverse deviation) is not supported");
   if (!n.ok()) return;
+  if (n.is_read(1) || n.is_read(2)) {  // statistics, which have a gradient, other than those of PyTorch
+    std::vector<int64_t> dims;
+    for (int64_t d = axis; d < rank; ++d) dims.push_back(d);
+    const std::vector<ValueId> both = n.call_all("aten.var_mean.correction", {x, dims, 0, true});
+    n.set(1, both[1]);
+    n.set(2, n.emit(OpKind::kRsqrt, {n.emit(OpKind::kAdd, {both[0], n.scalar_like(eps, x)})}));
+  }
   const std::vector<int64_t> shape = n.shape(x), normal(shape.begin() + axis, shape.end());
   if (affine.scale.valid() && n.known_number(affine.scale) == 1.0) affine.scale = ValueId();
   if (affine.shift.valid() && n.known_number(affine.shift) == 0.0) affine.shift = ValueId();
@@ -139,6 +144,64 @@ std::optional<ValueId> match_group_norm_shift(NodeImport& n, ValueId a, ValueId 
     return n.emit(OpKind::kGroupNorm, {inner, scale, *shift}, attrs, n.first_output());
   }
   return std::nullopt;
+}
+
+// x / |x| along an axis; 0 where the norm is.
+void import_lp_normalization(NodeImport& n) {
+  const ValueId x = n.in(0);
+  const int64_t order = n.int_attr("p", 2);
+  const std::vector<int64_t> axes{n.axis(n.int_attr("axis", -1), n.rank(x))};
+  if (order != 1 && order != 2) return n.refuse("its order " + std::to_string(order) + " is neither 1 nor 2");
+  const ValueId norm = n.call("aten.linalg_vector_norm.default", {x, order, axes, true}), zero = n.scalar_like(0, x);
+  const ValueId none = n.emit(OpKind::kEq, {norm, zero});
+  const ValueId safe = n.emit(OpKind::kWhere, {none, n.scalar_like(1, x), norm});
+  n.result(OpKind::kWhere, {none, zero, n.emit(OpKind::kDiv, {x, safe})});
+}
+
+// (x - mean) / (deviation + 1e-9): the mean and deviation along axes.
+void import_mean_variance_normalization(NodeImport& n) {
+  const ValueId x = n.in(0);
+  std::vector<int64_t> axes = n.ints_attr("axes", {0, 2, 3});
+  for (int64_t& d : axes) d = n.axis(d, n.rank(x));
+  const std::vector<ValueId> both = n.call_all("aten.std_mean.correction", {x, axes, 0, true});
+  const ValueId deviation = n.emit(OpKind::kAdd, {both[0], n.scalar_like(1e-9, x)});
+  n.result(OpKind::kDiv, {n.emit(OpKind::kSub, {x, both[1]}), deviation});
+}
+
+// x / (bias + alpha / size * the sum of squares of `size` channels around)^beta
+void import_lrn(NodeImport& n) {
+  const ValueId x = n.in(0);
+  const int64_t size = n.int_attr("size", 0);
+  const double alpha = n.float_attr("alpha", 0.0001), beta = n.float_attr("beta", 0.75), bias = n.float_attr("bias", 1);
+  if (!n.ok()) return;
+  if (n.rank(x) < 2 || size < 1 || size > 4096) return n.refuse("it wants channels and a size");
+  const std::vector<int64_t> none(static_cast<size_t>(n.rank(x)), 0);
+  ir::PadAttrs around{none, none, 0};
+  around.low[1] = (size - 1) / 2;
+  around.high[1] = size / 2;
+  const ValueId squares = n.emit(OpKind::kPad, {n.emit(OpKind::kMul, {x, x})}, std::move(around));
+  const int64_t channels = n.ok() ? n.shape(x)[1] : 0;
+  ValueId total;
+  for (int64_t i = 0; i < size && n.ok(); ++i) {
+    const ValueId one = n.slice(squares, 1, i, i + channels);
+    total = total.valid() ? n.emit(OpKind::kAdd, {total, one}) : one;
+  }
+  if (!n.ok()) return;
+  const ValueId share = n.emit(OpKind::kMul, {total, n.scalar_like(alpha / static_cast<double>(size), x)});
+  const ValueId base = n.emit(OpKind::kAdd, {share, n.scalar_like(bias, x)});
+  n.result(OpKind::kMul, {x, n.emit(OpKind::kPowScalar, {base}, ir::ExponentAttrs{-beta})});
+}
+
+// 1 at the first of the greatest elements of an axis, else 0; no gradient.
+void import_hardmax(NodeImport& n) {
+  const ValueId x = n.in(0);
+  const int64_t axis = n.axis(n.int_attr("axis", -1), n.rank(x));
+  if (!n.ok()) return;
+  const ValueId place = n.call("aten.argmax.default", {x, axis, true});
+  std::vector<int64_t> shape(static_cast<size_t>(n.rank(x)), 1), places;
+  shape[static_cast<size_t>(axis)] = n.shape(x)[static_cast<size_t>(axis)];
+  for (int64_t i = 0; i < shape[static_cast<size_t>(axis)]; ++i) places.push_back(i);
+  n.result(OpKind::kCast, {n.emit(OpKind::kEq, {place, n.constant_i64(shape, places)})}, ir::CastAttrs{n.dtype(x)});
 }
 
 void import_batch_normalization(NodeImport& n) {

@@ -1,5 +1,4 @@
 // Matrix products, and linear layers written as a transpose of their weight and a product.
-#include "compiler/frontend/einsum.h"
 #include "compiler/frontend/onnx/ops.h"
 
 namespace piper::frontend::onnx {
@@ -23,22 +22,14 @@ std::optional<ValueId> match_linear_bias(NodeImport& n, ValueId a, ValueId b) {
   return std::nullopt;
 }
 
-// A vector is a matrix of one row (left) or column (right) whose axis is dropped from the result.
 void import_mat_mul(NodeImport& n) {
   const ValueId a = n.in(0), b = n.in(1);
   if (!n.ok()) return;
   const std::string name = n.first_output();
   if (const std::optional<ValueId> y = match_linear(n, a, b, name)) return n.set(0, *y);
   if (const std::optional<ValueId> y = match_attention(n, a, b)) return n.set(0, *y);
-  const bool row = n.rank(a) == 1, column = n.rank(b) == 1;
-  if (n.rank(a) == 0 || n.rank(b) == 0) return n.refuse("it multiplies a scalar");
-  if (!row && !column) return n.result(OpKind::kMatmul, {a, b});
-  const ValueId y = n.emit(OpKind::kMatmul, {row ? n.unsqueeze(a, 0) : a, column ? n.unsqueeze(b, -1) : b});
-  std::vector<int64_t> to = n.shape(y);
-  if (!n.ok()) return;
-  if (column) to.pop_back();
-  if (row) to.erase(column ? to.end() - 1 : to.end() - 2);
-  n.set(0, n.reshape(y, to));
+  if (n.dtype(a) != n.dtype(b)) return n.refuse("its operands are of different element types");
+  n.is_call("aten.matmul.default", {a, b});
 }
 
 // alpha * op(A) op(B) + beta * C. With alpha = beta = 1, B transposed and a bias of one axis: linear.
@@ -66,20 +57,16 @@ void import_gemm(NodeImport& n) {
 void import_einsum(NodeImport& n) {
   const std::string equation = n.string_attr("equation", "");
   std::vector<ValueId> operands;
-  std::vector<std::vector<int64_t>> shapes;
-  for (size_t i = 0; i < n.num_inputs(); ++i) {
-    operands.push_back(n.in(i));
-    shapes.push_back(n.shape(operands.back()));
-  }
+  for (size_t i = 0; i < n.num_inputs(); ++i) operands.push_back(n.in(i));
   if (!n.ok()) return;
-  if (const Status s = check_einsum(equation, shapes); !s.ok()) return n.refuse(s.error().message);
-  for (const std::vector<int64_t>& shape : shapes)
-    for (const std::vector<int64_t>& other : shapes) {
-      std::vector<int64_t> both = shape;
-      both.insert(both.end(), other.begin(), other.end());
+  for (const ValueId a : operands)
+    for (const ValueId b : operands) {
+      if (n.dtype(a) != n.dtype(b)) return n.refuse("its operands are of different element types");
+      std::vector<int64_t> both = n.shape(a);
+      both.insert(both.end(), n.type(b).shape.begin(), n.type(b).shape.end());
       if (!count_elements(both)) return n.refuse("its operands are too large");
     }
-  n.set(0, frontend::einsum(n.builder(), equation, operands));
+  n.is_call("aten.einsum.default", {equation, operands});
 }
 
 }  // namespace piper::frontend::onnx

@@ -11,11 +11,10 @@ struct Reduction {
   ValueId x;
   std::vector<int64_t> dims;  // sorted
   bool keepdim = true;
-  bool none = false;  // nothing is reduced
 };
 
-// Axes are in an attribute (older opsets) or in the second operand; absent or empty means all,
-// unless noop_with_empty_axes.
+// Axes are in an attribute (older opsets) or in the second operand; absent or empty means all, or, with
+// noop_with_empty_axes, one more axis of extent 1.
 Reduction read(NodeImport& n) {
   Reduction r;
   r.x = n.in(0);
@@ -25,21 +24,17 @@ Reduction read(NodeImport& n) {
   for (int64_t& d : r.dims) d = n.axis(d, rank);
   std::sort(r.dims.begin(), r.dims.end());
   r.dims.erase(std::unique(r.dims.begin(), r.dims.end()), r.dims.end());
-  r.none = n.int_attr("noop_with_empty_axes", 0) != 0 && r.dims.empty();
-  if (r.dims.empty() && !r.none)
-    for (int64_t i = 0; i < rank; ++i) r.dims.push_back(i);
+  const bool no_op = n.int_attr("noop_with_empty_axes", 0) != 0;
+  if (!r.dims.empty() || !n.ok()) return r;
+  if (no_op) return {n.unsqueeze(r.x, -1), {rank}, false};
+  for (int64_t i = 0; i < rank; ++i) r.dims.push_back(i);
   return r;
-}
-
-ValueId reduce(NodeImport& n, OpKind kind, const Reduction& r, ValueId x) {
-  if (r.none || (r.dims.empty() && n.rank(x) == 0)) return x;
-  return n.emit(kind, {x}, ir::ReduceAttrs{r.dims, r.keepdim});
 }
 
 void plain(NodeImport& n, OpKind kind) {
   const Reduction r = read(n);
   if (!n.ok()) return;
-  if (r.none || r.dims.empty()) return n.set(0, r.x);
+  if (r.dims.empty()) return n.set(0, r.x);
   n.result(kind, {r.x}, ir::ReduceAttrs{r.dims, r.keepdim});
 }
 
@@ -53,51 +48,43 @@ void import_reduce_mean(NodeImport& n) {
   if (!n.ok()) return;
   if (!r.keepdim && static_cast<int64_t>(r.dims.size()) == n.rank(r.x))
     if (const std::optional<ValueId> y = match_mse_loss(n, r.x)) return n.set(0, *y);
-  if (r.none || r.dims.empty()) return n.set(0, r.x);
+  if (r.dims.empty()) return n.set(0, r.x);
   n.result(OpKind::kMean, {r.x}, ir::ReduceAttrs{r.dims, r.keepdim});
 }
 
 void import_reduce_min(NodeImport& n) {
   const Reduction r = read(n);
-  if (!n.ok()) return;
-  if (r.none || r.dims.empty()) return n.set(0, r.x);
-  n.result(OpKind::kNeg, {reduce(n, OpKind::kAmax, r, n.emit(OpKind::kNeg, {r.x}))});
+  n.is_call("aten.amin.default", {r.x, r.dims, r.keepdim});
 }
-
 void import_reduce_l1(NodeImport& n) {
   const Reduction r = read(n);
-  if (n.ok()) n.set(0, reduce(n, OpKind::kSum, r, n.emit(OpKind::kAbs, {r.x})));
+  n.is_call("aten.linalg_vector_norm.default", {r.x, 1, r.dims, r.keepdim});
 }
-
-void import_reduce_sum_square(NodeImport& n) {
-  const Reduction r = read(n);
-  if (n.ok()) n.set(0, reduce(n, OpKind::kSum, r, n.emit(OpKind::kMul, {r.x, r.x})));
-}
-
 void import_reduce_l2(NodeImport& n) {
   const Reduction r = read(n);
-  if (!n.ok()) return;
-  const ValueId squares = reduce(n, OpKind::kSum, r, n.emit(OpKind::kMul, {r.x, r.x}));
-  if (n.ok()) n.set(0, root_of_squares(n.builder(), squares));
+  n.is_call("aten.linalg_vector_norm.default", {r.x, 2, r.dims, r.keepdim});
 }
-
+void import_reduce_sum_square(NodeImport& n) {
+  const Reduction r = read(n);
+  if (!n.ok()) return;
+  const ValueId squares = n.emit(OpKind::kMul, {r.x, r.x});
+  if (r.dims.empty()) return n.set(0, squares);
+  n.result(OpKind::kSum, {squares}, ir::ReduceAttrs{r.dims, r.keepdim});
+}
 void import_reduce_log_sum(NodeImport& n) {
   const Reduction r = read(n);
-  if (n.ok()) n.result(OpKind::kLog, {reduce(n, OpKind::kSum, r, r.x)});
+  n.result(OpKind::kLog, {n.call("aten.sum.dim_IntList", {r.x, r.dims, r.keepdim})});
 }
-
 void import_reduce_log_sum_exp(NodeImport& n) {
   const Reduction r = read(n);
-  if (!n.ok()) return;
-  if (!is_floating(n.dtype(r.x))) return n.refuse("it is supported on floating-point numbers");
-  n.set(0, r.none ? r.x : log_sum_exp(n.builder(), r.x, r.dims, r.keepdim));
+  if (n.ok() && !is_floating(n.dtype(r.x))) return n.refuse("it is supported on floating-point numbers");
+  n.is_call("aten.logsumexp.default", {r.x, r.dims, r.keepdim});
 }
 
 void import_reduce_prod(NodeImport& n) {
   const Reduction r = read(n);
   if (!n.ok()) return;
-  if (is_floating(n.dtype(r.x)))
-    return n.set(0, r.none ? r.x : product_of_elements(n.builder(), r.x, r.dims, r.keepdim));
+  if (is_floating(n.dtype(r.x))) return n.set(0, product_of_elements(n.builder(), r.x, r.dims, r.keepdim));
   const std::optional<std::vector<int64_t>> all = n.known_ints(r.x);
   if (!all || static_cast<int64_t>(r.dims.size()) != n.rank(r.x))
     return n.refuse("products of integers are supported where they are known, along all axes");
@@ -110,45 +97,43 @@ void import_reduce_prod(NodeImport& n) {
   n.set(0, n.cast(n.constant_i64(to, {product}, std::vector<int64_t>{of_step}), n.dtype(r.x)));
 }
 
-void import_arg_max(NodeImport& n) {
-  const ValueId x = n.in(0);
-  const int64_t axis = n.axis(n.int_attr("axis", 0), n.rank(x));
+namespace {
+void place_of_extreme(NodeImport& n, const char* target) {
   if (n.int_attr("select_last_index", 0) != 0) n.refuse("select_last_index is not supported");
-  if (!n.ok()) return;
-  const ValueId index = n.emit_all(OpKind::kMaxDim, {x}, ir::TopkAttrs{axis, 1})[1];
-  std::vector<int64_t> to = n.shape(x);
-  if (n.int_attr("keepdims", 1) != 0) to[static_cast<size_t>(axis)] = 1;
-  else to.erase(to.begin() + axis);
-  n.set(0, n.reshape(index, to));
+  n.is_call(target, {n.in(0), n.int_attr("axis", 0), n.int_attr("keepdims", 1) != 0});
 }
 
-// exclusive: without the element itself. reverse: from the end, as total - sum of those before.
-void import_cum_sum(NodeImport& n) {
-  const ValueId x = n.in(0);
+// exclusive: of the elements before, of none `nothing`. reverse: from the end.
+void scanned(NodeImport& n, const char* target, double nothing) {
+  ValueId x = n.in(0);
   const int64_t axis = n.axis(n.one_int(n.in(1), "axis"), n.rank(x));
   const bool exclusive = n.int_attr("exclusive", 0) != 0, reverse = n.int_attr("reverse", 0) != 0;
-  if (!n.ok()) return;
-  if (!exclusive && !reverse) return n.result(OpKind::kCumsum, {x}, ir::DimAttrs{axis});
-  const ValueId forward = n.emit(OpKind::kCumsum, {x}, ir::DimAttrs{axis});
-  if (!reverse) return n.result(OpKind::kSub, {forward, x});
-  const ValueId total = n.emit(OpKind::kSum, {x}, ir::ReduceAttrs{{axis}, true});
-  const ValueId after = n.emit(OpKind::kSub, {total, forward});
-  if (exclusive) return n.set(0, after);
-  n.result(OpKind::kAdd, {after, x});
+  const std::vector<int64_t> axes{axis};
+  if (reverse) x = n.call("aten.flip.default", {x, axes});
+  if (exclusive && n.ok()) {
+    const std::vector<int64_t> none(static_cast<size_t>(n.rank(x)), 0);
+    ir::PadAttrs attrs{none, none, nothing};
+    attrs.low[static_cast<size_t>(axis)] = 1;
+    attrs.high[static_cast<size_t>(axis)] = -1;
+    x = n.emit(OpKind::kPad, {x}, std::move(attrs));
+  }
+  const ValueId y = n.cast(n.call(target, {x, axis}), n.dtype(x));
+  if (reverse) n.is_call("aten.flip.default", {y, axes});
+  else n.set_all({y});
 }
+}  // namespace
+
+void import_arg_max(NodeImport& n) { place_of_extreme(n, "aten.argmax.default"); }
+void import_arg_min(NodeImport& n) { place_of_extreme(n, "aten.argmin.default"); }
+void import_cum_sum(NodeImport& n) { scanned(n, "aten.cumsum.default", 0); }
+void import_cum_prod(NodeImport& n) { scanned(n, "aten.cumprod.default", 1); }
 
 void import_top_k(NodeImport& n) {
-  ValueId x = n.in(0);
-  const int64_t k = n.one_int(n.in(1), "k");
-  const int64_t axis = n.axis(n.int_attr("axis", -1), n.rank(x));
-  const bool largest = n.int_attr("largest", 1) != 0;
-  if (!n.ok()) return;
-  if (k < 1 || k > n.shape(x)[static_cast<size_t>(axis)])
+  const ValueId x = n.in(0);
+  const int64_t k = n.one_int(n.in(1), "k"), axis = n.axis(n.int_attr("axis", -1), n.rank(x));
+  if (n.ok() && (k < 1 || k > n.shape(x)[static_cast<size_t>(axis)]))
     return n.refuse("its k of " + std::to_string(k) + " does not fit its axis");
-  if (!largest) x = n.emit(OpKind::kNeg, {x});
-  const std::vector<ValueId> both = n.emit_all(OpKind::kTopk, {x}, ir::TopkAttrs{axis, k});
-  n.set(0, largest ? both[0] : n.emit(OpKind::kNeg, {both[0]}));
-  n.set(1, both[1]);
+  n.is_call("aten.topk.default", {x, k, axis, n.int_attr("largest", 1) != 0});
 }
 
 }  // namespace piper::frontend::onnx

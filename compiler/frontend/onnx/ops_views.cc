@@ -140,23 +140,13 @@ void import_expand(NodeImport& n) {
   n.result(OpKind::kExpand, {x}, ir::ExpandAttrs{*to});
 }
 
-// Each axis r times: [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0 * a, r1 * b].
 void import_tile(NodeImport& n) {
   const ValueId x = n.in(0);
-  const std::vector<int64_t> repeats = n.ints(n.in(1), "repeats"), from = n.shape(x);
-  if (!n.ok()) return;
-  if (repeats.size() != from.size()) return n.refuse("it wants one number per axis");
-  std::vector<int64_t> apart, wide, to;
-  for (size_t i = 0; i < from.size(); ++i) {
-    int64_t extent = 0;
-    if (repeats[i] < 0 || __builtin_mul_overflow(repeats[i], from[i], &extent))
-      return n.refuse("its result is negative or too large");
-    apart.insert(apart.end(), {1, from[i]});
-    wide.insert(wide.end(), {repeats[i], from[i]});
-    to.push_back(extent);
-  }
-  if (from == to) return n.set(0, x);
-  n.result(OpKind::kReshape, {n.expand(n.reshape(x, apart), wide)}, ir::ReshapeAttrs{to});
+  const std::vector<int64_t> repeats = n.ints(n.in(1), "repeats");
+  if (n.ok() && repeats.size() != n.shape(x).size()) return n.refuse("it wants one number per axis");
+  for (const int64_t r : repeats)
+    if (r < 0) return n.refuse("it repeats an axis " + std::to_string(r) + " times");
+  n.is_call("aten.repeat.default", {x, repeats});
 }
 
 void import_slice(NodeImport& n) {
@@ -197,18 +187,42 @@ void import_depth_to_space(NodeImport& n) {
   n.result(OpKind::kReshape, {turned}, ir::ReshapeAttrs{{s[0], channels, s[2] * b, s[3] * b}});
 }
 
-// [N, C, H b, W b] -> [N, b b C, H, W], the inverse of DepthToSpace in mode DCR.
+// [N, C, H b, W b] -> [N, b b C, H, W], the inverse of DepthToSpace in the same mode.
 void import_space_to_depth(NodeImport& n) {
   const ValueId x = n.in(0);
   const int64_t b = n.int_attr("blocksize", 0);
+  const std::string mode = n.string_attr("mode", "DCR");
   if (!n.ok()) return;
   const std::vector<int64_t> s = n.shape(x);
+  if (mode != "DCR" && mode != "CRD") return n.refuse("its mode '" + mode.substr(0, 40) + "' is neither DCR nor CRD");
   if (s.size() != 4 || b < 1 || s[2] % b != 0 || s[3] % b != 0)
     return n.refuse("it wants [N, C, H, W] with H and W multiples of the block");
+  if (mode == "CRD") return n.is_call("aten.pixel_unshuffle.default", {x, b});
   const int64_t height = s[2] / b, width = s[3] / b;
   const ValueId turned =
       n.permute(n.reshape(x, {s[0], s[1], height, b, width, b}), std::vector<int64_t>{0, 3, 5, 1, 2, 4});
   n.result(OpKind::kReshape, {turned}, ir::ReshapeAttrs{{s[0], s[1] * b * b, height, width}});
+}
+
+// The middle of each axis, or zeros around it; of an odd difference one more at the end.
+void import_center_crop_pad(NodeImport& n) {
+  const ValueId x = n.in(0);
+  const std::vector<int64_t> wanted = n.ints(n.in(1), "shape"), from = n.shape(x);
+  std::vector<int64_t> axes = n.ints_attr("axes", {});
+  if (axes.empty())
+    for (int64_t i = 0; i < n.rank(x); ++i) axes.push_back(i);
+  if (n.ok() && axes.size() != wanted.size()) return n.refuse("it wants a number for each axis");
+  const std::vector<int64_t> none(from.size(), 0);
+  ir::PadAttrs attrs{none, none, 0};
+  for (size_t i = 0; i < axes.size() && n.ok(); ++i) {
+    const auto axis = static_cast<size_t>(n.axis(axes[i], n.rank(x)));
+    if (!n.ok()) return;
+    const int64_t extent = from[axis], more = wanted[i] - extent;
+    if (wanted[i] < 0) return n.refuse("its shape is negative");
+    attrs.low[axis] = more >= 0 ? more / 2 : -(-more / 2);
+    attrs.high[axis] = more - attrs.low[axis];
+  }
+  n.result(OpKind::kPad, {x}, std::move(attrs));
 }
 
 namespace {
