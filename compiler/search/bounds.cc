@@ -9,6 +9,9 @@
 namespace piper::search {
 namespace {
 
+// Buffers of many microbatches may lie closer in a rank's memory than those of the probes.
+constexpr double kPacked = 0.97;
+
 // A stage that two groups share by microbatch is divided over both.
 int32_t parts_of(const Point& point) {
   const int32_t replicas = point.parts_over > 0 ? point.parts_over : point.replicas();
@@ -45,8 +48,17 @@ Bound Bounds::by_model(const Point& point) {
   const auto ranks = static_cast<double>(point.pp) * point.tp;
   Bound bound;
   bound.step_us = point.microbatches * (whole.forward.work + whole.backward.work) / ranks;
-  // A rank has its stages' part of one microbatch at least; the mean of all ranks is no more than the most.
-  bound.peak_bytes = static_cast<int64_t>((persistent(point, whole) + static_cast<double>(whole.saved_bytes)) / ranks);
+  // The mean of all ranks is no more than the most; each has its stages' part of one microbatch at least. Of schedules
+  // with one stage a rank, rank r holds min(M, R - r) microbatches of it or more; the most over ranks is then no less
+  // than this mean, of weights 1 / min(M, R - r).
+  const double kept = persistent(point, whole), saved = static_cast<double>(whole.saved_bytes);
+  double most = (kept + saved) / ranks;
+  if (point.stages_of_group == 1 && point.family != "dualpipe") {
+    double weights = 0;
+    for (int32_t r = 0; r < point.pp; ++r) weights += 1.0 / std::min(point.microbatches, point.pp - r);
+    most = std::max(most, (saved + kept / std::min(point.microbatches, point.pp)) / (weights * point.tp));
+  }
+  bound.peak_bytes = static_cast<int64_t>(kPacked * most);
   return bound;
 }
 
@@ -80,7 +92,7 @@ Bound Bounds::by_stages(const Point& point) {
     // peak with one may be of another moment.
     const double open = played.most_saved[row];
     const double live = stages == 1 ? one + open - played.one_saved[row] : std::max(one, open);
-    bound.peak_bytes = std::max(bound.peak_bytes, static_cast<int64_t>(kept + live));
+    bound.peak_bytes = std::max(bound.peak_bytes, static_cast<int64_t>(kept + kPacked * live));
   }
   return bound;
 }

@@ -39,13 +39,20 @@ std::string why(const Cost& best, const Cost& other, int64_t limit) {
 
 }  // namespace
 
-std::vector<Neighbour> price_neighbours(const Found& best, const Searched& found, Pricer& pricer,
+std::vector<Neighbour> price_neighbours(const Found& best, const Searched& found, Pricer& pricer, Bounds& bounds,
                                         const std::function<std::string(const Point&)>& text_of,
                                         const std::function<bool()>& stop) {
   std::map<Point, Cost> known;
   for (const auto* list : {&found.explored.fit, &found.explored.too_large})
     for (const Found& one : *list) known.emplace(one.point, one.cost);
-  auto points = neighbours_of(best.point, found.points);
+  // Of several the one that promises most; what does not fit, or does not compile, comes last.
+  constexpr double kLast = 1e18;
+  auto points = neighbours_of(best.point, found.points, [&](const Point& point) {
+    if (stop && stop()) return kLast;
+    const Bound bound = bounds.by_stages(point);
+    if (!bound.why_not.empty()) return 2 * kLast;
+    return bound.step_us + (bound.peak_bytes > found.memory_limit ? kLast : 0);
+  });
   const int32_t node = pricer.machine().ranks_per_node;
   if (best.point.tp == node && best.point.dp % 2 == 0 && best.point.parts_over == 0) {
     Point wider = best.point;

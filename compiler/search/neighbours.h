@@ -19,7 +19,7 @@ struct Neighbour {
   std::string why;           // "+38 %: exposed communication 2 % -> 30 % of a step"
 };
 // Those of the space, and twice as many devices along tp as a node has. What was priced before is not priced again.
-std::vector<Neighbour> price_neighbours(const Found& best, const Searched& found, Pricer& pricer,
+std::vector<Neighbour> price_neighbours(const Found& best, const Searched& found, Pricer& pricer, Bounds& bounds,
                                         const std::function<std::string(const Point&)>& text_of,
                                         const std::function<bool()>& stop);
 

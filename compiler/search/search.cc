@@ -22,8 +22,8 @@ namespace piper::search {
 namespace {
 
 constexpr size_t kTuned = 1;  // of the best
-// Tuning compiles and plays a strategy for each of its tries.
-constexpr int64_t kMostTunedInstructions = 400'000;
+// Tuning compiles and plays a strategy for each of its tries: so many instructions in all.
+constexpr int64_t kTunedInstructions = 3'000'000;
 
 int32_t ranks_of(const SearchOptions& options) {
   return options.ranks > 0 ? options.ranks : options.nodes * options.compile.machine->ranks_per_node;
@@ -88,8 +88,9 @@ class Search {
     if (found_.points.empty())
       return diags_.error("P0271").help("take another batch, another number of ranks, or fix less")
              << "a batch of " << space.batch << " on " << space.ranks << " ranks leaves no strategy to try";
-    StageProbes probes(*pricer_, found_.base, found_.experts);
-    Bounds bounds(probes, machine, space.batch, bytes_of_sum(*pricer_, found_.base, samples));
+    probes_ = std::make_unique<StageProbes>(*pricer_, found_.base, found_.experts, samples, only > 0);
+    bounds_ = std::make_unique<Bounds>(*probes_, pricer_->machine(), space.batch,
+                                       bytes_of_sum(*pricer_, found_.base, samples));
     ExploreOptions explored;
     explored.memory_limit = found_.memory_limit;
     explored.worth = options_.worth;
@@ -97,7 +98,7 @@ class Search {
     explored.stop = options_.stop;
     explored.progress = options_.progress;
     found_.explored =
-        explore(found_.points, *pricer_, bounds, [&](const Point& point) { return text_of(point); }, explored);
+        explore(found_.points, *pricer_, *bounds_, [&](const Point& point) { return text_of(point); }, explored);
     found_.compiled = pricer_->compiled();
     return {};
   }
@@ -115,11 +116,14 @@ class Search {
 
   const Searched& found() const { return found_; }
   Pricer& pricer() { return *pricer_; }
+  Bounds& bounds() { return *bounds_; }
 
  private:
   const SearchOptions& options_;
   diag::Diagnostics& diags_;
   std::unique_ptr<Pricer> pricer_;
+  std::unique_ptr<StageProbes> probes_;
+  std::unique_ptr<Bounds> bounds_;
   Searched found_;
 };
 
@@ -133,14 +137,14 @@ Status prove(const SearchOptions& options, const std::string& path, diag::Diagno
   return driver::compile(compile, diags, unprinted, unprinted).status();
 }
 
-Status tuned(const SearchOptions& options, const std::string& path, const std::string& output, std::ostream& told,
-             diag::Diagnostics& diags) {
+Status tuned(const SearchOptions& options, int64_t candidates, const std::string& path, const std::string& output,
+             std::ostream& told, diag::Diagnostics& diags) {
   tune::TuneOptions tuning;
   tuning.compile = options.compile;
   tuning.compile.strategy = path;
   tuning.output = output;
   tuning.kernel_times = options.kernel_times;
-  tuning.candidates = options.candidates;
+  tuning.candidates = candidates;
   return tune::tune(tuning, diags, told);
 }
 
@@ -157,7 +161,8 @@ Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostre
   if (failed) return Status::failure("P0602", options.directory + " cannot be made: " + failed.message());
   const Found& best = found.explored.fit.front();
   const std::vector<Neighbour> neighbours = price_neighbours(
-      best, found, search.pricer(), [&](const Point& point) { return search.text_of(point); }, options.stop);
+      best, found, search.pricer(), search.bounds(), [&](const Point& point) { return search.text_of(point); },
+      options.stop);
   std::vector<Written> written;
   for (size_t i = 0; i < found.explored.fit.size() && i < options.keep; ++i) {
     const Found& one = found.explored.fit[i];
@@ -167,11 +172,12 @@ Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostre
         head_text(found, one, i, options.compile.machine->name, i == 0 ? neighbours : std::vector<Neighbour>());
     PIPER_RETURN_IF_ERROR(plan::write_file(path, search.text_of(one.point, head)));
     PIPER_RETURN_IF_ERROR(prove(options, path, diags));
-    const bool small = one.cost.instructions <= kMostTunedInstructions;
-    if (i < kTuned && options.candidates > 0 && small && !(options.stop && options.stop())) {
+    const int64_t candidates =
+        std::min(options.candidates, kTunedInstructions / std::max<int64_t>(1, one.cost.instructions));
+    if (i < kTuned && candidates > 1 && !(options.stop && options.stop())) {
       const std::string output = fmt::format("{}/{:02}.tuned.yaml", options.directory, i + 1);
       std::ostringstream told;
-      PIPER_RETURN_IF_ERROR(tuned(options, path, output, told, diags));
+      PIPER_RETURN_IF_ERROR(tuned(options, candidates, path, output, told, diags));
       file.tuned = told.str();
     }
     written.push_back(std::move(file));

@@ -139,7 +139,8 @@ Status fix(const std::string& text, std::map<std::string, std::string>& fixed) {
                          "'" + text + "' fixes no choice of a search; write NAME=VALUE, as pp=4, with one of " + names);
 }
 
-std::vector<std::pair<std::string, Point>> neighbours_of(const Point& point, const std::vector<Point>& all) {
+std::vector<std::pair<std::string, Point>> neighbours_of(const Point& point, const std::vector<Point>& all,
+                                                         const std::function<double(const Point&)>& cost) {
   // What may follow from each choice.
   const std::map<std::string, std::set<std::string>> follow = {
       {"pp", {"dp", "family", "virtual", "microbatches", "parts_over", "pipeline_inside", "zero"}},
@@ -148,7 +149,7 @@ std::vector<std::pair<std::string, Point>> neighbours_of(const Point& point, con
       {"zero", {"parts_over"}},
       {"family", {"virtual"}}};
   const auto own = choices(point);
-  std::map<std::pair<std::string, std::string>, std::pair<size_t, Point>> nearest;  // by choice and value
+  std::map<std::pair<std::string, std::string>, std::pair<double, Point>> nearest;  // by choice and value
   for (const Point& other : all) {
     const auto theirs = choices(other);
     std::vector<size_t> differ;
@@ -160,8 +161,11 @@ std::vector<std::pair<std::string, Point>> neighbours_of(const Point& point, con
         return k == i || (found != follow.end() && found->second.count(own[k].first) > 0);
       });
       if (!follows) continue;
-      const auto [at, is_new] = nearest.try_emplace({own[i].first, theirs[i].second}, differ.size(), other);
-      if (!is_new && differ.size() < at->second.first) at->second = {differ.size(), other};
+      const std::pair<std::string, std::string> choice{own[i].first, theirs[i].second};
+      const double us = cost(other);
+      const auto at = nearest.find(choice);
+      if (at == nearest.end()) nearest.emplace(choice, std::make_pair(us, other));
+      else if (us < at->second.first) at->second = {us, other};
     }
   }
   std::vector<std::pair<std::string, Point>> neighbours;

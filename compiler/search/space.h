@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,8 +28,10 @@ std::vector<Point> points_of(const SpaceLimits& limits);
 // "pp=4" into `fixed`. Fails, with what would be valid, where there is no such choice.
 Status fix(const std::string& text, std::map<std::string, std::string>& fixed);
 
-// Points of `all` that differ from `point` in one choice, by the choice's name; what follows from another choice (what
-// divides the same ranks or the same batch) may differ with it.
-std::vector<std::pair<std::string, Point>> neighbours_of(const Point& point, const std::vector<Point>& all);
+// For each choice of which `all` has another value than `point`, and each such value, the point of `all` with it for
+// which `cost` is the least; it may differ in what follows from the choice as well (what divides the same ranks or the
+// same batch), and in nothing else.
+std::vector<std::pair<std::string, Point>> neighbours_of(const Point& point, const std::vector<Point>& all,
+                                                         const std::function<double(const Point&)>& cost);
 
 }  // namespace piper::search

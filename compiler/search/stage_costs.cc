@@ -1,6 +1,7 @@
 #include "compiler/search/stage_costs.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "compiler/search/write_strategy.h"
 #include "schemas/plan/actions.h"
@@ -8,6 +9,11 @@
 
 namespace piper::search {
 namespace {
+
+// Microbatches of the probe that says what a further one saves, and what passes take that follow on others.
+constexpr int32_t kSeveral = 3;
+// Where values are kept in parts and gathered again: the part of a pass that is its own, whatever came before.
+constexpr double kBegunBefore = 0.98;
 
 // The probe's point: one replica for each part of the experts, each stage on ranks of its own.
 Point probe_point(const Shape& shape, int32_t microbatches) {
@@ -37,6 +43,15 @@ PassCost* cost_of(StageCost& stage, plan::Pass pass) {
   return nullptr;
 }
 
+// The shortest time from the first run to the last one of a microbatch's pass, of runs in their order.
+double shortest(const std::vector<timeline::Activity>& runs, size_t microbatches) {
+  const size_t each = runs.size() / microbatches;
+  double least = runs.back().end;
+  for (size_t m = 0; m < microbatches; ++m)
+    least = std::min(least, runs[m * each + each - 1].end - runs[m * each].begin);
+  return least;
+}
+
 // Of several ranks the least counts, so that no bound is above what one of them takes.
 void take_least(PassCost& kept, const PassCost& other) {
   kept.alone = std::min(kept.alone, other.alone);
@@ -64,7 +79,35 @@ Shape shape_of(const Point& point, int64_t batch) {
 
 const StageCosts& StageProbes::of(const Shape& shape) {
   const auto found = known_.find(shape);
-  return found != known_.end() ? found->second : known_.emplace(shape, probe(shape)).first->second;
+  if (found != known_.end()) return found->second;
+  const bool large = !only_ && shape.samples > least_samples_ + 1;
+  return known_.emplace(shape, large ? extrapolated(shape) : probe(shape)).first->second;
+}
+
+StageCosts StageProbes::extrapolated(const Shape& shape) {
+  Shape smaller = shape;
+  smaller.samples = least_samples_;
+  const StageCosts first = of(smaller);
+  ++smaller.samples;
+  StageCosts costs = of(smaller);
+  if (!first.why_not.empty()) return first;
+  if (!costs.why_not.empty()) return costs;
+  const auto more = static_cast<double>(shape.samples - smaller.samples);
+  const auto line = [more](auto& to, auto from) {
+    to += static_cast<std::remove_reference_t<decltype(to)>>(more * std::max(0.0, static_cast<double>(to - from)));
+  };
+  for (size_t s = 0; s < costs.stages.size(); ++s) {
+    StageCost& stage = costs.stages[s];
+    const StageCost& before = first.stages[s];
+    for (PassCost StageCost::* pass :
+         {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight}) {
+      line((stage.*pass).alone, (before.*pass).alone);
+      line((stage.*pass).work, (before.*pass).work);
+    }
+    line(stage.one_microbatch_bytes, before.one_microbatch_bytes);
+    line(stage.saved_bytes, before.saved_bytes);
+  }
+  return costs;
 }
 
 StageCosts StageProbes::probe(const Shape& shape) {
@@ -85,14 +128,31 @@ StageCosts StageProbes::probe(const Shape& shape) {
   }
   if (!shape.halves) read_memory(shape, one.bundle(), costs);
   if (const Status read = read_passes(shape, std::move(one), costs); !read.ok()) costs.why_not = read.error().message;
-  if (shape.halves) return costs;
-  const Compiled two = pricer_.compile(strategy_of(probe_point(shape, 2), base_, experts_), 2 * samples);
-  if (two.compilation == nullptr) return costs;
+  if (shape.halves) {
+    Compiled others = pricer_.compile(strategy_of(probe_point(shape, kSeveral), base_, experts_), kSeveral * samples);
+    StageCosts among = costs;
+    if (others.compilation == nullptr || !read_passes(shape, std::move(others), among).ok()) return costs;
+    for (size_t s = 0; s < costs.stages.size(); ++s)
+      for (PassCost StageCost::* pass :
+           {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight})
+        take_least(costs.stages[s].*pass, among.stages[s].*pass);
+    return costs;
+  }
+  Compiled three = pricer_.compile(strategy_of(probe_point(shape, kSeveral), base_, experts_), kSeveral * samples);
+  if (three.compilation == nullptr) return costs;
   for (int32_t s = 0; s < shape.stages; ++s) {
     StageCost& stage = costs.stages[static_cast<size_t>(s)];
     const auto rank = static_cast<size_t>(s) * static_cast<size_t>(shape.ep * shape.tp);
-    stage.saved_bytes = std::max<int64_t>(
-        0, two.bundle().manifest.ranks[rank].peak_bytes - stage.persistent_bytes - stage.one_microbatch_bytes);
+    const int64_t more =
+        three.bundle().manifest.ranks[rank].peak_bytes - stage.persistent_bytes - stage.one_microbatch_bytes;
+    stage.saved_bytes = std::max<int64_t>(0, more / (kSeveral - 1));
+  }
+  StageCosts among_others;
+  among_others.stages.resize(costs.stages.size());
+  if (const Status read = read_passes(shape, std::move(three), among_others); !read.ok()) return costs;
+  for (size_t s = 0; s < costs.stages.size(); ++s) {
+    take_least(costs.stages[s].forward, among_others.stages[s].forward);
+    take_least(costs.stages[s].backward, among_others.stages[s].backward);
   }
   return costs;
 }
@@ -126,6 +186,7 @@ void StageProbes::read_memory(const Shape& shape, const plan::Bundle& bundle, St
 
 Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCosts& costs) const {
   // In a probe the host is as far ahead as its first passes let it, in a step it can be further: spans are without it.
+  const auto microbatches = static_cast<size_t>(compiled.compilation->module.step.num_microbatches);
   timeline::Machine without_host = pricer_.machine();
   without_host.host_us = 0;
   PIPER_ASSIGN(const PlayedStep step, pricer_.play(std::move(compiled), without_host));
@@ -134,7 +195,7 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
   for (size_t p = 0; p < step.kinds.ranks.size(); ++p) {
     const plan::RankPlan& plan = step.kinds.ranks[p];
     StageCost own;
-    std::map<plan::Pass, std::pair<double, double>> span;
+    std::map<plan::Pass, std::vector<timeline::Activity>> runs;
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const int32_t program = plan::launch_of(plan.instructions[i].action).program;
       if (program < 0) continue;
@@ -147,17 +208,16 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
       PassCost* cost = cost_of(own, of->pass);
       if (cost == nullptr) continue;
       cost->work += us;
-      const timeline::Activity& activity = step.timeline.activities[p][i];
-      const auto [at, is_new] = span.try_emplace(of->pass, activity.begin, activity.end);
-      if (is_new) continue;
-      at->second.first = std::min(at->second.first, activity.begin);
-      at->second.second = std::max(at->second.second, activity.end);
+      runs[of->pass].push_back(step.timeline.activities[p][i]);
     }
-    for (const auto& [pass, from_to] : span) {
+    for (const auto& [pass, of_pass] : runs) {
       PassCost* cost = cost_of(own, pass);
+      cost->work /= static_cast<double>(microbatches);
       // The backward of the only microbatch is also the last one: sums of gradients over `ep` go on beside it.
       const bool sums = shape.ep > 1 && pass != plan::Pass::kForward;
-      cost->alone = sums ? cost->work : std::max(cost->work, from_to.second - from_to.first);
+      // What gathers saved values again may begin beside the pass before.
+      const double begun = shape.sequence ? kBegunBefore : 1;
+      cost->alone = sums ? cost->work : std::max(cost->work, begun * shortest(of_pass, microbatches));
     }
     if (shape.halves) {  // one after the other where a schedule wants them as one
       own.backward.alone = own.backward_input.alone + own.backward_weight.alone;

@@ -50,20 +50,28 @@ Shape shape_of(const Point& point, int64_t batch);
 
 class StageProbes {
  public:
-  StageProbes(Pricer& pricer, const BaseStrategy& base, const std::vector<std::string>& experts)
-      : pricer_(pricer), base_(base), experts_(experts) {}
+  // `least_samples`: of a microbatch that the model takes; `only`: it takes no other number.
+  StageProbes(Pricer& pricer, const BaseStrategy& base, const std::vector<std::string>& experts,
+              int64_t least_samples = 1, bool only = false)
+      : pricer_(pricer), base_(base), experts_(experts), least_samples_(least_samples), only_(only) {}
 
+  // Of the two smallest microbatches by a probe. Of larger ones by the line through these: a kernel takes the larger of
+  // what its products and its bytes take, both of which grow with the samples from what they are at none, so that what
+  // passes take, and save, lies above that line.
   const StageCosts& of(const Shape& shape);
   size_t probed() const { return known_.size(); }
 
  private:
   StageCosts probe(const Shape& shape);
+  StageCosts extrapolated(const Shape& shape);
   Status read_passes(const Shape& shape, Compiled compiled, StageCosts& costs) const;
   void read_memory(const Shape& shape, const plan::Bundle& bundle, StageCosts& costs) const;
 
   Pricer& pricer_;
   const BaseStrategy& base_;
   const std::vector<std::string>& experts_;
+  int64_t least_samples_;
+  bool only_;
   std::map<Shape, StageCosts> known_;
 };
 

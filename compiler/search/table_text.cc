@@ -41,6 +41,11 @@ std::string bound_text(const Explored& explored) {
 
 std::string nearest_text(const Searched& found) {
   const Explored& explored = found.explored;
+  if (!explored.complete)
+    return fmt::format(
+        "the search was ended before it found a strategy that fits: {} were compiled whole, {} have a bound by their "
+        "stages",
+        explored.priced, explored.bounded);
   const std::string limit = human_bytes(found.memory_limit) + " a rank";
   const int32_t ranks = found.points.front().ranks();
   std::string text = fmt::format("no strategy of the {} that were looked at fits {} in {}", found.points.size(),

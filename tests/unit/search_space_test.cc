@@ -62,7 +62,7 @@ TEST_CASE("neighbours differ in one choice and in what follows from it") {
   Point best;
   best.dp = 4;
   best.microbatches = 2;
-  const auto neighbours = neighbours_of(best, points);
+  const auto neighbours = neighbours_of(best, points, [](const Point& point) { return -point.microbatches; });
   std::set<std::string> names;
   for (const auto& [name, point] : neighbours) names.insert(name);
   CHECK(names.count("zero: 1") == 1);
@@ -70,7 +70,10 @@ TEST_CASE("neighbours differ in one choice and in what follows from it") {
   CHECK(names.count("microbatches: 1") == 1);
   CHECK(names.count("tp: 2") == 1);
   for (const auto& [name, point] : neighbours)
-    if (name == "zero: 1") CHECK(point.microbatches == 2);
+    CHECK(point.microbatches == (name == "zero: 1" ? 2 : point.microbatches));
+  // Of several the one that costs least.
+  for (const auto& [name, point] : neighbours)
+    if (name == "pp: 4") CHECK(point.microbatches == 8);
 }
 
 }  // namespace piper::search
