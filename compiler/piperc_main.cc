@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -136,13 +137,15 @@ void declare_search(CLI::App& app, piper::tune::TuneOptions& tuned) {
                          ->excludes("--expand")
                          ->excludes("--stop-after")
                          ->excludes("--print-ir-after");
-  app.add_option("--kernel-times", tuned.kernel_times, "of --tune: times measured by piper-run --calibrate")
-      ->needs(tune);
+  app.add_option("--kernel-times", tuned.kernel_times,
+                 "of --tune, --search and --fits: times measured by piper-run --calibrate")
+      ->needs("--target");
   app.add_option("--profile", tuned.profile,
                  "of --tune: times measured by piper-run --profile of this strategy's plans")
       ->needs(tune);
-  app.add_option("--candidates", tuned.candidates, "of --tune: strategies that are compiled at most")
-      ->needs(tune)
+  app.add_option("--candidates", tuned.candidates,
+                 "of --tune: strategies that are compiled at most; of --search: in tuning the first, at most 60")
+      ->needs("--target")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
 }
@@ -235,6 +238,7 @@ piper::Result<Outcome> search_or_fit(Flags& flags, piper::diag::Diagnostics& dia
   using Clock = std::chrono::steady_clock;
   piper::search::SearchOptions& searched = flags.searched;
   searched.compile = flags.options;
+  searched.candidates = std::min(searched.candidates, flags.tuned.candidates);
   searched.kernel_times = flags.tuned.kernel_times;
   const Clock::time_point begin = Clock::now();
   searched.stop = [&flags, begin] {

@@ -1,6 +1,7 @@
 #include "compiler/search/bounds.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/search/group_times.h"
 #include "compiler/search/played_table.h"
@@ -35,6 +36,17 @@ double update_us(const Point& point, const StageCost& stage) {
   return point.divided == Divided::kNothing ? stage.update_us : stage.update_us / parts_of(point);
 }
 
+// The least step of M microbatches that take `us` each, all stages together, wherever the model is cut. Evenly over R
+// ranks: M us / R. Rank r of a schedule with a stage a rank and whole backwards also waits for the stages before it:
+// its first forward, and after its last backward theirs. So M w(r) + w(0) + .. + w(r - 1) <= step, which is least where
+// each w is (1 - 1 / M) of the one before.
+double least_step(const Point& point, double us) {
+  const double evenly = point.microbatches * us / point.pp;
+  if (point.family != "1f1b" && point.family != "gpipe") return evenly;
+  if (point.repeated != Repeated::kNothing) return evenly;  // what is repeated is done while a rank waits
+  return std::max(evenly, us / (1 - std::pow(1 - 1.0 / point.microbatches, point.pp)));
+}
+
 }  // namespace
 
 Bound Bounds::by_model(const Point& point) {
@@ -42,23 +54,38 @@ Bound Bounds::by_model(const Point& point) {
   shape.stages = 1;
   shape.tp = 1;
   shape.sequence = shape.vocabulary = shape.halves = false;
+  return by_one_stage(point, shape, point.tp);
+}
+
+Bound Bounds::by_cut(const Point& point) {
+  Shape shape = shape_of(point, batch_);
+  shape.stages = 1;
+  shape.halves = false;
+  return by_one_stage(point, shape, 1);
+}
+
+Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places) {
   const StageCosts& costs = probes_.of(shape);
   if (!costs.why_not.empty()) return {0, 0, costs.why_not};
   const StageCost& whole = costs.stages[0];
-  const auto ranks = static_cast<double>(point.pp) * point.tp;
+  // Where one pass comes after the other, their exchanges count; at a border of stages those of a layer may not.
+  const double work = whole.forward.work + whole.backward.work;
+  const double exchanges = whole.forward.alone + whole.backward.alone - work;
+  const bool overlaps = point.family.starts_with("dualpipe"), halves = splits_backwards(point.family);
+  const double inside = overlaps || halves ? 0 : std::max(0.0, 1 - static_cast<double>(point.stages()) / layers_);
   Bound bound;
-  bound.step_us = point.microbatches * (whole.forward.work + whole.backward.work) / ranks;
+  bound.step_us = least_step(point, (work + inside * exchanges) / places);
   // The mean of all ranks is no more than the most; each has its stages' part of one microbatch at least. Of schedules
   // with one stage a rank, rank r holds min(M, R - r) microbatches of it or more; the most over ranks is then no less
   // than this mean, of weights 1 / min(M, R - r).
   const double kept = persistent(point, whole), saved = static_cast<double>(whole.saved_bytes);
-  double most = (kept + saved) / ranks;
+  double most = (kept + saved) / point.pp;
   if (point.stages_of_group == 1 && point.family != "dualpipe") {
     double weights = 0;
     for (int32_t r = 0; r < point.pp; ++r) weights += 1.0 / std::min(point.microbatches, point.pp - r);
-    most = std::max(most, (saved + kept / std::min(point.microbatches, point.pp)) / (weights * point.tp));
+    most = std::max(most, (saved + kept / std::min(point.microbatches, point.pp)) / weights);
   }
-  bound.peak_bytes = static_cast<int64_t>(kPacked * most);
+  bound.peak_bytes = static_cast<int64_t>(kPacked * most / places);
   return bound;
 }
 

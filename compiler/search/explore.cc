@@ -21,8 +21,8 @@ class Explorer {
       const bool enough = out_.fit.size() >= options_.keep;
       if (enough && next.bound_us >= best_us_ * (1 - options_.worth)) break;
       queue_.pop();
-      if (next.level == Level::kModel) bound(next.point, Level::kStages, next.bound_us);
-      else price(next.point);
+      if (next.level == Level::kStages) price(next.point);
+      else bound(next.point, after(next.level, points_[next.point]), next.bound_us);
     }
     out_.complete = !stopped_;
     out_.least_us = queue_.empty() || best_us_ <= queue_.top().bound_us ? best_us_ : queue_.top().bound_us;
@@ -30,15 +30,18 @@ class Explorer {
   }
 
  private:
-  enum class Level : uint8_t { kModel, kStages };
+  enum class Level : uint8_t { kModel, kCut, kStages };
+  // Without a cut it says nothing new.
+  static Level after(Level level, const Point& point) {
+    return level == Level::kModel && point.tp > 1 ? Level::kCut : Level::kStages;
+  }
   struct Next {
     double bound_us = 0;
     Level level = Level::kModel;
     size_t point = 0;
     // The priority queue has the greatest on top: the least bound, of equal ones the closer bound, then the first.
     bool operator<(const Next& other) const {
-      return std::make_tuple(bound_us, level == Level::kModel, point) >
-             std::make_tuple(other.bound_us, other.level == Level::kModel, other.point);
+      return std::make_tuple(bound_us, other.level, point) > std::make_tuple(other.bound_us, level, other.point);
     }
   };
 
@@ -58,7 +61,9 @@ class Explorer {
 
   void bound(size_t at, Level level, double before_us) {
     const Point& point = points_[at];
-    const Bound found = level == Level::kModel ? bounds_.by_model(point) : bounds_.by_stages(point);
+    const Bound found = level == Level::kModel ? bounds_.by_model(point)
+                        : level == Level::kCut ? bounds_.by_cut(point)
+                                               : bounds_.by_stages(point);
     if (level == Level::kStages) ++out_.bounded;
     if (!found.why_not.empty()) return refuse(found.why_not);
     if (found.peak_bytes > options_.memory_limit) {

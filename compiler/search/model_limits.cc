@@ -8,7 +8,7 @@
 namespace piper::search {
 namespace {
 
-// "model.layers.3.mlp.experts.gate_up" -> "*.mlp.experts"; "" where no module is behind a number.
+// "model.layers.3.mlp.experts.gate_up" -> "*.mlp.experts"; "" where no module follows a number.
 std::string module_glob(const std::string& parameter) {
   const size_t end = parameter.rfind('.');
   if (end == std::string::npos) return "";

@@ -45,7 +45,7 @@ std::vector<Neighbour> price_neighbours(const Found& best, const Searched& found
   std::map<Point, Cost> known;
   for (const auto* list : {&found.explored.fit, &found.explored.too_large})
     for (const Found& one : *list) known.emplace(one.point, one.cost);
-  // Of several the one that promises most; what does not fit, or does not compile, comes last.
+  // The one of several that promises most; what does not fit, or does not compile, comes last.
   constexpr double kLast = 1e18;
   auto points = neighbours_of(best.point, found.points, [&](const Point& point) {
     if (stop && stop()) return kLast;

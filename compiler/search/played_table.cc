@@ -73,8 +73,10 @@ class Player {
     for (const Action& action : slot) {
       const double there = ready(action);
       if (there < 0) return undo(slot);
-      const double begin = std::max(from, there);
-      const PassCost& cost = cost_of(stages_[static_cast<size_t>(action.stage)], action.pass);
+      const StageCost& stage = stages_[static_cast<size_t>(action.stage)];
+      const PassCost& cost = cost_of(stage, action.pass);
+      const bool repeats = action.pass == Pass::kB || action.pass == Pass::kBI;
+      const double begin = std::max(from, there - (repeats ? stage.repeated_us : 0));
       const double least = slot.size() > 1 ? cost.work : cost.alone;
       end_of(action.pass, action.stage, action.microbatch) = begin + least;
       first = first < 0 ? begin : std::min(first, begin);

@@ -90,7 +90,7 @@ class Search {
              << "a batch of " << space.batch << " on " << space.ranks << " ranks leaves no strategy to try";
     probes_ = std::make_unique<StageProbes>(*pricer_, found_.base, found_.experts, samples, only > 0);
     bounds_ = std::make_unique<Bounds>(*probes_, pricer_->machine(), space.batch,
-                                       bytes_of_sum(*pricer_, found_.base, samples));
+                                       bytes_of_sum(*pricer_, found_.base, samples), limits.most_stages);
     ExploreOptions explored;
     explored.memory_limit = found_.memory_limit;
     explored.worth = options_.worth;

@@ -27,7 +27,7 @@ struct Report {
 std::string time_text(double us);
 // How far the best can be from the optimum, in words.
 std::string bound_text(const Explored& explored);
-// Of a search in which nothing fits: what comes nearest, and by how much it is too large.
+// Where nothing fits: what comes nearest, and by how much it is too large.
 std::string nearest_text(const Searched& found);
 
 std::string head_text(const Searched& found, const Found& one, size_t place, const std::string& machine,

@@ -31,7 +31,7 @@ Point probe_point(const Shape& shape, int32_t microbatches) {
 
 int32_t stage_of_rank(const Shape& shape, int32_t rank) { return rank / (shape.ep * shape.tp); }
 
-PassCost* cost_of(StageCost& stage, plan::Pass pass) {
+PassCost* passes_cost(StageCost& stage, plan::Pass pass) {
   switch (pass) {
     case plan::Pass::kForward: return &stage.forward;
     case plan::Pass::kBackward: return &stage.backward;
@@ -52,10 +52,26 @@ double shortest(const std::vector<timeline::Activity>& runs, size_t microbatches
   return least;
 }
 
-// Of several ranks the least counts, so that no bound is above what one of them takes.
+// The least of several ranks counts, so that no bound is above what one of them takes.
 void take_least(PassCost& kept, const PassCost& other) {
   kept.alone = std::min(kept.alone, other.alone);
   kept.work = std::min(kept.work, other.work);
+}
+
+// Without exchanges a pass is its kernels. A backward that repeats its forward begins with that, and may then wait for
+// its gradient, which is no time of its own: it has the exchanges of two forwards at most.
+void settle(const Shape& shape, StageCosts& costs) {
+  for (StageCost& stage : costs.stages) {
+    const double exchanges = stage.forward.alone - stage.forward.work;
+    if (shape.repeated != Repeated::kNothing) stage.repeated_us = stage.forward.work;
+    for (PassCost StageCost::* pass :
+         {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight}) {
+      PassCost& cost = stage.*pass;
+      if (shape.tp == 1 && shape.ep == 1) cost.alone = cost.work;
+      else if (shape.repeated != Repeated::kNothing && pass != &StageCost::forward)
+        cost.alone = std::min(cost.alone, cost.work + 2 * exchanges);
+    }
+  }
 }
 
 }  // namespace
@@ -80,7 +96,8 @@ Shape shape_of(const Point& point, int64_t batch) {
 const StageCosts& StageProbes::of(const Shape& shape) {
   const auto found = known_.find(shape);
   if (found != known_.end()) return found->second;
-  const bool large = !only_ && shape.samples > least_samples_ + 1;
+  const bool exchanges = shape.tp > 1 || shape.ep > 1;
+  const bool large = !only_ && !exchanges && shape.samples > least_samples_ + 1;
   return known_.emplace(shape, large ? extrapolated(shape) : probe(shape)).first->second;
 }
 
@@ -104,6 +121,7 @@ StageCosts StageProbes::extrapolated(const Shape& shape) {
       line((stage.*pass).alone, (before.*pass).alone);
       line((stage.*pass).work, (before.*pass).work);
     }
+    line(stage.repeated_us, before.repeated_us);
     line(stage.one_microbatch_bytes, before.one_microbatch_bytes);
     line(stage.saved_bytes, before.saved_bytes);
   }
@@ -136,6 +154,7 @@ StageCosts StageProbes::probe(const Shape& shape) {
       for (PassCost StageCost::* pass :
            {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight})
         take_least(costs.stages[s].*pass, among.stages[s].*pass);
+    settle(shape, costs);
     return costs;
   }
   Compiled three = pricer_.compile(strategy_of(probe_point(shape, kSeveral), base_, experts_), kSeveral * samples);
@@ -154,6 +173,7 @@ StageCosts StageProbes::probe(const Shape& shape) {
     take_least(costs.stages[s].forward, among_others.stages[s].forward);
     take_least(costs.stages[s].backward, among_others.stages[s].backward);
   }
+  settle(shape, costs);
   return costs;
 }
 
@@ -205,13 +225,13 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
         own.update_us += us;
         continue;
       }
-      PassCost* cost = cost_of(own, of->pass);
+      PassCost* cost = passes_cost(own, of->pass);
       if (cost == nullptr) continue;
       cost->work += us;
       runs[of->pass].push_back(step.timeline.activities[p][i]);
     }
     for (const auto& [pass, of_pass] : runs) {
-      PassCost* cost = cost_of(own, pass);
+      PassCost* cost = passes_cost(own, pass);
       cost->work /= static_cast<double>(microbatches);
       // The backward of the only microbatch is also the last one: sums of gradients over `ep` go on beside it.
       const bool sums = shape.ep > 1 && pass != plan::Pass::kForward;

@@ -15,14 +15,15 @@
 
 namespace piper::search {
 
-// Of one pass of a stage, in microseconds. `alone`: from its first kernel to its last one, with the exchanges between
-// them, where nothing else goes on in the machine; `work`: its kernels. Of a rank that does one pass after the other a
-// pass takes `alone` at least; where passes overlap, `work`.
+// The cost of one pass of a stage, in microseconds. `alone`: from its first kernel to its last one, with the exchanges
+// between them, where nothing else goes on in the machine; `work`: its kernels. Of a rank that does one pass after the
+// other a pass takes `alone` at least; where passes overlap, `work`.
 struct PassCost {
   double alone = 0, work = 0;
 };
 struct StageCost {
   PassCost forward, backward, backward_input, backward_weight;  // the halves are 0 where none were asked for
+  double repeated_us = 0;  // of a backward: what of it may be done before the gradient that it reads has come, at most
   double update_us = 0;
   int64_t persistent_bytes = 0;
   int64_t one_microbatch_bytes = 0;  // the peak with one microbatch, beside what is persistent
@@ -55,9 +56,10 @@ class StageProbes {
               int64_t least_samples = 1, bool only = false)
       : pricer_(pricer), base_(base), experts_(experts), least_samples_(least_samples), only_(only) {}
 
-  // Of the two smallest microbatches by a probe. Of larger ones by the line through these: a kernel takes the larger of
-  // what its products and its bytes take, both of which grow with the samples from what they are at none, so that what
-  // passes take, and save, lies above that line.
+  // By a probe; of stages without exchanges, of large microbatches, by the line through the two smallest ones: a kernel
+  // takes the larger of what its products and its bytes take, both of which grow with the samples from what they are at
+  // none, so that what passes take, and save, lies above that line. Exchanges lie below it: a library has faster
+  // algorithms for long ones.
   const StageCosts& of(const Shape& shape);
   size_t probed() const { return known_.size(); }
 

@@ -99,6 +99,7 @@ std::string table_text(const Report& report) {
       "in all. Every file is proved.\n",
       bound_text(explored), report.found.points.size(), explored.priced, explored.bounded, explored.refused,
       report.found.compiled);
+  if (explored.refused > 0) text += "The first that does not compile: " + explored.why_refused + "\n";
   for (const Written& file : report.written)
     if (!file.tuned.empty()) text += "\n`" + file.name + "`, tuned:\n\n" + file.tuned;
   return text;

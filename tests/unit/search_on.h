@@ -41,9 +41,9 @@ struct SearchedSpace {
   // `part`: of the memory that the model takes on one rank; 0: all that it wants.
   SearchedSpace(const std::string& model, const std::string& links, int32_t ranks, double part = 0)
       : pricer(options(), model_of(model), machine_of(links, ranks)),
+        limits(limits_of(pricer, base, 4 * ranks, 1).value()),
         probes(pricer, base, limits.expert_globs),
-        bounds(probes, pricer.machine(), base.batch, 0) {
-    limits = limits_of(pricer, base, 4 * ranks, 1).value();
+        bounds(probes, pricer.machine(), base.batch, 0, limits.most_stages) {
     SpaceLimits space;
     space.ranks = ranks;
     space.ranks_of_node = ranks / 2;
@@ -71,9 +71,9 @@ struct SearchedSpace {
     return explore(points, pricer, bounds, [&](const Point& point) { return text_of(point); }, explore_options);
   }
 
-  BaseStrategy base{"piper: 1\nmodel: {batch: 16}\noptimizer: {adamw: {lr: 1.0e-3}}\n", 16};
-  ModelLimits limits;
+  BaseStrategy base{"piper: 1\nmodel: {batch: 8}\noptimizer: {adamw: {lr: 1.0e-3}}\n", 8};
   Pricer pricer;
+  ModelLimits limits;
   StageProbes probes;
   Bounds bounds;
   std::vector<Point> points;

@@ -71,7 +71,7 @@ TEST_CASE("neighbours differ in one choice and in what follows from it") {
   CHECK(names.count("tp: 2") == 1);
   for (const auto& [name, point] : neighbours)
     CHECK(point.microbatches == (name == "zero: 1" ? 2 : point.microbatches));
-  // Of several the one that costs least.
+  // The one of several that costs least.
   for (const auto& [name, point] : neighbours)
     if (name == "pp: 4") CHECK(point.microbatches == 8);
 }
