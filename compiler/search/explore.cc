@@ -88,8 +88,10 @@ class Explorer {
   }
 
   Explored finished() {
-    std::stable_sort(out_.fit.begin(), out_.fit.end(),
-                     [](const Found& a, const Found& b) { return a.cost.step_us < b.cost.step_us; });
+    std::stable_sort(out_.fit.begin(), out_.fit.end(), [](const Found& a, const Found& b) {
+      // Where there is nothing of a kind, repeating it changes nothing.
+      return std::tie(a.cost.step_us, a.point.repeated) < std::tie(b.cost.step_us, b.point.repeated);
+    });
     std::stable_sort(out_.too_large.begin(), out_.too_large.end(),
                      [](const Found& a, const Found& b) { return a.cost.peak_bytes < b.cost.peak_bytes; });
     return std::move(out_);

@@ -30,6 +30,8 @@ class Player {
     played_.most_saved.assign(rows, 0);
     played_.one_saved.assign(rows, 0);
     next_.assign(rows, 0);
+    for (const auto& row : table.rows)
+      for (const strategy::Slot& slot : row) overlaps_ |= slot.size() > 1;
     played_.backwards.assign(rows, std::vector<int64_t>(stages.size(), 0));
   }
 
@@ -77,7 +79,7 @@ class Player {
       const PassCost& cost = cost_of(stage, action.pass);
       const bool repeats = action.pass == Pass::kB || action.pass == Pass::kBI;
       const double begin = std::max(from, there - (repeats ? stage.repeated_us : 0));
-      const double least = slot.size() > 1 ? cost.work : cost.alone;
+      const double least = overlaps_ ? cost.work : cost.alone;
       end_of(action.pass, action.stage, action.microbatch) = begin + least;
       first = first < 0 ? begin : std::min(first, begin);
       work += cost.work;
@@ -118,6 +120,7 @@ class Player {
   const std::vector<StageCost>& stages_;
   std::vector<std::vector<double>> ends_[3];  // of forwards, backwards or their input halves, weight halves
   std::vector<size_t> next_;
+  bool overlaps_ = false;  // passes share slots: a weight half may fill the time of another slot's exchanges
   PlayedTable played_;
 };
 

@@ -14,4 +14,4 @@ def written(work):
 
 
 if __name__ == "__main__":
-    pages.main("which-strategy.md", __doc__, {"sh": 6, "yaml": 1, "python": 1}, (), written)
+    pages.main("which-strategy.md", __doc__, {"sh": 6, "yaml": 1, "python": 1}, ("strategies",), written)
