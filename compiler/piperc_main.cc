@@ -1,6 +1,11 @@
 // piperc: model + strategy -> plan bundle, or a better strategy. Flags, driver, exit status; nothing else.
-#include <CLI/CLI.hpp>
+#include <unistd.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -14,6 +19,7 @@
 #include "compiler/driver/compile.h"
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/machine/load_machine.h"
+#include "compiler/search/search.h"
 #include "compiler/tune/tune.h"
 #include "schemas/base/check.h"
 #include "schemas/command_line/command_line.h"
@@ -35,7 +41,9 @@ using piper::plan::WeightMode;
 struct Flags {
   CompileOptions options;
   piper::tune::TuneOptions tuned;
-  bool verbose = false;
+  piper::search::SearchOptions searched;
+  double budget_s = 0;
+  bool fits = false, verbose = false;
   std::string diagnostics = "text", explain, help_directive, emit = "none", expand = "none", weights = "copy", device,
               machine, reference = "json", reduction;
 };
@@ -129,15 +137,54 @@ void declare_search(CLI::App& app, piper::tune::TuneOptions& tuned) {
                          ->excludes("--expand")
                          ->excludes("--stop-after")
                          ->excludes("--print-ir-after");
-  app.add_option("--kernel-times", tuned.kernel_times, "of --tune: times measured by piper-run --calibrate")
-      ->needs(tune);
+  app.add_option("--kernel-times", tuned.kernel_times,
+                 "of --tune, --search and --fits: times measured by piper-run --calibrate")
+      ->needs("--target");
   app.add_option("--profile", tuned.profile,
                  "of --tune: times measured by piper-run --profile of this strategy's plans")
       ->needs(tune);
-  app.add_option("--candidates", tuned.candidates, "of --tune: strategies that are compiled at most")
-      ->needs(tune)
+  app.add_option("--candidates", tuned.candidates,
+                 "of --tune: strategies that are compiled at most; of --search: in tuning the first, at most 60")
+      ->needs("--target")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+}
+
+void declare_proposals(CLI::App& app, Flags& flags) {
+  piper::search::SearchOptions& searched = flags.searched;
+  const auto whole = [](CLI::Option* option) {
+    for (const char* other : {"--output", "--emit", "--expand", "--stop-after", "--print-ir-after", "--tune"})
+      option->excludes(other);
+    return option->needs("--target");
+  };
+  auto* const search = whole(app.add_option(
+      "--search", searched.directory,
+      "propose whole strategies for --target within --memory-limit, and write them to this folder; --strategy has the "
+      "batch, the optimizer and the precision, and no directives"));
+  auto* const fits = whole(app.add_flag("--fits", flags.fits, "say whether the model fits on the target, and how"));
+  fits->excludes(search);
+  app.add_option("--nodes", searched.nodes, "of --search and --fits: nodes of the target")->check(CLI::Range(1, 65536));
+  app.add_option("--ranks", searched.ranks, "of --search and --fits: ranks, in place of --nodes")
+      ->check(CLI::Range(1, 1 << 20))
+      ->excludes("--nodes");
+  app.add_option("--fix", searched.fixed, "of --search and --fits: NAME=VALUE keeps a choice, as pp=4")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  app.add_option("--keep", searched.keep, "of --search: strategies that are written")
+      ->needs(search)
+      ->check(CLI::Range(1, 99))
+      ->capture_default_str();
+  app.add_option("--within", searched.worth, "of --search: end when nothing can be faster by this part of a step")
+      ->needs(search)
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--budget", flags.budget_s, "of --search and --fits: seconds after which the best so far is written")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--dollars-per-hour", searched.dollars_per_hour, "of --search: what one rank costs")
+      ->needs(search)
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", searched.json, "of --search: print JSON")->needs(search);
 }
 
 // The options that flags say by a word.
@@ -175,8 +222,42 @@ piper::Status read_target(Flags& flags, piper::diag::Diagnostics& diags) {
   return piper::Status();
 }
 
+// Set by SIGINT while a search goes on, which then ends with the best so far.
+volatile std::sig_atomic_t interrupted = 0;
+
+void show_progress(size_t done, size_t all, double best_us) {
+  constexpr size_t kCells = 30;
+  const size_t full = all > 0 ? kCells * done / all : kCells;
+  std::fprintf(stderr, "\r[%s%s] %zu of %zu", std::string(full, '#').c_str(), std::string(kCells - full, '.').c_str(),
+               done, all);
+  if (best_us > 0) std::fprintf(stderr, ", best %.5g ms", best_us / 1000);
+  std::fprintf(stderr, "\x1b[K");
+}
+
+piper::Result<Outcome> search_or_fit(Flags& flags, piper::diag::Diagnostics& diags) {
+  using Clock = std::chrono::steady_clock;
+  piper::search::SearchOptions& searched = flags.searched;
+  searched.compile = flags.options;
+  searched.candidates = std::min(searched.candidates, flags.tuned.candidates);
+  searched.kernel_times = flags.tuned.kernel_times;
+  const Clock::time_point begin = Clock::now();
+  searched.stop = [&flags, begin] {
+    const std::chrono::duration<double> spent = Clock::now() - begin;
+    return interrupted != 0 || (flags.budget_s > 0 && spent.count() > flags.budget_s);
+  };
+  const bool shown = isatty(STDERR_FILENO) != 0;
+  if (shown) searched.progress = show_progress;
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  piper::Status status =
+      flags.fits ? piper::search::fits(searched, diags, std::cout) : piper::search::search(searched, diags, std::cout);
+  if (shown) std::fprintf(stderr, "\n");
+  PIPER_RETURN_IF_ERROR(std::move(status));
+  return Outcome::kMade;
+}
+
 piper::Result<Outcome> compile_or_tune(Flags& flags, piper::diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(read_target(flags, diags));
+  if (flags.fits || !flags.searched.directory.empty()) return search_or_fit(flags, diags);
   flags.options.process_ends_next = true;
   if (flags.tuned.output.empty()) return piper::driver::compile(flags.options, diags, std::cout, std::cerr);
   flags.tuned.compile = flags.options;
@@ -235,6 +316,7 @@ int run(int argc, char** argv) {
   declare_plans(app, flags);
   declare_views(app, flags);
   declare_search(app, flags.tuned);
+  declare_proposals(app, flags);
   piper::command_line::add_version(app);
   try {
     app.parse(argc, argv);
@@ -243,7 +325,7 @@ int run(int argc, char** argv) {
   }
   if (!flags.explain.empty()) return explain_code(flags.explain);
   if (!flags.help_directive.empty()) return describe_directive(flags.help_directive);
-  if (flags.options.model.empty() || flags.options.strategy.empty()) {
+  if (flags.options.model.empty() || (flags.options.strategy.empty() && !flags.fits)) {
     std::cerr << "piperc: a model and --strategy are needed; see piperc --help\n";
     return kUsage;
   }

@@ -49,6 +49,7 @@ FOLDERS = {
     "compiler/emit": [BASE, PLAN, DIAG, IR, "compiler/strategy"],
     "compiler/driver": [BASE, PLAN, VERIFY, CHECKPOINT, TIMELINE, "compiler"],
     "compiler/tune": [BASE, PLAN, TIMELINE, "compiler"],
+    "compiler/search": [BASE, PLAN, VERIFY, TIMELINE, "compiler"],
     "compiler": [BASE, COMMAND_LINE, PLAN, "compiler"],
     "runtime/hal": [BASE, PLAN],
     "runtime/trace": [BASE, PLAN, DIGEST, PERFETTO, LIVE],

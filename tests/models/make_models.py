@@ -302,6 +302,40 @@ class TinyFrequencies(nn.Module):
         return F.mse_loss(self.last(torch.tanh(self.rows(ids))), target)
 
 
+class LlamaBlock(nn.Module):
+    """Four heads of queries that share two of keys and values, RMS norms, a gated MLP."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.RMSNorm(16), nn.RMSNorm(16)
+        self.q, self.k, self.v, self.o = (nn.Linear(16, out, bias=False) for out in (16, 8, 8, 16))
+        self.gate, self.up, self.down = nn.Linear(16, 32, bias=False), nn.Linear(16, 32, bias=False), nn.Linear(32, 16, bias=False)
+
+    def forward(self, x):
+        batch, seq, _ = x.shape
+        y = self.norm1(x)
+        q, k, v = (part(y).view(batch, seq, -1, 4).transpose(1, 2) for part in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + self.o(y.transpose(1, 2).reshape(batch, seq, 16))
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class TinyLlama(nn.Module):
+    def __init__(self, layers=4):
+        super().__init__()
+        self.embed = nn.Embedding(VOCAB + 1, 16)
+        self.layers = nn.ModuleList(LlamaBlock() for _ in range(layers))
+        self.norm = nn.RMSNorm(16)
+        self.head = nn.Linear(16, VOCAB + 1, bias=False)
+
+    def forward(self, idx, targets):
+        x = self.embed(idx)
+        for layer in self.layers:
+            x = layer(x)
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
+
+
 def tokens():
     return torch.randint(1, VOCAB, (BATCH, SEQ))
 
@@ -348,6 +382,7 @@ def main():
     export(TinyPacked(), {"x": torch.randn(BATCH, SEQ, 6), "documents": torch.randint(0, 2, (BATCH, SEQ)), "target": torch.randn(BATCH, SEQ, 3)},
            out / "tiny_packed.onnx")
     export(TinyHeads(), {"x": torch.randn(BATCH, SEQ, 6), "target": torch.randn(BATCH, SEQ, 3)}, out / "tiny_heads.onnx", opset=23)
+    export(TinyLlama(), {"idx": tokens(), "targets": tokens()}, out / "tiny_llama.onnx", opset=23)
     for path in out.glob("*.onnx"):
         shrink(path)
 

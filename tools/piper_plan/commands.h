@@ -87,6 +87,18 @@ struct TuneOptions {
 // The words of the piperc that tunes the strategy of a bundle, for the same device: strategies are compiled there, and
 // this program knows plans alone. Fails where the bundle was not made from this strategy.
 Result<std::vector<std::string>> tune_command(const std::string& directory, const TuneOptions& options);
+// piperc beside this program; its name alone where this one's path is not known.
+std::string compiler();
+
+struct FitsOptions {
+  std::string strategy, target;  // "": piperc's own plain strategy; the file of a machine
+  int64_t nodes = 0, ranks = 0;  // 0: not said
+  int64_t limit = 0;             // bytes a rank; 0: the machine's memory
+  int64_t budget_s = 0;          // 0: none
+  std::vector<std::string> sets, fixed;
+};
+// The words of the piperc that says whether a model fits on machines, and how.
+std::vector<std::string> fits_command(const std::string& model, const FitsOptions& options);
 // Becomes that program. Returns where it cannot be started.
 Status run_instead(const std::vector<std::string>& words);
 

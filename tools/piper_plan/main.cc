@@ -343,6 +343,42 @@ Subcommand add_tune(CLI::App& app) {
           }};
 }
 
+Subcommand add_fits(CLI::App& app) {
+  struct Flags {
+    std::string model;
+    FitsOptions options;
+  };
+  const auto flags = std::make_shared<Flags>();
+  FitsOptions& options = flags->options;
+  auto* const command =
+      app.add_subcommand("fits", "whether a model fits on machines, and how, in one line (calls piperc --fits)");
+  command->add_option("MODEL", flags->model, "the model, an .onnx or .pt2 file")->required();
+  command->add_option("--target", options.target, "the machine: strategies/targets/*.yaml")->required();
+  command->add_option(
+      "--strategy", options.strategy,
+      "batch, optimizer and precision, without directives; default: AdamW, a sample a rank, bf16 on GPUs");
+  auto* const nodes = command->add_option("--nodes", options.nodes, "nodes of the target; default: 1");
+  nodes->check(CLI::PositiveNumber);
+  command->add_option("--ranks", options.ranks, "ranks, in place of --nodes")
+      ->check(CLI::PositiveNumber)
+      ->excludes(nodes);
+  command->add_option("--limit", options.limit, "bytes per rank; default: the machine's memory")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
+  command->add_option("--budget", options.budget_s, "seconds after which the best so far is said")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--set", options.sets, "KEY=VALUE overrides a key of the strategy")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command->add_option("--fix", options.fixed, "NAME=VALUE keeps a choice, as tp=8")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  return {command,
+          [flags] { return print(Result<std::string>(run_instead(fits_command(flags->model, flags->options)))); }};
+}
+
 Subcommand add_bisect(CLI::App& app) {
   struct Flags {
     std::string a, b;
@@ -421,7 +457,7 @@ int run(int argc, char** argv) {
   CLI::App app("Looks at plan bundles: what will run, why, how long, and the proof that it can", "piper-plan");
   app.require_subcommand(1);
   std::vector<Subcommand> commands;
-  for (const auto add : {add_verify, add_show, add_diff, add_simulate, add_explain, add_report, add_tune})
+  for (const auto add : {add_verify, add_show, add_diff, add_simulate, add_explain, add_report, add_tune, add_fits})
     commands.push_back(add(app));
   for (Subcommand& each : add_checkpoint(app)) commands.push_back(std::move(each));
   for (const auto add : {add_whyhang, add_bisect}) commands.push_back(add(app));

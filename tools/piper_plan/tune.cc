@@ -10,15 +10,15 @@
 #include "tools/piper_plan/commands.h"
 
 namespace piper::tools {
-namespace {
 
-// piperc beside this program; its name alone where this one's path is not known.
 std::string compiler() {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   const std::string self = length > 0 ? std::string(path, static_cast<size_t>(length)) : "";
   return self.substr(0, self.find_last_of('/') + 1) + "piperc";
 }
+
+namespace {
 
 // "a/s.yaml" -> "s.tuned.yaml", in this folder.
 std::string tuned_name(const std::string& strategy) {

@@ -1,0 +1,38 @@
+#include "compiler/search/base_strategy.h"
+
+#include "compiler/strategy/value.h"
+
+namespace piper::search {
+
+using strategy::Value;
+
+Result<BaseStrategy> read_base(const std::string& name, const std::string& text,
+                               const std::vector<std::string>& overrides, diag::Diagnostics& diags) {
+  BaseStrategy base;
+  base.text = text;
+  if (base.text.empty() || base.text.back() != '\n') base.text += '\n';
+  const uint32_t file = diags.add_file(name, base.text);
+  PIPER_ASSIGN(Value root, strategy::read_yaml(file, base.text, 0, diags));
+  for (const std::string& override : overrides) PIPER_RETURN_IF_ERROR(strategy::apply_override(root, override, diags));
+  if (root.kind != Value::Kind::kMap)
+    return diags.error("P0270", root.span).help("write keys: `model: {batch: 64}`, `optimizer: {adamw: {lr: 3.0e-4}}`")
+           << "a search starts from a mapping of keys, not from " << strategy::describe(root);
+  for (size_t i = 0; i < root.keys.size(); ++i)
+    for (const char* spread : {"directives", "schedule", "annotate", "mesh", "node"}) {
+      if (root.keys[i].text != spread) continue;
+      auto error = diags.error("P0270", root.keys[i].span);
+      error << "the strategy that a search starts from has '" << spread << "', which the search is to find";
+      error.help("leave it out; --fix pp=4 keeps a choice");
+      return error;
+    }
+  const Value* model = root.find("model");
+  const Value* batch = model != nullptr ? model->find("batch") : nullptr;
+  if (batch == nullptr || batch->kind != Value::Kind::kInt || batch->integer < 1)
+    return diags.error("P0228", model != nullptr ? model->span : root.span)
+               .help("add model: {batch: N}, the samples of one step on all ranks")
+           << "a search needs 'model.batch'";
+  base.batch = batch->integer;
+  return base;
+}
+
+}  // namespace piper::search

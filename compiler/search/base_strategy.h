@@ -1,0 +1,22 @@
+// The strategy that a search starts from: batch, optimizer, precision and the like, and nothing of how the step is
+// spread over ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diagnostics.h"
+#include "schemas/base/status.h"
+
+namespace piper::search {
+
+struct BaseStrategy {
+  std::string text;  // as it is written, ending in a newline
+  int64_t batch = 0;
+};
+// `name` is shown in diagnostics. Errors: those of reading YAML and overrides, P0270 where it says how to spread the
+// step already, P0228 where it has no batch.
+Result<BaseStrategy> read_base(const std::string& name, const std::string& text,
+                               const std::vector<std::string>& overrides, diag::Diagnostics& diags);
+
+}  // namespace piper::search

@@ -1,0 +1,127 @@
+#include "compiler/search/bounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/search/group_times.h"
+#include "compiler/search/played_table.h"
+#include "compiler/strategy/families.h"
+
+namespace piper::search {
+namespace {
+
+// Buffers of many microbatches may lie closer in a rank's memory than those of the probes.
+constexpr double kPacked = 0.97;
+
+// A stage that two groups share by microbatch is divided over both.
+int32_t parts_of(const Point& point) {
+  const int32_t replicas = point.parts_over > 0 ? point.parts_over : point.replicas();
+  return point.family == "dualpipe" ? 2 * replicas : replicas;
+}
+
+// That each replica need not keep.
+double left_out(const Point& point, const StageCost& stage) {
+  int64_t divided = 0;
+  if (point.divided >= Divided::kOptimizer) divided += stage.optimizer_bytes;
+  if (point.divided >= Divided::kGradients) divided += stage.gradient_bytes;
+  if (point.divided >= Divided::kParameters) divided += stage.parameter_bytes;
+  return static_cast<double>(divided) * (1 - 1.0 / parts_of(point));
+}
+
+double persistent(const Point& point, const StageCost& stage) {
+  return static_cast<double>(stage.persistent_bytes) - left_out(point, stage);
+}
+
+double update_us(const Point& point, const StageCost& stage) {
+  return point.divided == Divided::kNothing ? stage.update_us : stage.update_us / parts_of(point);
+}
+
+// The least step of M microbatches that take `us` each, all stages together, wherever the model is cut. Evenly over R
+// ranks: M us / R. Rank r of a schedule with a stage a rank and whole backwards also waits for the stages before it:
+// its first forward, and after its last backward theirs. So M w(r) + w(0) + .. + w(r - 1) <= step, which is least where
+// each w is (1 - 1 / M) of the one before.
+double least_step(const Point& point, double us) {
+  const double evenly = point.microbatches * us / point.pp;
+  if (point.family != "1f1b" && point.family != "gpipe") return evenly;
+  if (point.repeated != Repeated::kNothing) return evenly;  // what is repeated is done while a rank waits
+  return std::max(evenly, us / (1 - std::pow(1 - 1.0 / point.microbatches, point.pp)));
+}
+
+}  // namespace
+
+Bound Bounds::by_model(const Point& point) {
+  Shape shape = shape_of(point, batch_);
+  shape.stages = 1;
+  shape.tp = 1;
+  shape.sequence = shape.vocabulary = shape.halves = false;
+  return by_one_stage(point, shape, point.tp);
+}
+
+Bound Bounds::by_cut(const Point& point) {
+  Shape shape = shape_of(point, batch_);
+  shape.stages = 1;
+  shape.halves = false;
+  return by_one_stage(point, shape, 1);
+}
+
+Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places) {
+  const StageCosts& costs = probes_.of(shape);
+  if (!costs.why_not.empty()) return {0, 0, costs.why_not};
+  const StageCost& whole = costs.stages[0];
+  // Where one pass comes after the other, their exchanges count; at a border of stages those of a layer may not.
+  const double work = whole.forward.work + whole.backward.work;
+  const double exchanges = whole.forward.alone + whole.backward.alone - work;
+  const bool overlaps = point.family.starts_with("dualpipe"), halves = splits_backwards(point.family);
+  const double inside = overlaps || halves ? 0 : std::max(0.0, 1 - static_cast<double>(point.stages()) / layers_);
+  Bound bound;
+  bound.step_us = least_step(point, (work + inside * exchanges) / places);
+  // The mean of all ranks is no more than the most; each has its stages' part of one microbatch at least. Of schedules
+  // with one stage a rank, rank r holds min(M, R - r) microbatches of it or more; the most over ranks is then no less
+  // than this mean, of weights 1 / min(M, R - r).
+  const double kept = persistent(point, whole), saved = static_cast<double>(whole.saved_bytes);
+  double most = (kept + saved) / point.pp;
+  if (point.stages_of_group == 1 && point.family != "dualpipe") {
+    double weights = 0;
+    for (int32_t r = 0; r < point.pp; ++r) weights += 1.0 / std::min(point.microbatches, point.pp - r);
+    most = std::max(most, (saved + kept / std::min(point.microbatches, point.pp)) / weights);
+  }
+  bound.peak_bytes = static_cast<int64_t>(kPacked * most / places);
+  return bound;
+}
+
+Bound Bounds::by_stages(const Point& point) {
+  const StageCosts& costs = probes_.of(shape_of(point, batch_));
+  if (!costs.why_not.empty()) return {0, 0, costs.why_not};
+  strategy::FamilyRequest request;
+  request.ranks = point.pp;
+  request.stages = point.stages();
+  request.microbatches = point.microbatches;
+  const auto table = strategy::expand_family(point.family, request);
+  if (!table.ok()) return {0, 0, table.error().message};
+  const PlayedTable played = play_table(*table, costs.stages);
+  const GradientTimes sums = gradient_times(point, costs.stages, machine_, bytes_of_sum_);
+  Bound bound;
+  for (size_t row = 0; row < table->rows.size(); ++row) {
+    double kept = 0, update = 0, in_stages = 0, one = 0, sent = 0;
+    int32_t stages = 0;
+    for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
+      const double last = played.last_backward[row][stage];
+      if (last < 0) continue;
+      ++stages;
+      kept += persistent(point, costs.stages[stage]);
+      update += update_us(point, costs.stages[stage]);
+      one = std::max(one, static_cast<double>(costs.stages[stage].one_microbatch_bytes));
+      in_stages = std::max(in_stages, last + sums.after_last_us[stage]);
+      sent += sums.each_microbatch_us[stage] * static_cast<double>(played.backwards[row][stage]);
+    }
+    bound.step_us = std::max({bound.step_us, played.end[row] + update, in_stages, sent});
+    // Where a rank has one stage the microbatches in flight come on top of what one needs; where it has several, the
+    // peak with one may be of another moment.
+    const double open = played.most_saved[row];
+    const double live = stages == 1 ? one + open - played.one_saved[row] : std::max(one, open);
+    bound.peak_bytes = std::max(bound.peak_bytes, static_cast<int64_t>(kept + kPacked * live));
+  }
+  return bound;
+}
+
+}  // namespace piper::search

@@ -1,0 +1,69 @@
+#include "compiler/search/group_times.h"
+
+#include <algorithm>
+
+#include "schemas/timeline/priced.h"
+
+namespace piper::search {
+namespace {
+
+// Ranks of the first replicas' group: those at the same place of stage 0, in the layout of write_strategy.h.
+std::vector<int32_t> members_of(const Point& point, int32_t count) {
+  const int32_t next = point.tp * point.ep * (point.pipeline_inside ? point.pp : 1);
+  std::vector<int32_t> members;
+  for (int32_t i = 0; i < count; ++i) members.push_back(i * next);
+  return members;
+}
+
+// A collective alone on the machine's links, as plans are priced.
+double time_of(const plan::Action& action, const std::vector<int32_t>& members, int32_t world,
+               const timeline::Machine& machine) {
+  plan::Bundle bundle;
+  bundle.manifest.world_size = world;
+  bundle.manifest.target.device = machine.device;
+  plan::RankPlan& plan = bundle.ranks.emplace_back();
+  plan.rank = members.front();
+  plan::Communicator& communicator = plan.communicators.emplace_back();
+  communicator.name = "sum";
+  communicator.ranks = members;
+  plan.streams.emplace_back();
+  plan.instructions = std::vector<plan::Instruction>{{0, action, -1}};
+  const timeline::TransferEnd end{0, 0};
+  const timeline::Task task = timeline::Priced(bundle, machine).transfer({&end, 1});
+  return task.fixed + task.shared;
+}
+
+}  // namespace
+
+GradientTimes gradient_times(const Point& point, const std::vector<StageCost>& stages, const timeline::Machine& machine,
+                             double bytes_of_sum) {
+  GradientTimes times{std::vector<double>(stages.size(), 0), std::vector<double>(stages.size(), 0)};
+  if (point.dp == 1 || point.ep > 1) return times;
+  const int32_t parts = point.parts_over > 0 ? point.parts_over : point.dp;
+  const bool each = point.divided >= Divided::kGradients;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].gradients <= 0) continue;
+    const double own = static_cast<double>(stages[s].gradient_bytes) / stages[s].gradients;
+    const double bytes = stages[s].gradients * (bytes_of_sum > 0 ? std::min(bytes_of_sum, own) : own);
+    // Bytes are counted by elements of one byte.
+    plan::SumTypes types(DType::kBool);
+    if (point.divided == Divided::kNothing) {
+      plan::AllReduce sum;
+      sum.count = static_cast<int64_t>(bytes);
+      sum.types = types;
+      sum.communicator = 0;
+      times.after_last_us[s] = time_of(sum, members_of(point, point.dp), point.ranks(), machine);
+      continue;
+    }
+    plan::ReduceScatter scatter;
+    scatter.count = static_cast<int64_t>(bytes / parts);
+    scatter.types = types;
+    scatter.communicator = 0;
+    const double us = time_of(scatter, members_of(point, parts), point.ranks(), machine);
+    (each ? times.each_microbatch_us : times.after_last_us)[s] = us;
+    if (each) times.after_last_us[s] = us;
+  }
+  return times;
+}
+
+}  // namespace piper::search

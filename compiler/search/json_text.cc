@@ -1,0 +1,60 @@
+#include "compiler/search/search_texts.h"
+#include "schemas/plan/json_writer.h"
+
+namespace piper::search {
+namespace {
+
+void write_cost(plan::JsonWriter& json, const Cost& cost) {
+  json.member("step_us", cost.step_us);
+  json.member("peak_bytes", cost.peak_bytes);
+  json.member("tokens_per_s", cost.tokens_per_s);
+  json.member("mfu", cost.mfu);
+  json.member("idle", cost.idle);
+  json.member("exposed", cost.exposed);
+}
+
+void write_point(plan::JsonWriter& json, const Point& point) {
+  json.member("strategy", describe(point));
+  for (const auto& [name, value] : choices(point)) json.member(name.c_str(), value);
+}
+
+}  // namespace
+
+std::string json_text(const Report& report) {
+  const Explored& explored = report.found.explored;
+  plan::JsonWriter json;
+  json.begin_file();
+  json.member("target", report.machine);
+  json.member("memory_limit", report.found.memory_limit);
+  json.member("points", report.found.points.size());
+  json.member("priced", explored.priced);
+  json.member("bounded", explored.bounded);
+  json.member("refused", explored.refused);
+  json.member("compiled", report.found.compiled);
+  json.member("least_us", explored.least_us);
+  json.member("complete", explored.complete);
+  json.begin_lines("strategies", '[');
+  for (const Written& file : report.written) {
+    json.line();
+    json.raw("{");
+    json.member("file", file.name);
+    write_point(json, file.found.point);
+    write_cost(json, file.found.cost);
+    json.raw("}");
+  }
+  json.end_lines(']');
+  json.begin_lines("neighbours", '[');
+  for (const Neighbour& one : report.neighbours) {
+    json.line();
+    json.raw("{");
+    json.member("choice", one.choice);
+    json.member("why", one.why);
+    if (one.cost) write_cost(json, *one.cost);
+    json.raw("}");
+  }
+  json.end_lines(']');
+  json.end_file();
+  return json.str();
+}
+
+}  // namespace piper::search

@@ -1,0 +1,20 @@
+// A schedule's table played with the least that its passes take: when rows and stages end at the earliest, and what is
+// saved at once for backwards to come. Knows no plan; messages take no time.
+#pragma once
+
+#include <vector>
+
+#include "compiler/search/stage_costs.h"
+#include "compiler/strategy/families.h"
+
+namespace piper::search {
+
+struct PlayedTable {
+  std::vector<double> end;                         // [row] of its last pass
+  std::vector<std::vector<double>> last_backward;  // [row][stage] begin of its last pass that makes gradients; -1: none
+  std::vector<std::vector<int64_t>> backwards;     // [row][stage] how many microbatches'
+  std::vector<double> most_saved, one_saved;       // [row] bytes: the most at a time; of one microbatch of its stages
+};
+PlayedTable play_table(const strategy::ScheduleTable& table, const std::vector<StageCost>& stages);
+
+}  // namespace piper::search

@@ -1,0 +1,64 @@
+#include "compiler/search/point.h"
+
+#include <array>
+
+namespace piper::search {
+namespace {
+
+constexpr std::array<const char*, 4> kRepeated = {"none", "attention", "all_but_products", "all"};
+
+const char* repeated_words(Repeated repeated) {
+  switch (repeated) {
+    case Repeated::kNothing: return "";
+    case Repeated::kAttention: return ", attention repeated";
+    case Repeated::kAllButProducts: return ", all but products repeated";
+    case Repeated::kAll: return ", all repeated";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string describe(const Point& point) {
+  std::string text;
+  const auto axis = [&](const char* name, int32_t size) {
+    if (size > 1) text += (text.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(size);
+  };
+  axis("pp", point.pp);
+  axis("dp", point.dp);
+  axis("ep", point.ep);
+  axis("tp", point.tp);
+  if (point.sequence || point.vocabulary)
+    text += point.sequence && point.vocabulary ? " with sequence and vocabulary"
+            : point.sequence                   ? " with sequence"
+                                               : " with vocabulary";
+  if (text.empty()) text = "one rank";
+  if (point.divided != Divided::kNothing) {
+    text += ", ZeRO-" + std::to_string(static_cast<int>(point.divided));
+    if (point.parts_over > 0) text += " over " + std::to_string(point.parts_over);
+  }
+  if (point.pp > 1) text += ", " + point.family;
+  if (point.stages_of_group > 1) text += " of " + std::to_string(point.stages_of_group) + " stages a rank";
+  if (point.pipeline_inside) text += " inside of nodes";
+  text += ", " + std::to_string(point.microbatches) + (point.microbatches == 1 ? " microbatch" : " microbatches");
+  return text + repeated_words(point.repeated);
+}
+
+std::vector<std::pair<std::string, std::string>> choices(const Point& point) {
+  const auto word = [](bool yes) { return std::string(yes ? "true" : "false"); };
+  return {{"pp", std::to_string(point.pp)},
+          {"dp", std::to_string(point.dp)},
+          {"ep", std::to_string(point.ep)},
+          {"tp", std::to_string(point.tp)},
+          {"sequence", word(point.sequence)},
+          {"vocabulary", word(point.vocabulary)},
+          {"zero", std::to_string(static_cast<int>(point.divided))},
+          {"parts_over", std::to_string(point.parts_over)},
+          {"recompute", kRepeated[static_cast<size_t>(point.repeated)]},
+          {"family", point.family},
+          {"virtual", std::to_string(point.stages_of_group)},
+          {"microbatches", std::to_string(point.microbatches)},
+          {"pipeline_inside", word(point.pipeline_inside)}};
+}
+
+}  // namespace piper::search

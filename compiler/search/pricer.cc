@@ -1,0 +1,117 @@
+#include "compiler/search/pricer.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "compiler/driver/run_pipeline.h"
+#include "schemas/plan/like_ranks.h"
+#include "schemas/timeline/assess.h"
+#include "schemas/timeline/play.h"
+#include "schemas/timeline/priced.h"
+#include "schemas/verify/fold_ranks.h"
+#include "schemas/verify/match.h"
+
+namespace piper::search {
+namespace {
+
+// Whether no rank shares a device, a port or a memory with another one.
+bool ranks_share_nothing(const timeline::Machine& machine) {
+  return machine.cores == 0 && machine.inside.ports >= machine.ranks_per_node &&
+         machine.between.ports >= machine.ranks_per_node;
+}
+
+std::string first_error(const diag::Diagnostics& diags) {
+  for (const diag::Diagnostic& diagnostic : diags.all())
+    if (diagnostic.severity == diag::Severity::kError) return diagnostic.code + ": " + diagnostic.message;
+  return "it does not compile";
+}
+
+// Elements of a sample of the first input of whole numbers that has an axis: what a language model reads.
+int64_t tokens_of_sample(const plan::Manifest& manifest) {
+  for (const plan::InputDecl& input : manifest.inputs) {
+    if (input.dtype != DType::kI64 || !input.batched || input.sample_shape.empty()) continue;
+    int64_t tokens = 1;
+    for (const int64_t extent : input.sample_shape) tokens *= extent;
+    return tokens;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Pricer::Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
+               plan::KernelTimes times)
+    : options_(std::move(options)), model_(std::move(model)), machine_(std::move(machine)), times_(std::move(times)) {}
+
+Compiled Pricer::compile(const std::string& text, int64_t batch) {
+  ++compiled_;
+  Compiled made;
+  auto compilation = std::make_unique<driver::Compilation>();
+  compilation->model = model_;
+  driver::CompileOptions options = options_;
+  options.reference = false;
+  if (batch > 0) options.overrides.push_back("model.batch=" + std::to_string(batch));
+  diag::Diagnostics diags;
+  try {
+    const Status status = driver::compile_in_memory(options, text, *compilation, diags);
+    if (!status.ok()) made.why_not = status.error().reported ? first_error(diags) : status.error().message;
+  } catch (const driver::PassFailure& bug) {
+    // Nobody wrote this strategy: it is left out, and the table says so.
+    made.why_not = "bug in piperc: " + bug.pass() + ": " + bug.what();
+  }
+  if (made.why_not.empty()) made.compilation = std::move(compilation);
+  return made;
+}
+
+Result<PlayedStep> Pricer::play(Compiled compiled, const timeline::Machine& machine) const {
+  PlayedStep step;
+  step.kinds = std::move(compiled.compilation->emitted.bundle);
+  step.num_ranks.assign(step.kinds.ranks.size(), 1);
+  std::optional<verify::FoldedRanks> folded;
+  if (ranks_share_nothing(machine)) folded = verify::fold_ranks(step.kinds);
+  if (folded) {
+    const std::vector<int32_t> like = plan::like_ranks(step.kinds);
+    std::vector<plan::RankPlan> firsts;
+    for (size_t p = 0; p < like.size(); ++p)
+      if (like[p] < 0) firsts.push_back(std::move(step.kinds.ranks[p]));
+    step.kinds.ranks = std::move(firsts);
+    step.num_ranks = folded->num_ranks;
+  }
+  PIPER_ASSIGN(const verify::Matching matching, verify::match(folded ? folded->bundle : step.kinds));
+  step.timeline = timeline::play(step.kinds, matching, timeline::Priced(step.kinds, machine, 1, times_));
+  return step;
+}
+
+Result<Cost> Pricer::price(const std::string& text) {
+  Compiled compiled = compile(text);
+  if (compiled.compilation == nullptr) return Status::failure("", compiled.why_not);
+  Cost cost;
+  for (const plan::RankPlan& plan : compiled.bundle().ranks)
+    cost.instructions += static_cast<int64_t>(plan.instructions.size());
+  for (const plan::RankSummary& rank : compiled.bundle().manifest.ranks)
+    cost.peak_bytes = std::max(cost.peak_bytes, rank.peak_bytes);
+  PIPER_ASSIGN(const PlayedStep step, play(std::move(compiled), machine_));
+  cost.step_us = step.timeline.step;
+  const std::vector<timeline::RankTime> times = timeline::rank_times(step.kinds, step.timeline);
+  const plan::Manifest& manifest = step.kinds.manifest;
+  double ranks = 0;
+  for (size_t p = 0; p < times.size(); ++p) {
+    const auto number = static_cast<double>(step.num_ranks[p]);
+    ranks += number;
+    cost.idle += number * times[p].waiting;
+    cost.exposed += number * times[p].communication;
+    cost.peak_of_kind.push_back(manifest.ranks[static_cast<size_t>(step.kinds.ranks[p].rank)].peak_bytes);
+  }
+  if (cost.step_us <= 0) return cost;
+  cost.idle /= ranks * cost.step_us;
+  cost.exposed /= ranks * cost.step_us;
+  const double seconds = cost.step_us / 1e6;
+  cost.tokens_per_s = static_cast<double>(manifest.batch * tokens_of_sample(manifest)) / seconds;
+  const auto type = static_cast<size_t>(timeline::Priced(step.kinds, machine_).product_type());
+  const double own = machine_.flops[type];
+  const double peak = own > 0 ? own : machine_.flops[static_cast<size_t>(DType::kF32)];
+  cost.mfu = manifest.model_flops / (seconds * peak * manifest.world_size);
+  return cost;
+}
+
+}  // namespace piper::search

@@ -1,0 +1,207 @@
+#include "compiler/search/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <ostream>
+#include <sstream>
+
+#include "compiler/search/model_limits.h"
+#include "compiler/search/neighbours.h"
+#include "compiler/search/search_texts.h"
+#include "compiler/search/space.h"
+#include "compiler/search/write_strategy.h"
+#include "compiler/tune/tune.h"
+#include "schemas/base/byte_text.h"
+#include "schemas/base/check.h"
+#include "schemas/base/parallel.h"
+#include "schemas/plan/file_bytes.h"
+
+namespace piper::search {
+namespace {
+
+constexpr size_t kTuned = 1;  // of the best
+// Tuning compiles and plays a strategy for each of its tries: so many instructions in all.
+constexpr int64_t kTunedInstructions = 3'000'000;
+
+int32_t ranks_of(const SearchOptions& options) {
+  return options.ranks > 0 ? options.ranks : options.nodes * options.compile.machine->ranks_per_node;
+}
+
+// Where no file says otherwise.
+std::string plain_base(const SearchOptions& options) {
+  const int32_t ranks = ranks_of(options);
+  return fmt::format(
+      "piper: 1\nmodel: {{batch: {}}}\noptimizer: {{adamw: {{lr: 3.0e-4}}}}\n{}", ranks,
+      options.compile.target.device == plan::DeviceKind::kCuda ? "precision: {compute: bf16, master: f32}\n" : "");
+}
+
+Result<BaseStrategy> base_of(const SearchOptions& options, diag::Diagnostics& diags) {
+  if (options.compile.strategy.empty())
+    return read_base("the plain strategy", plain_base(options), options.compile.overrides, diags);
+  const auto file = plan::map_file(options.compile.strategy);
+  if (!file.ok()) return diags.error("P0101").help("check the path given to --strategy") << file.error().message;
+  return read_base(options.compile.strategy, std::string(file->text()), options.compile.overrides, diags);
+}
+
+// Bytes of an element of a gradient between replicas, where the strategy says so.
+double bytes_of_sum(Pricer& pricer, const BaseStrategy& base, int64_t samples) {
+  Point point;
+  const Compiled whole = pricer.compile(strategy_of(point, base, {}), samples);
+  if (whole.compilation == nullptr || !whole.compilation->strategy.precision) return 0;
+  const auto reduce = whole.compilation->strategy.precision->reduce;
+  return reduce ? static_cast<double>(dtype_bytes(*reduce)) : 0;
+}
+
+class Search {
+ public:
+  Search(const SearchOptions& options, diag::Diagnostics& diags) : options_(options), diags_(diags) {}
+
+  Status run() {
+    PIPER_ASSIGN(found_.base, base_of(options_, diags_));
+    SpaceLimits space;
+    for (const std::string& text : options_.fixed) PIPER_RETURN_IF_ERROR(fix(text, space.fixed));
+    plan::KernelTimes times;
+    if (!options_.kernel_times.empty()) {
+      PIPER_ASSIGN(times, plan::read_kernel_times(options_.kernel_times));
+    }
+    PIPER_ASSIGN(auto model, frontend::open_model(options_.compile.model, options_.compile.route, diags_));
+    const int64_t only = model->fixed_batch(),
+                  samples = only > 0 ? only : std::max<int64_t>(1, model->declared_min_batch());
+    driver::CompileOptions compile = options_.compile;
+    if (compile.strategy.empty()) compile.strategy = "plain.yaml";
+    const timeline::Machine& machine = *options_.compile.machine;
+    pricer_ = std::make_unique<Pricer>(compile, std::shared_ptr<frontend::ModelFile>(std::move(model)), machine,
+                                       std::move(times));
+    found_.memory_limit =
+        options_.compile.memory_limit > 0 ? options_.compile.memory_limit : static_cast<int64_t>(machine.memory_bytes);
+    space.ranks = ranks_of(options_);
+    space.ranks_of_node = std::min(space.ranks, machine.ranks_per_node);
+    space.batch = found_.base.batch;
+    space.samples = std::max<int64_t>(0, only);
+    PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples));
+    found_.experts = limits.expert_globs;
+    space.experts = limits.experts;
+    space.most_stages = limits.most_stages;
+    found_.points = points_of(space);
+    if (found_.points.empty())
+      return diags_.error("P0271").help("take another batch, another number of ranks, or fix less")
+             << "a batch of " << space.batch << " on " << space.ranks << " ranks leaves no strategy to try";
+    probes_ = std::make_unique<StageProbes>(*pricer_, found_.base, found_.experts, samples, only > 0);
+    bounds_ = std::make_unique<Bounds>(*probes_, pricer_->machine(), space.batch,
+                                       bytes_of_sum(*pricer_, found_.base, samples), limits.most_stages);
+    ExploreOptions explored;
+    explored.memory_limit = found_.memory_limit;
+    explored.worth = options_.worth;
+    explored.keep = options_.keep;
+    explored.stop = options_.stop;
+    explored.progress = options_.progress;
+    found_.explored =
+        explore(found_.points, *pricer_, *bounds_, [&](const Point& point) { return text_of(point); }, explored);
+    found_.compiled = pricer_->compiled();
+    return {};
+  }
+
+  std::string text_of(const Point& point, const std::string& head = "") const {
+    return strategy_of(point, found_.base, found_.experts, head);
+  }
+
+  Status nothing_fits() {
+    auto error = diags_.error("P0271");
+    error << nearest_text(found_);
+    error.help("more ranks, a smaller batch or a shorter sequence need less; --memory-limit says how much there is");
+    return error;
+  }
+
+  const Searched& found() const { return found_; }
+  Pricer& pricer() { return *pricer_; }
+  Bounds& bounds() { return *bounds_; }
+
+ private:
+  const SearchOptions& options_;
+  diag::Diagnostics& diags_;
+  std::unique_ptr<Pricer> pricer_;
+  std::unique_ptr<StageProbes> probes_;
+  std::unique_ptr<Bounds> bounds_;
+  Searched found_;
+};
+
+// A file that is written, read again and proved as any strategy of a user: compiled with the model's own step.
+Status prove(const SearchOptions& options, const std::string& path, diag::Diagnostics& diags) {
+  driver::CompileOptions compile = options.compile;
+  compile.strategy = path;
+  compile.output.clear();
+  compile.machine.reset();
+  std::ostringstream unprinted;
+  return driver::compile(compile, diags, unprinted, unprinted).status();
+}
+
+Status tuned(const SearchOptions& options, int64_t candidates, const std::string& path, const std::string& output,
+             std::ostream& told, diag::Diagnostics& diags) {
+  tune::TuneOptions tuning;
+  tuning.compile = options.compile;
+  tuning.compile.strategy = path;
+  tuning.output = output;
+  tuning.kernel_times = options.kernel_times;
+  tuning.candidates = candidates;
+  return tune::tune(tuning, diags, told);
+}
+
+}  // namespace
+
+Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostream& out) {
+  const KeptHelpers helpers(loop_threads() - 1);
+  Search search(options, diags);
+  PIPER_RETURN_IF_ERROR(search.run());
+  const Searched& found = search.found();
+  if (found.explored.fit.empty()) return search.nothing_fits();
+  std::error_code failed;
+  std::filesystem::create_directories(options.directory, failed);
+  if (failed) return Status::failure("P0602", options.directory + " cannot be made: " + failed.message());
+  const Found& best = found.explored.fit.front();
+  const std::vector<Neighbour> neighbours = price_neighbours(
+      best, found, search.pricer(), search.bounds(), [&](const Point& point) { return search.text_of(point); },
+      options.stop);
+  std::vector<Written> written;
+  for (size_t i = 0; i < found.explored.fit.size() && i < options.keep; ++i) {
+    const Found& one = found.explored.fit[i];
+    Written file{fmt::format("{:02}.yaml", i + 1), one, {}};
+    const std::string path = options.directory + "/" + file.name;
+    const std::string head =
+        head_text(found, one, i, options.compile.machine->name, i == 0 ? neighbours : std::vector<Neighbour>());
+    PIPER_RETURN_IF_ERROR(plan::write_file(path, search.text_of(one.point, head)));
+    PIPER_RETURN_IF_ERROR(prove(options, path, diags));
+    const int64_t candidates =
+        std::min(options.candidates, kTunedInstructions / std::max<int64_t>(1, one.cost.instructions));
+    if (i < kTuned && candidates > 1 && !(options.stop && options.stop())) {
+      const std::string output = fmt::format("{}/{:02}.tuned.yaml", options.directory, i + 1);
+      std::ostringstream told;
+      PIPER_RETURN_IF_ERROR(tuned(options, candidates, path, output, told, diags));
+      file.tuned = told.str();
+    }
+    written.push_back(std::move(file));
+  }
+  const Report report{found, written, neighbours, options.compile.machine->name, options.dollars_per_hour};
+  PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/table.md", table_text(report)));
+  PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/rejected.md", rejected_text(report)));
+  PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/tradeoff.html", page_text(report)));
+  out << (options.json ? json_text(report) : table_text(report));
+  return {};
+}
+
+Status fits(const SearchOptions& options, diag::Diagnostics& diags, std::ostream& out) {
+  const KeptHelpers helpers(loop_threads() - 1);
+  Search search(options, diags);
+  PIPER_RETURN_IF_ERROR(search.run());
+  const Searched& found = search.found();
+  if (found.explored.fit.empty()) return search.nothing_fits();
+  const Found& best = found.explored.fit.front();
+  out << fmt::format("fits on {} {}: {}; {} a rank of {}, {} a step of {} samples\n", best.point.ranks(),
+                     best.point.ranks() == 1 ? "rank" : "ranks", describe(best.point),
+                     human_bytes(best.cost.peak_bytes), human_bytes(found.memory_limit), time_text(best.cost.step_us),
+                     found.base.batch);
+  return {};
+}
+
+}  // namespace piper::search

@@ -1,0 +1,266 @@
+#include "compiler/search/stage_costs.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "compiler/search/write_strategy.h"
+#include "schemas/plan/actions.h"
+#include "schemas/timeline/priced.h"
+
+namespace piper::search {
+namespace {
+
+// Microbatches of the probe that says what a further one saves, and what passes take that follow on others.
+constexpr int32_t kSeveral = 3;
+// Where values are kept in parts and gathered again: the part of a pass that is its own, whatever came before.
+constexpr double kBegunBefore = 0.98;
+
+// The probe's point: one replica for each part of the experts, each stage on ranks of its own.
+Point probe_point(const Shape& shape, int32_t microbatches) {
+  Point point;
+  point.pp = shape.stages;
+  point.ep = shape.ep;
+  point.tp = shape.tp;
+  point.sequence = shape.sequence;
+  point.vocabulary = shape.vocabulary;
+  point.repeated = shape.repeated;
+  point.family = shape.halves ? "zero_bubble" : "gpipe";
+  point.microbatches = microbatches;
+  return point;
+}
+
+int32_t stage_of_rank(const Shape& shape, int32_t rank) { return rank / (shape.ep * shape.tp); }
+
+PassCost* passes_cost(StageCost& stage, plan::Pass pass) {
+  switch (pass) {
+    case plan::Pass::kForward: return &stage.forward;
+    case plan::Pass::kBackward: return &stage.backward;
+    case plan::Pass::kBackwardInput: return &stage.backward_input;
+    case plan::Pass::kBackwardWeight: return &stage.backward_weight;
+    case plan::Pass::kCount:
+    case plan::Pass::kCountFinish: return nullptr;
+  }
+  return nullptr;
+}
+
+// The shortest time from the first run to the last one of a microbatch's pass, of runs in their order.
+double shortest(const std::vector<timeline::Activity>& runs, size_t microbatches) {
+  const size_t each = runs.size() / microbatches;
+  double least = runs.back().end;
+  for (size_t m = 0; m < microbatches; ++m)
+    least = std::min(least, runs[m * each + each - 1].end - runs[m * each].begin);
+  return least;
+}
+
+// The least of several ranks counts, so that no bound is above what one of them takes.
+void take_least(PassCost& kept, const PassCost& other) {
+  kept.alone = std::min(kept.alone, other.alone);
+  kept.work = std::min(kept.work, other.work);
+}
+
+// Without exchanges a pass is its kernels. A backward that repeats its forward begins with that, and may then wait for
+// its gradient, which is no time of its own: it has the exchanges of two forwards at most.
+void settle(const Shape& shape, StageCosts& costs) {
+  for (StageCost& stage : costs.stages) {
+    const double exchanges = stage.forward.alone - stage.forward.work;
+    if (shape.repeated != Repeated::kNothing) stage.repeated_us = stage.forward.work;
+    for (PassCost StageCost::* pass :
+         {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight}) {
+      PassCost& cost = stage.*pass;
+      if (shape.tp == 1 && shape.ep == 1) cost.alone = cost.work;
+      else if (shape.repeated != Repeated::kNothing && pass != &StageCost::forward)
+        cost.alone = std::min(cost.alone, cost.work + 2 * exchanges);
+    }
+  }
+}
+
+}  // namespace
+
+bool splits_backwards(const std::string& family) {
+  return family != "gpipe" && family != "1f1b" && family != "interleaved_1f1b";
+}
+
+Shape shape_of(const Point& point, int64_t batch) {
+  Shape shape;
+  shape.stages = point.stages();
+  shape.ep = point.ep;
+  shape.tp = point.tp;
+  shape.sequence = point.sequence;
+  shape.vocabulary = point.vocabulary;
+  shape.repeated = point.repeated;
+  shape.samples = batch / (static_cast<int64_t>(point.replicas()) * point.microbatches);
+  shape.halves = splits_backwards(point.family);
+  return shape;
+}
+
+const StageCosts& StageProbes::of(const Shape& shape) {
+  const auto found = known_.find(shape);
+  if (found != known_.end()) return found->second;
+  const bool exchanges = shape.tp > 1 || shape.ep > 1;
+  const bool large = !only_ && !exchanges && shape.samples > least_samples_ + 1;
+  return known_.emplace(shape, large ? extrapolated(shape) : probe(shape)).first->second;
+}
+
+StageCosts StageProbes::extrapolated(const Shape& shape) {
+  Shape smaller = shape;
+  smaller.samples = least_samples_;
+  const StageCosts first = of(smaller);
+  ++smaller.samples;
+  StageCosts costs = of(smaller);
+  if (!first.why_not.empty()) return first;
+  if (!costs.why_not.empty()) return costs;
+  const auto more = static_cast<double>(shape.samples - smaller.samples);
+  const auto line = [more](auto& to, auto from) {
+    to += static_cast<std::remove_reference_t<decltype(to)>>(more * std::max(0.0, static_cast<double>(to - from)));
+  };
+  for (size_t s = 0; s < costs.stages.size(); ++s) {
+    StageCost& stage = costs.stages[s];
+    const StageCost& before = first.stages[s];
+    for (PassCost StageCost::* pass :
+         {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight}) {
+      line((stage.*pass).alone, (before.*pass).alone);
+      line((stage.*pass).work, (before.*pass).work);
+    }
+    line(stage.repeated_us, before.repeated_us);
+    line(stage.one_microbatch_bytes, before.one_microbatch_bytes);
+    line(stage.saved_bytes, before.saved_bytes);
+  }
+  return costs;
+}
+
+StageCosts StageProbes::probe(const Shape& shape) {
+  StageCosts costs;
+  costs.stages.resize(static_cast<size_t>(shape.stages));
+  if (shape.halves) {
+    // Halves keep what a whole backward keeps, at least.
+    Shape whole = shape;
+    whole.halves = false;
+    costs = of(whole);
+    if (!costs.why_not.empty()) return costs;
+  }
+  const int64_t samples = shape.samples * shape.ep;
+  Compiled one = pricer_.compile(strategy_of(probe_point(shape, 1), base_, experts_), samples);
+  if (one.compilation == nullptr) {
+    costs.why_not = one.why_not;
+    return costs;
+  }
+  if (!shape.halves) read_memory(shape, one.bundle(), costs);
+  if (const Status read = read_passes(shape, std::move(one), costs); !read.ok()) costs.why_not = read.error().message;
+  if (shape.halves) {
+    Compiled others = pricer_.compile(strategy_of(probe_point(shape, kSeveral), base_, experts_), kSeveral * samples);
+    StageCosts among = costs;
+    if (others.compilation == nullptr || !read_passes(shape, std::move(others), among).ok()) return costs;
+    for (size_t s = 0; s < costs.stages.size(); ++s)
+      for (PassCost StageCost::* pass :
+           {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight})
+        take_least(costs.stages[s].*pass, among.stages[s].*pass);
+    settle(shape, costs);
+    return costs;
+  }
+  Compiled three = pricer_.compile(strategy_of(probe_point(shape, kSeveral), base_, experts_), kSeveral * samples);
+  if (three.compilation == nullptr) return costs;
+  for (int32_t s = 0; s < shape.stages; ++s) {
+    StageCost& stage = costs.stages[static_cast<size_t>(s)];
+    const auto rank = static_cast<size_t>(s) * static_cast<size_t>(shape.ep * shape.tp);
+    const int64_t more =
+        three.bundle().manifest.ranks[rank].peak_bytes - stage.persistent_bytes - stage.one_microbatch_bytes;
+    stage.saved_bytes = std::max<int64_t>(0, more / (kSeveral - 1));
+  }
+  StageCosts among_others;
+  among_others.stages.resize(costs.stages.size());
+  if (const Status read = read_passes(shape, std::move(three), among_others); !read.ok()) return costs;
+  for (size_t s = 0; s < costs.stages.size(); ++s) {
+    take_least(costs.stages[s].forward, among_others.stages[s].forward);
+    take_least(costs.stages[s].backward, among_others.stages[s].backward);
+  }
+  settle(shape, costs);
+  return costs;
+}
+
+void StageProbes::read_memory(const Shape& shape, const plan::Bundle& bundle, StageCosts& costs) const {
+  for (size_t p = 0; p < bundle.ranks.size(); ++p) {
+    const plan::RankPlan& plan = bundle.ranks[p];
+    if (plan.rank % (shape.ep * shape.tp) != 0) continue;  // the others of its stage are like it, or have less
+    StageCost& stage = costs.stages[static_cast<size_t>(stage_of_rank(shape, plan.rank))];
+    const plan::RankSummary& summary = bundle.manifest.ranks[static_cast<size_t>(plan.rank)];
+    stage.persistent_bytes = summary.persistent_bytes;
+    stage.one_microbatch_bytes = summary.peak_bytes - summary.persistent_bytes;
+    for (const plan::Placement& placement : plan.placements) {
+      const int64_t bytes = placement.part.count * dtype_bytes(placement.dtype);
+      switch (placement.kind) {
+        case plan::PlacementKind::kMaster:
+        case plan::PlacementKind::kFirstMoment:
+        case plan::PlacementKind::kSecondMoment: stage.optimizer_bytes += bytes; break;
+        case plan::PlacementKind::kGradient:
+          stage.gradient_bytes += bytes;
+          stage.gradients += static_cast<double>(placement.part.count);
+          break;
+        case plan::PlacementKind::kValue:
+        case plan::PlacementKind::kWorking: stage.parameter_bytes += bytes; break;
+        case plan::PlacementKind::kState:
+        case plan::PlacementKind::kConstant: break;
+      }
+    }
+  }
+}
+
+Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCosts& costs) const {
+  // In a probe the host is as far ahead as its first passes let it, in a step it can be further: spans are without it.
+  const auto microbatches = static_cast<size_t>(compiled.compilation->module.step.num_microbatches);
+  timeline::Machine without_host = pricer_.machine();
+  without_host.host_us = 0;
+  PIPER_ASSIGN(const PlayedStep step, pricer_.play(std::move(compiled), without_host));
+  const timeline::Priced prices(step.kinds, pricer_.machine(), 1, pricer_.times());
+  std::vector<bool> seen(costs.stages.size(), false);
+  for (size_t p = 0; p < step.kinds.ranks.size(); ++p) {
+    const plan::RankPlan& plan = step.kinds.ranks[p];
+    StageCost own;
+    std::map<plan::Pass, std::vector<timeline::Activity>> runs;
+    for (size_t i = 0; i < plan.instructions.size(); ++i) {
+      const int32_t program = plan::launch_of(plan.instructions[i].action).program;
+      if (program < 0) continue;
+      const double us = prices.local(p, i).shared;
+      const auto& of = step.kinds.programs[static_cast<size_t>(program)].of;
+      if (!of) {
+        own.update_us += us;
+        continue;
+      }
+      PassCost* cost = passes_cost(own, of->pass);
+      if (cost == nullptr) continue;
+      cost->work += us;
+      runs[of->pass].push_back(step.timeline.activities[p][i]);
+    }
+    for (const auto& [pass, of_pass] : runs) {
+      PassCost* cost = passes_cost(own, pass);
+      cost->work /= static_cast<double>(microbatches);
+      // The backward of the only microbatch is also the last one: sums of gradients over `ep` go on beside it.
+      const bool sums = shape.ep > 1 && pass != plan::Pass::kForward;
+      // What gathers saved values again may begin beside the pass before.
+      const double begun = shape.sequence ? kBegunBefore : 1;
+      cost->alone = sums ? cost->work : std::max(cost->work, begun * shortest(of_pass, microbatches));
+    }
+    if (shape.halves) {  // one after the other where a schedule wants them as one
+      own.backward.alone = own.backward_input.alone + own.backward_weight.alone;
+      own.backward.work = own.backward_input.work + own.backward_weight.work;
+    }
+    const auto at = static_cast<size_t>(stage_of_rank(shape, plan.rank));
+    StageCost& stage = costs.stages[at];
+    if (!seen[at]) {
+      stage.forward = own.forward;
+      stage.backward = own.backward;
+      stage.backward_input = own.backward_input;
+      stage.backward_weight = own.backward_weight;
+      stage.update_us = own.update_us;
+    } else {
+      take_least(stage.forward, own.forward);
+      take_least(stage.backward, own.backward);
+      take_least(stage.backward_input, own.backward_input);
+      take_least(stage.backward_weight, own.backward_weight);
+      stage.update_us = std::min(stage.update_us, own.update_us);
+    }
+    seen[at] = true;
+  }
+  return {};
+}
+
+}  // namespace piper::search

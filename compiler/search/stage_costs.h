@@ -1,0 +1,80 @@
+// What the stages of a model cost, by probes: strategies of one or two microbatches with each stage on ranks of its
+// own, which the compiler makes plans of as of any other. So there is no second model of the network. Kept for all
+// points that have such stages.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/search/base_strategy.h"
+#include "compiler/search/point.h"
+#include "compiler/search/pricer.h"
+
+namespace piper::search {
+
+// The cost of one pass of a stage, in microseconds. `alone`: from its first kernel to its last one, with the exchanges
+// between them, where nothing else goes on in the machine; `work`: its kernels. Of a rank that does one pass after the
+// other a pass takes `alone` at least; where passes overlap, `work`.
+struct PassCost {
+  double alone = 0, work = 0;
+};
+struct StageCost {
+  PassCost forward, backward, backward_input, backward_weight;  // the halves are 0 where none were asked for
+  double repeated_us = 0;  // of a backward: what of it may be done before the gradient that it reads has come, at most
+  double update_us = 0;
+  int64_t persistent_bytes = 0;
+  int64_t one_microbatch_bytes = 0;  // the peak with one microbatch, beside what is persistent
+  int64_t saved_bytes = 0;           // more for each further microbatch whose backward is open
+  // What replicas can divide, of the persistent bytes.
+  int64_t optimizer_bytes = 0, gradient_bytes = 0, parameter_bytes = 0;
+  double gradients = 0;  // elements
+};
+// What stages depend on.
+struct Shape {
+  int32_t stages = 1, ep = 1, tp = 1;
+  bool sequence = false, vocabulary = false;
+  Repeated repeated = Repeated::kNothing;
+  int64_t samples = 1;  // of a microbatch on a replica
+  bool halves = false;  // backwards in two halves
+  friend auto operator<=>(const Shape&, const Shape&) = default;
+};
+struct StageCosts {
+  std::string why_not;  // it does not compile
+  std::vector<StageCost> stages;
+};
+
+bool splits_backwards(const std::string& family);
+Shape shape_of(const Point& point, int64_t batch);
+
+class StageProbes {
+ public:
+  // `least_samples`: of a microbatch that the model takes; `only`: it takes no other number.
+  StageProbes(Pricer& pricer, const BaseStrategy& base, const std::vector<std::string>& experts,
+              int64_t least_samples = 1, bool only = false)
+      : pricer_(pricer), base_(base), experts_(experts), least_samples_(least_samples), only_(only) {}
+
+  // By a probe; of stages without exchanges, of large microbatches, by the line through the two smallest ones: a kernel
+  // takes the larger of what its products and its bytes take, both of which grow with the samples from what they are at
+  // none, so that what passes take, and save, lies above that line. Exchanges lie below it: a library has faster
+  // algorithms for long ones.
+  const StageCosts& of(const Shape& shape);
+  size_t probed() const { return known_.size(); }
+
+ private:
+  StageCosts probe(const Shape& shape);
+  StageCosts extrapolated(const Shape& shape);
+  Status read_passes(const Shape& shape, Compiled compiled, StageCosts& costs) const;
+  void read_memory(const Shape& shape, const plan::Bundle& bundle, StageCosts& costs) const;
+
+  Pricer& pricer_;
+  const BaseStrategy& base_;
+  const std::vector<std::string>& experts_;
+  int64_t least_samples_;
+  bool only_;
+  std::map<Shape, StageCosts> known_;
+};
+
+}  // namespace piper::search

@@ -1,0 +1,95 @@
+#include "compiler/search/write_strategy.h"
+
+#include <array>
+
+namespace piper::search {
+namespace {
+
+std::string mesh_of(const Point& point) {
+  std::string axes;
+  const auto axis = [&](const char* name, int32_t size) {
+    axes += (axes.empty() ? "" : ", ") + std::string(name) + ": " + std::to_string(size);
+  };
+  if (!point.pipeline_inside) axis("pp", point.pp);
+  if (point.parts_over > 0) {
+    axis("rep", point.dp / point.parts_over);
+    axis("dp", point.parts_over);
+  } else if (point.dp > 1 || (point.ep == 1 && point.tp == 1)) {
+    axis("dp", point.dp);
+  }
+  if (point.pipeline_inside) axis("pp", point.pp);
+  if (point.ep > 1) axis("ep", point.ep);
+  if (point.tp > 1) axis("tp", point.tp);
+  return "mesh: {" + axes + "}\n";
+}
+
+std::string options_of(const Point& point) {
+  constexpr std::array<const char*, 4> kKeys = {"", ", shard_optimizer: true", ", shard_grads: true",
+                                                ", shard_params: true"};
+  return kKeys[static_cast<size_t>(point.divided)] + std::string(point.parts_over > 0 ? ", parts_over: dp" : "");
+}
+
+// "0", or "[0, 4]": the stages that a group has.
+std::string stages_of(const Point& point, int32_t group) {
+  std::string list;
+  int32_t count = 0;
+  for (int32_t stage = 0; stage < point.stages(); ++stage)
+    if (group_of_stage(point, stage) == group) list += (count++ > 0 ? ", " : "") + std::to_string(stage);
+  return count == 1 ? list : "[" + list + "]";
+}
+
+// Lines of `replicate`, where a schedule's own would not divide anything.
+std::vector<std::string> replicates(const Point& point) {
+  std::vector<std::string> lines;
+  if (point.divided == Divided::kNothing) return lines;
+  for (int32_t group = 0; group < point.pp; ++group) {
+    const auto line = [&](const std::string& stages) {
+      lines.push_back("{op: replicate, filter: {PP: " + stages + "}, devices: {pp: " + std::to_string(group) + "}" +
+                      options_of(point) + "}");
+    };
+    line(stages_of(point, group));
+    if (point.family == "dualpipe") line(std::to_string(point.pp - 1 - group));
+  }
+  return lines;
+}
+
+std::string quoted_list(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "\"" : ", \"") + word + "\"";
+  return "[" + list + "]";
+}
+
+std::string repeat_of(const Point& point) {
+  constexpr std::array<const char*, 4> kOps = {"", ", ops: attention", ", ops: all_but_products", ""};
+  return std::string("{op: recompute, filter: {}") + kOps[static_cast<size_t>(point.repeated)] + "}";
+}
+
+}  // namespace
+
+int32_t group_of_stage(const Point& point, int32_t stage) {
+  const bool folds = point.family == "zb_v" || point.family == "dualpipev";
+  return folds && stage >= point.pp ? 2 * point.pp - 1 - stage : stage % point.pp;
+}
+
+std::string strategy_of(const Point& point, const BaseStrategy& base, const std::vector<std::string>& experts,
+                        const std::string& head) {
+  std::string text = head + base.text + mesh_of(point);
+  text += "annotate:\n  - {tag: PP, stages: " + std::to_string(point.stages()) + ", balance: flops}\n";
+  if (point.ep > 1) text += "  - {tag: EP, modules: " + quoted_list(experts) + "}\n";
+  std::vector<std::string> directives = replicates(point);
+  if (point.tp > 1) {
+    directives.push_back("{op: shard, filter: {}, dim: column, over: tp}");
+    if (point.sequence) directives.push_back("{op: shard, filter: {}, dim: sequence, over: tp}");
+    if (point.vocabulary) directives.push_back("{op: shard, filter: {}, dim: vocabulary, over: tp}");
+  }
+  if (point.ep > 1) directives.push_back("{op: shard, filter: {EP: \"*\"}, over: ep}");
+  if (point.repeated != Repeated::kNothing) directives.push_back(repeat_of(point));
+  if (!directives.empty()) text += "directives:\n";
+  for (const std::string& directive : directives) text += "  - " + directive + "\n";
+  text += "schedule: {family: " + point.family + ", microbatches: " + std::to_string(point.microbatches);
+  if (point.stages_of_group > 1 && group_of_stage(point, point.pp) == 0)
+    text += ", virtual: " + std::to_string(point.stages_of_group);
+  return text + ", ranks: {pp: each}}\n";
+}
+
+}  // namespace piper::search

@@ -1,0 +1,9 @@
+piper_test(search_test LABELS unit
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/search_test.cc ${CMAKE_CURRENT_LIST_DIR}/search_space_test.cc
+  LINK piper_search)
+piper_test(search_exhaustion_test LABELS unit slow
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/search_exhaustion_test.cc
+  LINK piper_search)
+foreach(test search_test search_exhaustion_test)
+  target_compile_definitions(${test} PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
+endforeach()

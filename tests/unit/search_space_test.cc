@@ -1,0 +1,79 @@
+// The space of a search: its points, what --fix leaves of it, and who is next to whom.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/search/space.h"
+
+namespace piper::search {
+namespace {
+
+SpaceLimits four_ranks() {
+  SpaceLimits limits;
+  limits.ranks = 4;
+  limits.ranks_of_node = 2;
+  limits.batch = 8;
+  limits.most_stages = 4;
+  return limits;
+}
+
+}  // namespace
+
+TEST_CASE("every point uses all ranks, divides the batch and is there once") {
+  const std::vector<Point> points = points_of(four_ranks());
+  CHECK(std::set<Point>(points.begin(), points.end()).size() == points.size());
+  std::set<std::string> families;
+  for (const Point& point : points) {
+    INFO(describe(point));
+    CHECK(point.ranks() == 4);
+    CHECK(8 % (static_cast<int64_t>(point.replicas()) * point.microbatches) == 0);
+    CHECK(point.stages() <= 4);
+    CHECK(point.tp <= 2);
+    CHECK(point.ep == 1);
+    families.insert(point.family);
+  }
+  CHECK(families.size() == 8);
+}
+
+TEST_CASE("a fixed choice is the same at all points") {
+  SpaceLimits limits = four_ranks();
+  REQUIRE(fix("pp=2", limits.fixed).ok());
+  REQUIRE(fix("family=zb_v", limits.fixed).ok());
+  const std::vector<Point> points = points_of(limits);
+  REQUIRE(!points.empty());
+  for (const Point& point : points) {
+    CHECK(point.pp == 2);
+    CHECK(point.family == "zb_v");
+  }
+}
+
+TEST_CASE("a misspelt choice is refused with the names that there are") {
+  std::map<std::string, std::string> fixed;
+  const Status status = fix("ppp=2", fixed);
+  REQUIRE(!status.ok());
+  CHECK(status.error().code == "P0272");
+  CHECK(status.error().message.find("one of pp, dp, ep, tp") != std::string::npos);
+  CHECK(!fix("pp", fixed).ok());
+}
+
+TEST_CASE("neighbours differ in one choice and in what follows from it") {
+  const std::vector<Point> points = points_of(four_ranks());
+  Point best;
+  best.dp = 4;
+  best.microbatches = 2;
+  const auto neighbours = neighbours_of(best, points, [](const Point& point) { return -point.microbatches; });
+  std::set<std::string> names;
+  for (const auto& [name, point] : neighbours) names.insert(name);
+  CHECK(names.count("zero: 1") == 1);
+  CHECK(names.count("recompute: all") == 1);
+  CHECK(names.count("microbatches: 1") == 1);
+  CHECK(names.count("tp: 2") == 1);
+  for (const auto& [name, point] : neighbours)
+    CHECK(point.microbatches == (name == "zero: 1" ? 2 : point.microbatches));
+  // The one of several that costs least.
+  for (const auto& [name, point] : neighbours)
+    if (name == "pp: 4") CHECK(point.microbatches == 8);
+}
+
+}  // namespace piper::search

@@ -1,0 +1,118 @@
+// A search of a small model's strategies: what it finds, writes and says.
+#include "compiler/search/search.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/unit/search_on.h"
+
+namespace piper::search {
+namespace {
+
+constexpr const char* kBase = "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\n";
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+bool holds(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
+
+struct Done {
+  Status status;
+  std::string told, errors;
+};
+SearchOptions options_of(const TempFolder& folder, const std::string& base) {
+  SearchOptions options;
+  options.compile.model = std::string(PIPER_TEST_MODELS) + "/tiny_gpt.onnx";
+  options.compile.strategy = folder.write("base.yaml", base);
+  options.compile.machine = machine_of("fast links", 4);
+  options.directory = folder / "found";
+  options.nodes = 2;
+  options.keep = 3;
+  options.candidates = 10;
+  return options;
+}
+Done searched(const SearchOptions& options, bool only_fits = false) {
+  diag::Diagnostics diags;
+  std::ostringstream out;
+  Done done;
+  done.status = only_fits ? fits(options, diags, out) : search(options, diags, out);
+  done.told = out.str();
+  done.errors = diags.render_text(false) + (done.status.ok() ? "" : done.status.error().message);
+  return done;
+}
+
+}  // namespace
+
+TEST_CASE("a search writes strategies that compile, with a table of them") {
+  const TempFolder folder;
+  const SearchOptions options = options_of(folder, kBase);
+  const Done done = searched(options);
+  INFO(done.errors << done.told);
+  REQUIRE(done.status.ok());
+  const std::string first = read(options.directory + "/01.yaml");
+  CHECK(holds(first, "# 1. "));
+  CHECK(holds(first, kBase));
+  CHECK(holds(first, "schedule: {family: "));
+  CHECK(std::filesystem::exists(options.directory + "/03.yaml"));
+  CHECK(!std::filesystem::exists(options.directory + "/04.yaml"));
+  CHECK(holds(read(options.directory + "/table.md"), "| 01.yaml | "));
+  CHECK(read(options.directory + "/table.md") == done.told);
+  CHECK(holds(read(options.directory + "/rejected.md"), "| microbatches: "));
+  CHECK(holds(read(options.directory + "/tradeoff.html"), "<circle "));
+  // The price that the table has is that of the file.
+  Pricer pricer(SearchedSpace::options(), model_of("tiny_gpt.onnx"), *options.compile.machine);
+  const auto again = pricer.price(first);
+  REQUIRE(again.ok());
+  SearchOptions as_json = options;
+  as_json.json = true;
+  const Done json = searched(as_json);
+  std::ostringstream step;
+  CHECK(holds(json.told, "\"complete\":true"));
+  CHECK(holds(json.told, "\"peak_bytes\":" + std::to_string(again->peak_bytes)));
+  CHECK(read(options.directory + "/01.yaml") == first);
+}
+
+TEST_CASE("a search that is stopped writes the best so far, or says that there is none") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.stop = [] { return true; };
+  const Done none = searched(options);
+  CHECK(!none.status.ok());
+  CHECK(holds(none.errors, "P0271"));
+}
+
+TEST_CASE("a base that says how to spread the step is refused") {
+  const TempFolder folder;
+  const Done done = searched(options_of(folder, std::string(kBase) + "schedule: {family: 1f1b, microbatches: 2}\n"));
+  CHECK(!done.status.ok());
+  CHECK(holds(done.errors, "error[P0270]"));
+  CHECK(holds(done.errors, "'schedule'"));
+  CHECK(holds(searched(options_of(folder, "piper: 1\noptimizer: {sgd: {lr: 0.1}}\n")).errors, "P0228"));
+}
+
+TEST_CASE("where nothing fits the nearest is named with what it lacks") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.compile.memory_limit = 100;
+  const Done done = searched(options);
+  CHECK(!done.status.ok());
+  INFO(done.errors);
+  CHECK(holds(done.errors, "P0271"));
+  CHECK(holds(done.errors, "more: "));
+}
+
+TEST_CASE("whether a model fits is one line") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.compile.strategy = "";
+  const Done done = searched(options, true);
+  INFO(done.errors);
+  REQUIRE(done.status.ok());
+  CHECK(holds(done.told, "fits on 4 ranks: "));
+  CHECK(std::count(done.told.begin(), done.told.end(), '\n') == 1);
+}
+
+}  // namespace piper::search
