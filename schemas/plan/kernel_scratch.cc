@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/plan/attrs.h"
+#include "schemas/plan/head_blocks.h"
 #include "schemas/plan/names.h"
 
 namespace piper::plan {
@@ -163,6 +164,12 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
       const bool narrow = padded > 0 && !call.outputs.empty() && dtype_bytes(call.outputs[0].dtype) < 4;
       const int64_t widths = narrow ? 2 : 1, weights = narrow ? 3 : 1;
       return widths * 2 * operands + (widths * 16 * largest + weights * padded) * threads + kScratchSlack;
+    }
+    case Scratch::kBlocks: {
+      int64_t most = kScratchSlack;
+      for (const KernelCall& block : calls_on_blocks(call))
+        most = std::max(most, scratch_bytes(*find_kernel(block.kernel), block, device, threads));
+      return most;
     }
     case Scratch::kAttention:
       if (f32)

@@ -5,7 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/kernels/bind_blocks.h"
 #include "runtime/kernels/cuda/bound_call.h"
+#include "schemas/plan/head_blocks.h"
 
 namespace piper::kernels::cuda {
 namespace {
@@ -47,7 +49,7 @@ std::string text_of(const Fault& fault) {
 
 }  // namespace
 
-bool has_own_row(std::string_view kernel) { return rows().contains(kernel); }
+bool has_own_row(std::string_view kernel) { return rows().contains(kernel) || plan::is_of_blocks(kernel); }
 
 // Small pieces of large regions.
 class CudaLibrary::Memory : public KernelMemory {
@@ -112,6 +114,7 @@ Result<std::unique_ptr<PreparedKernel>> CudaLibrary::bind(const plan::KernelCall
                                                           const std::vector<BoundOperand>& outputs,
                                                           const std::vector<BoundOperand>& inputs,
                                                           const TrainingNumbers& numbers) const {
+  if (plan::is_of_blocks(call.kernel)) return bind_blocks(*this, call, outputs, inputs, numbers);
   const auto found = rows().find(call.kernel.name());
   if (found == rows().end()) return others_->bind(call, outputs, inputs, numbers);
   try {
