@@ -114,7 +114,7 @@ class HeadCalls {
   Operand input(size_t i) const { return placed(call_.inputs, i, 0); }
   Operand output(size_t i) const { return placed(call_.outputs, i, call_.inputs.size()); }
 
-  // Of [lead.., n].
+  // The rows of an operand [lead.., n].
   static Operand part(Operand whole, const Rows& rows) {
     for (size_t axis = 0; axis < rows.at.size(); ++axis) {
       whole.offset += rows.at[axis] * whole.strides[axis] * dtype_bytes(whole.dtype);

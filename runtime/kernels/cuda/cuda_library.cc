@@ -49,7 +49,7 @@ std::string text_of(const Fault& fault) {
 
 }  // namespace
 
-bool has_own_row(std::string_view kernel) { return rows().contains(kernel) || plan::is_of_blocks(kernel); }
+bool has_own_row(std::string_view kernel) { return rows().contains(kernel); }
 
 // Small pieces of large regions.
 class CudaLibrary::Memory : public KernelMemory {
