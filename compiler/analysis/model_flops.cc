@@ -61,6 +61,8 @@ double product_flops(const ir::Graph& graph, const ir::Op& op) {
     case OpKind::kMatmul:
     case OpKind::kLinear:
     case OpKind::kGroupedMatmul: return 2 * out() * static_cast<double>(graph.type(op.operands[0]).shape.back());
+    case OpKind::kLinearCrossEntropy:
+      return 2 * static_cast<double>(graph.type(op.operands[0]).elements() * graph.type(op.operands[1]).shape[0]);
     case OpKind::kConvolution: {
       const ir::TensorType& weight = graph.type(op.operands[1]);
       return 2 * out() * static_cast<double>(weight.elements()) /

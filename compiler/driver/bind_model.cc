@@ -454,6 +454,7 @@ Status choose_step(Compilation& c, diag::Diagnostics& diags) {
   if (training.clips())
     training.clip_prov = c.module.provenance.directive({"clip_grad_norm", diags.place(strategy.clip_span)});
   if (strategy.precision) take_precision(*strategy.precision, c, diags);
+  c.module.head = {strategy.head.off, strategy.head.blocks};
   if (strategy.optimizer)
     training.update_prov = c.module.provenance.directive({"optimizer", diags.place(strategy.optimizer->span)});
   return Status();

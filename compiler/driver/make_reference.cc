@@ -256,6 +256,7 @@ void leave_one_device(strategy::Strategy& strategy) {
   if (strategy.directives.empty()) strategy.annotations.clear();
   else strategy.directives.push_back(place_all(strategy.directives.front().span));
   strategy.streams.clear();
+  strategy.head = {true, 0};
   strategy.schedule.reset();
 }
 

@@ -13,6 +13,7 @@
 #include "compiler/passes/add_order_edges.h"
 #include "compiler/passes/build_dag.h"
 #include "compiler/passes/copy_weight_ops.h"
+#include "compiler/passes/cut_heads.h"
 #include "compiler/passes/cut_segments.h"
 #include "compiler/passes/form_buckets.h"
 #include "compiler/passes/fuse_chunks.h"
@@ -53,6 +54,12 @@ Status check_lowered(Compilation& c, Diagnostics& diags) {
   note_running_statistics(c.module, diags);
   note_counted_rows(c.module, c.target.device, diags);
   note_masks(c.module, diags);
+  return Status();
+}
+
+Status cut_heads(Compilation& c, Diagnostics& diags) {
+  passes::cut_heads(c.module);
+  note_heads(c.module, diags);
   return Status();
 }
 
@@ -118,6 +125,11 @@ constexpr Pass kPipeline[] = {
      "after the passes that look for forms of operators, which casts would hide; before cut_segments, which measures "
      "parameters",
      &on_module<&passes::insert_casts>},
+    {"cut_heads", "place", "losses, and the types of what they read",
+     "large logits that their cross entropy alone reads are made a block of rows at a time, with it",
+     "after insert_casts, so that products and losses have the types that they have apart; before autodiff, which "
+     "saves logits",
+     &cut_heads},
     {"cut_segments", "place", "final regions", "no chunk first uses more bytes of parameters than a bucket holds",
      "before autodiff, since backward ops take the chunk of their forward op", &on_module<&passes::cut_segments>},
     {"fuse_chunks", "place", "segments", "neighbours that nothing distinguishes are one chunk; chunks are final",

@@ -21,6 +21,8 @@ void note_conversions(const ir::Module& module, diag::Diagnostics& diags);
 // Remarks on masks of attention that stay in the plan, as bytes or computed: what knows no shorter form of them keeps
 // an element for each query and key.
 void note_masks(const ir::Module& module, diag::Diagnostics& diags);
+// Remarks on logits that are made in blocks, and on large ones that are not. Right after cut_heads.
+void note_heads(const ir::Module& module, diag::Diagnostics& diags);
 // Remarks on parameters that a `replicate` shards and that are kept whole nevertheless.
 void note_whole_parameters(const ir::Module& module, diag::Diagnostics& diags);
 // A remark where buckets of whole matrices are padded by more than half of what they hold, so that their parts are

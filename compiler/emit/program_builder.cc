@@ -8,6 +8,7 @@
 #include "schemas/base/check.h"
 #include "schemas/plan/call_origin.h"
 #include "schemas/plan/kernels.h"
+#include "schemas/plan/signature.h"
 
 namespace piper::emit {
 
@@ -333,7 +334,9 @@ void ProgramBuilder::add_op(size_t index) {
   for (ValueId v : o.operands) call.inputs.push_back(read(v));
   call.accumulate =
       std::any_of(o.results.begin(), o.results.end(), [&](ValueId r) { return l_.accumulated.count(r.index) > 0; });
-  for (ValueId r : o.results) {
+  const plan::KernelInfo* const kernel = plan::find_kernel(call.kernel);
+  for (size_t i = 0; i < o.results.size(); ++i) {
+    const ValueId r = o.results[i];
     auto it = l_.accumulated.find(r.index);
     if (it != l_.accumulated.end()) {
       plan::Operand out;
@@ -342,7 +345,7 @@ void ProgramBuilder::add_op(size_t index) {
       out.shape = l_.graph.type(r).shape;
       out.strides = it->second.second;
       call.outputs.push_back(std::move(out));
-    } else if (call.accumulate) {
+    } else if (call.accumulate && (kernel == nullptr || !plan::signature_of(*kernel).outputs[i].work)) {
       call.outputs.push_back({});
     } else {
       call.outputs.push_back(write(r));

@@ -193,7 +193,10 @@ class TakeMeans {
       if (step.other.valid() || graph_.op(step.like).kind == OpKind::kNeg) return false;
     const ir::Op* op = maker(v);
     while (op != nullptr && (op->kind == OpKind::kCast || op->kind == OpKind::kReshape)) op = maker(op->operands[0]);
-    return op != nullptr && op->kind == OpKind::kCrossEntropySum && op->operands.size() == 2 &&
+    if (op == nullptr) return false;
+    if (const auto* const head = std::get_if<ir::LinearCrossEntropyAttrs>(&op->attrs))
+      return op->kind == OpKind::kLinearCrossEntropy && op->operands.size() < 5 && head->label_smoothing == 0;
+    return op->kind == OpKind::kCrossEntropySum && op->operands.size() == 2 &&
            std::get<ir::CrossEntropyAttrs>(op->attrs).label_smoothing == 0;
   }
 

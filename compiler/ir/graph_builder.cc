@@ -54,7 +54,8 @@ size_t most_results(OpKind kind) {
                      OpKind::kGroupNormBackwardWeight, OpKind::kBatchNormBackwardWeight, OpKind::kMaxPool2d,
                      OpKind::kSdpa, OpKind::kAttentionSink, OpKind::kCrossEntropySum})
     if (kind == two) return 2;
-  for (OpKind three : {OpKind::kLayerNorm, OpKind::kGroupNorm, OpKind::kBatchNorm, OpKind::kSdpaBackward})
+  for (OpKind three : {OpKind::kLayerNorm, OpKind::kGroupNorm, OpKind::kBatchNorm, OpKind::kSdpaBackward,
+                       OpKind::kLinearCrossEntropy, OpKind::kLinearCrossEntropyBackwardWeight})
     if (kind == three) return 3;
   return 1;
 }

@@ -1,5 +1,8 @@
 // Result types of losses and of step-wide values.
+#include <algorithm>
+
 #include "compiler/ir/infer.h"
+#include "schemas/plan/head_blocks.h"
 
 namespace piper::ir::infer {
 namespace {
@@ -60,6 +63,42 @@ Result<Types> cross_entropy_backward(const Call& c) {
   PIPER_RETURN_IF_ERROR(c.want(0, {sum, {}}));
   PIPER_RETURN_IF_ERROR(c.want(3, {c.optional(5) != nullptr ? sum : DType::kF32, {c.x(2).elements()}}));
   return Types{c.x(1)};
+}
+
+namespace {
+// x (at `at`), w, target, then what `after` counts, bias, class weight; the type of the work memory.
+Result<TensorType> head_work(const Call& c, size_t at, size_t after) {
+  const auto& a = c.as<LinearCrossEntropyAttrs>();
+  const size_t bias = at + 3 + after;
+  PIPER_RETURN_IF_ERROR(c.want_float(at));
+  const TensorType &x = c.x(at), &w = c.x(at + 1);
+  if (x.shape.size() < 2 || w.shape.size() != 2 || w.dtype != x.dtype || w.shape[1] != x.shape.back())
+    return c.fail("wants x [.., I] and weight [V, I] of one type");
+  const int64_t rows = x.elements() / std::max<int64_t>(1, x.shape.back());
+  PIPER_RETURN_IF_ERROR(c.want(at + 2, {DType::kI64, {rows}}));
+  PIPER_RETURN_IF_ERROR(c.want(bias, {x.dtype, {w.shape[0]}}));
+  PIPER_RETURN_IF_ERROR(c.want(bias + 1, {a.logits, {w.shape[0]}}));
+  if (!is_floating(a.logits) || a.blocks < 1) return c.fail("wants logits of a floating type, and blocks");
+  return TensorType{DType::kF32, {plan::head_work_elements(rows, w.shape[0], a.blocks, x.dtype, a.logits)}};
+}
+}  // namespace
+
+Result<Types> linear_cross_entropy(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(3, 2));
+  PIPER_ASSIGN(TensorType work, head_work(c, 0, 0));
+  const DType sum = summed(c.as<LinearCrossEntropyAttrs>().logits);
+  return Types{{sum, {}}, {DType::kF32, c.x(2).shape}, std::move(work)};
+}
+
+Result<Types> linear_cross_entropy_backward(const Call& c) {
+  PIPER_RETURN_IF_ERROR(c.require(5, 2));
+  PIPER_ASSIGN(TensorType work, head_work(c, 1, 1));
+  PIPER_RETURN_IF_ERROR(c.want(0, {summed(c.as<LinearCrossEntropyAttrs>().logits), {}}));
+  PIPER_RETURN_IF_ERROR(c.want(4, {DType::kF32, c.x(3).shape}));
+  if (c.kind == OpKind::kLinearCrossEntropyBackwardInput) return Types{c.x(1), std::move(work)};
+  Types types{c.x(2), std::move(work)};
+  if (const TensorType* const bias = c.optional(5)) types.push_back(*bias);
+  return types;
 }
 
 Result<Types> row_lse(const Call& c) {

@@ -65,6 +65,14 @@ struct Precision {
   bool says_something() const { return compute || master || reduce; }
 };
 
+// In how many blocks of rows logits are made that only their cross entropy reads.
+struct Head {
+  bool off = false;    // they are whole
+  int64_t blocks = 0;  // 0: they are made in blocks where they are large
+  bool says_something() const { return off || blocks > 0; }
+  friend bool operator==(const Head&, const Head&) = default;
+};
+
 // The model bound to one number of samples a piece. All variants have the same chunks, values and crossings by id.
 struct ModelVariant {
   int64_t local_batch = 1;
@@ -87,6 +95,7 @@ struct Module {
   Step step;                           // choose_step; bind_model and resolve_directives say whether the batch is cut
   Training training;                   // choose_step, lay_out_training
   Precision precision;                 // choose_step
+  Head head;                           // choose_step
   std::vector<ModelVariant> variants;  // one per distinct local batch, the largest first: [0] is the reference
   Distribution distribution;           // resolve_directives; rows are carried along by refine_chunks, merge_chunks
   Schedule schedule;                   // likewise

@@ -32,12 +32,17 @@ void fields(auto& v, Of<Precision> auto& precision) {
   v.unless_empty("keep", precision.keep);
   v.optional("by", precision.prov, {});
 }
+void fields(auto& v, Of<Head> auto& head) {
+  v.flag("off", head.off);
+  v.optional("blocks", head.blocks, 0, "a number of blocks");
+}
 // `lowered`: shapes were there.
 void header_fields(auto& v, auto& module, auto& lowered) {
   v("step", module.step);
   v.unless_empty("per_microbatch", module.step.per_microbatch);
   v("training", module.training);
   v.where(module.precision.says_something(), "precision", module.precision);
+  v.where(module.head.says_something(), "head", module.head);
   v.flag("lowered", lowered);
 }
 

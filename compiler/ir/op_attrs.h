@@ -184,6 +184,13 @@ struct CrossEntropyAttrs {
   int64_t whole = 0;
   PIPER_FIELDS(PIPER_FIELD(ignore_index) PIPER_FIELD(label_smoothing) PIPER_FIELD_UNLESS(whole, 0))
 };
+struct LinearCrossEntropyAttrs {
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  DType logits = DType::kF32;
+  int64_t blocks = 1;
+  PIPER_FIELDS(PIPER_FIELD(ignore_index) PIPER_FIELD(label_smoothing) PIPER_FIELD(logits) PIPER_FIELD(blocks))
+};
 struct RowLseAttrs {
   int64_t ignore_index = -100;
   int64_t whole = 0;
@@ -243,8 +250,8 @@ using Attrs = std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, Sli
                            SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs,
                            EmbeddingAttrs, EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs,
                            LayerNormAttrs, GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs,
-                           DropoutAttrs, CrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs, NllBackwardAttrs,
-                           ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExpertOrderAttrs, TakeRowsAttrs,
-                           GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs>;
+                           DropoutAttrs, CrossEntropyAttrs, LinearCrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs,
+                           NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs,
+                           ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs>;
 
 }  // namespace piper::ir

@@ -304,6 +304,7 @@ std::string json_schema(std::span<const DirectiveSpec* const> specs) {
               {"lr_schedule", lr_schedule()},
               {"clip_grad_norm", above_zero()},
               {"precision", precision()},
+              {"head", object({{"blocks", {{"oneOf", {choice({"auto", "off"}), whole(1)}}}}})},
               {"run", run},
               {"eval", eval}});
   Json root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},

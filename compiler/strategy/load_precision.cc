@@ -1,4 +1,7 @@
-// The section `precision`: in which element types the step computes, trains and sums.
+// The section `precision`: in which element types the step computes, trains and sums. The section `head`: in how many
+// blocks of rows logits are made.
+#include <limits>
+
 #include "compiler/strategy/load_sections.h"
 
 namespace piper::strategy {
@@ -50,6 +53,19 @@ void load_precision(ReadContext& context, const Value& value, Strategy& out) {
   }
   reader.finish();
   out.precision = std::move(config);
+}
+
+void load_head(ReadContext& context, const Value& value, Strategy& out) {
+  MapReader reader(context, value, "'head'");
+  if (!reader.ok()) return;
+  if (const Value* blocks = reader.get("blocks")) {
+    if (blocks->kind == Value::Kind::kInt) {
+      out.head.blocks = read_int(context, *blocks, "'blocks'", 1, std::numeric_limits<int32_t>::max()).value_or(0);
+    } else if (const auto word = read_choice(context, *blocks, "'blocks'", {"auto", "off"})) {
+      out.head.off = *word == "off";
+    }
+  }
+  reader.finish();
 }
 
 }  // namespace piper::strategy

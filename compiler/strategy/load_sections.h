@@ -19,6 +19,7 @@ void load_streams(ReadContext& context, const Value& value, Strategy& out);
 void load_optimizer(ReadContext& context, const Value& value, Strategy& out);
 void load_lr_schedule(ReadContext& context, const Value& value, Strategy& out);
 void load_precision(ReadContext& context, const Value& value, Strategy& out);
+void load_head(ReadContext& context, const Value& value, Strategy& out);
 void load_run(ReadContext& context, const Value& value, Strategy& out);
 // Inputs that are made of documents, and the token that ends one, need each other.
 void check_documents(ReadContext& context, const Strategy& strategy);

@@ -68,6 +68,7 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
     out.clip_grad_norm = norm.value_or(0);
   }
   if (const Value* value = reader.get("precision")) load_precision(context, *value, out);
+  if (const Value* value = reader.get("head")) load_head(context, *value, out);
   if (const Value* value = reader.get("run")) load_run(context, *value, out);
   if (const Value* value = reader.get("eval")) load_eval(context, *value, out);
   reader.finish();

@@ -147,6 +147,10 @@ struct PrecisionConfig {
   std::vector<Span> keep_spans;
   Span span;
 };
+struct HeadConfig {
+  bool off = false;
+  int64_t blocks = 0;  // 0: where it pays
+};
 struct StreamConfig {  // resources, which CPU ranks do not have
   std::string name;
   plan::Priority priority = plan::Priority::kNormal;
@@ -170,6 +174,7 @@ struct Strategy {
   plan::LrSchedule lr_schedule;
   double clip_grad_norm = 0;
   std::optional<PrecisionConfig> precision;
+  HeadConfig head;
   plan::RunDefaults run;
   std::optional<plan::Evaluation> eval;  // what `perplexity` is, the model says
   Span clip_span, document_end_span, eval_span;

@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <optional>
 
+#include "runtime/kernels/bind_blocks.h"
 #include "runtime/kernels/binding.h"
 #include "runtime/kernels/library/binders.h"
 #include "runtime/kernels/library/library_rows.h"
 #include "runtime/kernels/library_products.h"
 #include "runtime/kernels/scratch_arena.h"
+#include "schemas/plan/head_blocks.h"
 
 namespace piper::kernels {
 
@@ -57,6 +59,7 @@ class CpuLibrary : public Library {
   Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                                                const std::vector<BoundOperand>& inputs,
                                                const TrainingNumbers& numbers) const override {
+    if (plan::is_of_blocks(call.kernel)) return bind_blocks(*this, call, outputs, inputs, numbers);
     const auto found = own_rows().find(call.kernel.name());
     if (found == own_rows().end()) return library_rows_.bind(call, outputs, inputs, numbers);
     return bind_row(found->second, call, outputs, inputs, numbers, operators_);

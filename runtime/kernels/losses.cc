@@ -403,10 +403,11 @@ void cross_entropy_gradient(const ClassRows& rows, const ClassRows& out_rows, co
     using C = Computed<T>;
     const C row_value = std::is_same_v<T, double> ? row_lse(x, s, num_classes) : static_cast<C>(lse[row]);
     const double own = (1 - smoothing) * static_cast<double>(targets.of_class<T>(target));
+    [[maybe_unused]] const T at_target = x[target * s];  // dlogits may be the logits themselves
     row_gradient(x, s, dx, ds, targets.weights<T>(), targets.weight_stride, num_classes, row_value,
                  static_cast<C>(g * (own + even * all_weights)), static_cast<C>(g * even));
     if constexpr (Half<T>) {  // from the operand, so that it is rounded once
-      const float value = static_cast<float>(x[target * s]), weight = static_cast<float>(targets.of_class<T>(target));
+      const float value = static_cast<float>(at_target), weight = static_cast<float>(targets.of_class<T>(target));
       float gradient = 0;
       row_gradient(&value, 1, &gradient, 1, &weight, 1, 1, row_value, static_cast<C>(g * (own + even * all_weights)),
                    static_cast<C>(g * even));

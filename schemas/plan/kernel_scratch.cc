@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schemas/plan/attrs.h"
+#include "schemas/plan/head_blocks.h"
 #include "schemas/plan/names.h"
 
 namespace piper::plan {
@@ -175,6 +176,12 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
       const int64_t laid_out =
           std::max(16 * largest, padded_channel_bytes(call));  // both, where few channels have each
       return widths * 2 * operands + (widths * laid_out + weights * padded) * threads + kScratchSlack;
+    }
+    case Scratch::kBlocks: {
+      int64_t most = kScratchSlack;
+      for (const KernelCall& block : calls_on_blocks(call))
+        most = std::max(most, scratch_bytes(*find_kernel(block.kernel), block, device, threads));
+      return most;
     }
     case Scratch::kAttention:
       if (f32)

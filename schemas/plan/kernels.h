@@ -18,6 +18,7 @@ enum class Scratch : uint8_t {
   kProduct,      // the same, of matrices alone that a product cannot take as they lie
   kTable,        // the same, without the table of rows where it is dense
   kConvolution,  // layout changes of the convolution library, which pads channels to 16, and its workspace
+  kBlocks,       // the most of the calls that it stands for (head_blocks.h)
   kAttention,    // copies of operands whose heads are not dense, and the tiles of the flash kernels
   kUpdate,       // of an update of a whole matrix: what Newton-Schulz works on
 };

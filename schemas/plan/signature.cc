@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "schemas/base/check.h"
+#include "schemas/plan/head_blocks.h"
 
 namespace piper::plan {
 namespace {
@@ -48,6 +49,7 @@ OperandSignature parse_operand(std::string_view text) {
     mark("...", operand.repeated);
     mark("&", operand.in_place);
     mark("!", operand.by_name);
+    mark("#", operand.work);
   }
   operand.name = name;
   operand.type = take(text, "[");
@@ -194,6 +196,7 @@ std::string misfit(const KernelInfo& kernel, const KernelCall& call) {
   std::string wrong = misfit(fit, signature.inputs, call.inputs, "input");
   if (wrong.empty()) wrong = misfit(fit, signature.outputs, call.outputs, "output");
   if (wrong.empty()) wrong = fit.broadcasts();
+  if (wrong.empty() && is_of_blocks(call.kernel)) wrong = head_misfit(call);
   if (!wrong.empty()) return wrong;
   if (call.accumulate && !kernel.can_accumulate) return "it cannot accumulate";
   const bool any = std::any_of(call.outputs.begin(), call.outputs.end(),

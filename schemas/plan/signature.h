@@ -26,6 +26,7 @@ struct OperandSignature {
   bool repeated = false;  // it stands for any number of operands
   bool in_place = false;  // read and written
   bool by_name = false;   // what is written under its name is read under its name
+  bool work = false;      // memory that the call works in, which nobody reads
 };
 struct Signature {
   std::vector<OperandSignature> inputs, outputs;

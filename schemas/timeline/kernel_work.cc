@@ -5,6 +5,7 @@
 
 #include "schemas/forms/attends.h"
 #include "schemas/plan/attrs.h"
+#include "schemas/plan/head_blocks.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/optimizers.h"
 
@@ -82,6 +83,18 @@ double orthogonal_flops(const KernelCall& call) {
   return static_cast<double>(OptimizerNumbers().steps) * 2 * side * side * (2 * std::max(rows, columns) + side);
 }
 
+KernelWork work_of_blocks(const KernelCall& call, const RouterLoad& load) {
+  KernelWork work;
+  work.kind = KernelKind::kProduct;
+  for (const KernelCall& block : calls_on_blocks(call)) {
+    const KernelWork one = kernel_work(block, load);
+    if (one.flops > 0) work.dtype = one.dtype;
+    work.flops += one.flops;
+    work.bytes += one.bytes;
+  }
+  return work;
+}
+
 }  // namespace
 
 RouterLoad balanced_load(const Bundle& bundle) {
@@ -111,6 +124,7 @@ KernelWork kernel_work(const KernelCall& call, const RouterLoad& load) {
   work.bytes = moved_bytes(call);
   if (call.outputs.empty() || call.inputs.empty()) return work;
   work.dtype = call.inputs[0].dtype;
+  if (is_of_blocks(call.kernel)) return work_of_blocks(call, load);
   if (call.kernel == Kernel::kGroupedMatmul) {
     work.kind = KernelKind::kGroupedProduct;
     work.flops = 2 * rows_of(call.inputs[0], load) * extent(call.inputs[0], 0) * extent(call.outputs[0], 0);

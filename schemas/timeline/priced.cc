@@ -7,6 +7,7 @@
 
 #include "schemas/plan/actions.h"
 #include "schemas/plan/call_key.h"
+#include "schemas/plan/head_blocks.h"
 #include "schemas/plan/kernels.h"
 
 namespace piper::timeline {
@@ -69,6 +70,17 @@ Priced::Roofline Priced::roofline(const KernelWork& work) const {
   return {std::max(product_us, slower * memory_us) + machine_.kernel_us, memory_us};
 }
 
+Priced::Roofline Priced::roofline(const KernelCall& call) const {
+  if (!is_of_blocks(call.kernel)) return roofline(kernel_work(call, load_));
+  Roofline sum;
+  for (const KernelCall& block : calls_on_blocks(call)) {
+    const Roofline one = roofline(kernel_work(block, load_));
+    sum.us += one.us;
+    sum.memory_us += one.memory_us;
+  }
+  return sum;
+}
+
 double Priced::factor_of(const std::string& kernel) const {
   auto found = factors_.find(kernel);
   if (found == factors_.end()) found = factors_.find(kEveryKernel);
@@ -92,7 +104,7 @@ Priced::ProgramPrice Priced::price(const Program& program) {
     if (known != measured_.end()) {
       price.us += known->second / efficiency_;
     } else {
-      const Roofline alone = roofline(work);
+      const Roofline alone = roofline(call);
       price.us += factor_of(call.kernel.text()) * alone.us;
       price.memory_us += alone.memory_us;
     }

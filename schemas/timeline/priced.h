@@ -44,7 +44,7 @@ class Priced : public Pricing {
 
   // For one kernel call, alone on the device, by the roofline or by its measured time.
   double call_us(const plan::KernelCall& call) const;
-  double roofline_us(const plan::KernelCall& call) const { return roofline(kernel_work(call, load_)).us; }
+  double roofline_us(const plan::KernelCall& call) const { return roofline(call).us; }
   // Product flops of the kernel calls of one step, all loaded ranks: more than the model's where work is done again.
   double flops() const { return flops_; }
   // Distinct kernel calls of the bundle's programs, and how many of them are priced by a measured time.
@@ -66,6 +66,7 @@ class Priced : public Pricing {
     double us = 0, memory_us = 0;
   };
   Roofline roofline(const KernelWork& work) const;
+  Roofline roofline(const plan::KernelCall& call) const;  // of one that stands for others: their sum
   double factor_of(const std::string& kernel) const;
   ProgramPrice price(const plan::Program& program);
   double peak(DType type) const;

@@ -226,7 +226,8 @@ class Walk {
       PIPER_RETURN_IF_ERROR(check_read(call.inputs[i], name_of(signature.inputs, i)));
     if (call.accumulate || info->reads_outputs)
       for (size_t o = 0; o < call.outputs.size(); ++o)
-        if (call.accumulate || signature.outputs[o].in_place) PIPER_RETURN_IF_ERROR(check_read(call.outputs[o], {}));
+        if ((call.accumulate && !signature.outputs[o].work) || signature.outputs[o].in_place)
+          PIPER_RETURN_IF_ERROR(check_read(call.outputs[o], {}));
     for (size_t o = 0; o < call.outputs.size(); ++o) PIPER_RETURN_IF_ERROR(check_places(call, *info, o));
     for (size_t i = 0; i < signature.inputs.size() && i < call.inputs.size(); ++i)
       if (signature.inputs[i].in_place) PIPER_RETURN_IF_ERROR(check_changed(call, i));

@@ -144,6 +144,17 @@ void add_loss_cases(std::vector<RuleCase>& cases) {
                        }});
       cases.back().tolerance = kF32Statistics;
     }
+  for (const bool full : {false, true}) {
+    cases.push_back({std::string("linear_cross_entropy") + (full ? " with everything" : ""), [=](CaseBuilder& c) {
+                       const ValueId x = c.parameter({2, 3, 5}), w = c.parameter({4, 5}),
+                                     bias = full ? c.parameter({4}) : ValueId();
+                       const ValueId target = c.b.constant_i64({6}, {1, 0, -100, 3, 2, 1});
+                       return c.b.add(OpKind::kLinearCrossEntropy,
+                                      {x, w, target, bias, full ? c.constant({4}, 0.5, 1.5) : ValueId()},
+                                      ir::LinearCrossEntropyAttrs{-100, full ? 0.1 : 0.0, c.dtype(), 3})[0];
+                     }});
+    cases.back().tolerance = kF32Statistics;
+  }
   cases.push_back({"cross_entropy_sum of images", [](CaseBuilder& c) {
                      const ValueId x = c.parameter({2, 3, 4});
                      return c.b.add(OpKind::kCrossEntropySum, {x, c.indices({2, 4}, 3)},

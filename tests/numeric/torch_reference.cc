@@ -304,6 +304,11 @@ class Call {
         const auto& a = as<ir::CrossEntropyAttrs>();
         return {at::cross_entropy_loss(x_[0], x_[1], maybe(2), kSumReduction, a.ignore_index, a.label_smoothing)};
       }
+      case OpKind::kLinearCrossEntropy: {
+        const auto& a = as<ir::LinearCrossEntropyAttrs>();
+        return {at::cross_entropy_loss(at::linear(x_[0], x_[1], maybe(3)).flatten(0, -2), x_[2], maybe(4),
+                                       kSumReduction, a.ignore_index, a.label_smoothing)};
+      }
       case OpKind::kNllSum: {
         const auto& a = as<ir::CrossEntropyAttrs>();
         return {at::nll_loss_nd(x_[0], x_[1], maybe(2), kSumReduction, a.ignore_index)};

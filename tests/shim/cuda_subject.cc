@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/kernels/bind_blocks.h"
+#include "schemas/plan/head_blocks.h"
 #include "tests/shim/device_side.h"
 
 namespace piper::kernels::testing {
@@ -43,6 +45,8 @@ class MirroredLibrary : public Library {
   Result<std::unique_ptr<PreparedKernel>> bind(const plan::KernelCall& call, const std::vector<BoundOperand>& outputs,
                                                const std::vector<BoundOperand>& inputs,
                                                const TrainingNumbers& numbers) const override {
+    // The host's operators run at once, own kernels when the device comes to them.
+    if (plan::is_of_blocks(call.kernel)) return bind_blocks(*this, call, outputs, inputs, numbers);
     Mirrors mirrors;
     for (const auto* list : {&outputs, &inputs})
       for (const BoundOperand& bound : *list)

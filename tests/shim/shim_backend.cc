@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "runtime/kernels/bind_blocks.h"
 #include "runtime/kernels/cuda/cuda_library.h"
 #include "runtime/kernels/cuda/device_kernels.h"
 #include "runtime/kernels/cuda/group_commands.h"
+#include "schemas/plan/head_blocks.h"
 #include "tests/shim/host_operators.h"
 
 namespace piper::shim {
@@ -74,6 +76,7 @@ class Library : public kernels::Library {
                                                         const std::vector<BoundOperand>& outputs,
                                                         const std::vector<BoundOperand>& inputs,
                                                         const kernels::TrainingNumbers& numbers) const override {
+    if (plan::is_of_blocks(call.kernel)) return kernels::bind_blocks(*this, call, outputs, inputs, numbers);
     const auto aliases = [](std::vector<BoundOperand> operands) {
       for (BoundOperand& operand : operands) operand.data = aliased(operand.data);
       return operands;

@@ -272,7 +272,8 @@ TEST_CASE("a line costs what it says") {
 
 TEST_CASE("a text that does not parse is refused at its place") {
   CHECK(failure("graph {}") == "P0402 m.pir:1:1: expected 'module'");
-  CHECK(failure("module {") == "P0402 m.pir:1:9: expected step, per_microbatch, training, precision, lowered or '}'");
+  CHECK(failure("module {") ==
+        "P0402 m.pir:1:9: expected step, per_microbatch, training, precision, head, lowered or '}'");
   CHECK(failure("module {}\nmodule {}") == "P0402 m.pir:2:1: no section 'module'");
   CHECK(failure("module {}\nschedule {} schedule {}") == "P0402 m.pir:2:13: section schedule appears twice");
   CHECK(failure("module {}\n\"variant\"") ==

@@ -19,6 +19,21 @@ std::vector<ValueId> cross_entropy_sum(const RuleContext& ctx) {
   return result;
 }
 
+// Each repeats the product, so that the backward can be cut into its input part and its weight part.
+std::vector<ValueId> linear_cross_entropy(const RuleContext& ctx) {
+  const std::vector<ValueId>& of = ctx.op.operands;
+  const auto optional = [&](size_t i) { return i < of.size() ? of[i] : ValueId(); };
+  const std::vector<ValueId> operands{grad(ctx), of[0], of[1], of[2], ctx.op.results[1], optional(3), optional(4)};
+  std::vector<ValueId> result(of.size());
+  if (ctx.needs[0]) result[0] = ctx.b.add(OpKind::kLinearCrossEntropyBackwardInput, operands, ctx.op.attrs)[0];
+  const bool bias = optional(3).valid() && ctx.needs[3];
+  if (!ctx.needs[1] && !bias) return result;
+  const std::vector<ValueId> made = ctx.b.add(OpKind::kLinearCrossEntropyBackwardWeight, operands, ctx.op.attrs);
+  if (ctx.needs[1]) result[1] = made[0];
+  if (bias) result[3] = made[2];
+  return result;
+}
+
 std::vector<ValueId> nll_sum(const RuleContext& ctx) {
   const auto& attrs = std::get<ir::CrossEntropyAttrs>(ctx.op.attrs);
   std::vector<ValueId> result(ctx.op.operands.size());

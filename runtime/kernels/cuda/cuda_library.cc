@@ -5,7 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/kernels/bind_blocks.h"
 #include "runtime/kernels/cuda/bound_call.h"
+#include "schemas/plan/head_blocks.h"
 
 namespace piper::kernels::cuda {
 namespace {
@@ -112,6 +114,7 @@ Result<std::unique_ptr<PreparedKernel>> CudaLibrary::bind(const plan::KernelCall
                                                           const std::vector<BoundOperand>& outputs,
                                                           const std::vector<BoundOperand>& inputs,
                                                           const TrainingNumbers& numbers) const {
+  if (plan::is_of_blocks(call.kernel)) return bind_blocks(*this, call, outputs, inputs, numbers);
   const auto found = rows().find(call.kernel.name());
   if (found == rows().end()) return others_->bind(call, outputs, inputs, numbers);
   try {

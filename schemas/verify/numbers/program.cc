@@ -8,6 +8,7 @@
 #include "schemas/plan/convert_elements.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/file_bytes.h"
+#include "schemas/plan/head_blocks.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/signature.h"
@@ -54,7 +55,8 @@ class ProgramCalls {
   void evaluate() {
     for (const KernelCall& call : run_.program->calls) {
       evaluation_.begin_call(at_);
-      if (const auto sum = without_kept_axes(call)) evaluate(*sum);
+      if (plan::is_of_blocks(call.kernel)) evaluate_head(call);
+      else if (const auto sum = without_kept_axes(call)) evaluate(*sum);
       else evaluate(call);
       ++at_;
     }
@@ -101,6 +103,50 @@ class ProgramCalls {
     }
     change_inputs(call, operands);
   }
+
+  // As the calls that it stands for, on all rows at once, in memory after the program's own. Whether logits are
+  // converted before or after they are rows is the model's choice, and no difference.
+  void evaluate_head(const KernelCall& call) {
+    const int64_t memory = (run_.program->workspace_bytes / kLine + 1) * kLine;
+    const size_t work = call.kernel == Kernel::kLinearCrossEntropy ? 2 : 1;
+    const auto place = [&](std::vector<Operand>& operands) {
+      for (Operand& operand : operands) {
+        if (operand.slot < 0) continue;
+        const auto at = static_cast<size_t>(operand.slot);
+        const bool is_work = at == call.inputs.size() + work;
+        const Operand& whole = at < call.inputs.size() ? call.inputs[at] : call.outputs[at - call.inputs.size()];
+        operand.slot = is_work ? Operand::kWorkspace : whole.slot;
+        operand.offset += is_work ? memory : whole.offset;
+      }
+    };
+    const size_t before = run_.made.size();
+    for (const bool as_rows : {false, true}) {
+      std::vector<KernelCall> calls = plan::calls_on_all_rows(call, as_rows);
+      for (KernelCall& each : calls) place(each.inputs), place(each.outputs);
+      size_t next = 0;
+      const auto is_known = [&](const KernelCall& made) {
+        const HeldValue* const value = evaluation_.held(made.outputs[0]);
+        return value != nullptr && value->number < run_.known;
+      };
+      evaluate(calls[next++]);
+      if (!is_known(calls[0]) && calls[0].inputs.back().slot == Operand::kAbsent) {  // of a model that lists none
+        run_.made.resize(before);
+        calls[0].inputs.pop_back();
+        evaluate(calls[0]);
+      }
+      if (calls[next].kernel == Kernel::kCast) {
+        evaluate(calls[next]);
+        if (!is_known(calls[next++]) && !as_rows) {
+          run_.made.resize(before);
+          continue;
+        }
+      }
+      while (next < calls.size()) evaluate(calls[next++]);
+      break;
+    }
+    evaluation_.put(call.outputs[work], table_.unknown("memory that a call works in"));
+  }
+  static constexpr int64_t kLine = 128;
 
   // A bias that is added to a product by itself, where the model's product adds it.
   bool add_bias(const KernelCall& call, const std::vector<View>& operands) {
