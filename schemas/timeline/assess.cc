@@ -66,8 +66,7 @@ std::vector<LineTime> by_line(const Bundle& bundle, const std::vector<CriticalPi
   for (size_t i = 0; i < first_of.size(); ++i) {
     const auto entry = static_cast<int32_t>(i);
     const ProvenanceEntry& origin = bundle.provenance[i];
-    first_of[i] =
-        origin.why.empty() ? entry : lines_with_reasons.emplace(strategy_line(origin), entry).first->second;
+    first_of[i] = origin.why.empty() ? entry : lines_with_reasons.emplace(strategy_line(origin), entry).first->second;
   }
   std::map<std::pair<int32_t, Kind>, double> times;
   for (const CriticalPiece& piece : path) {

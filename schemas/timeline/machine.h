@@ -62,7 +62,7 @@ struct Machine {
   // Multiprocessors of a rank's device, and those that a transfer under way takes from its kernels where its stream has
   // no max_ctas; 0: transfers take none.
   int32_t multiprocessors = 0, of_a_transfer = 0;
-  // Of published training runs nine in ten took between so many times the predicted time; nothing: not known.
+  // Published training runs, nine in ten, took between so many times the predicted time; nothing: not known.
   std::optional<std::pair<double, double>> nine_of_ten;
 };
 
