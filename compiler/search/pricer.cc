@@ -5,6 +5,7 @@
 
 #include "compiler/driver/run_pipeline.h"
 #include "schemas/plan/like_ranks.h"
+#include "schemas/plan/tokens_of_sample.h"
 #include "schemas/timeline/assess.h"
 #include "schemas/timeline/play.h"
 #include "schemas/timeline/priced.h"
@@ -24,17 +25,6 @@ std::string first_error(const diag::Diagnostics& diags) {
   for (const diag::Diagnostic& diagnostic : diags.all())
     if (diagnostic.severity == diag::Severity::kError) return diagnostic.code + ": " + diagnostic.message;
   return "it does not compile";
-}
-
-// Elements of a sample of the first input of whole numbers that has an axis: what a language model reads.
-int64_t tokens_of_sample(const plan::Manifest& manifest) {
-  for (const plan::InputDecl& input : manifest.inputs) {
-    if (input.dtype != DType::kI64 || !input.batched || input.sample_shape.empty()) continue;
-    int64_t tokens = 1;
-    for (const int64_t extent : input.sample_shape) tokens *= extent;
-    return tokens;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -106,7 +96,7 @@ Result<Cost> Pricer::price(const std::string& text) {
   cost.idle /= ranks * cost.step_us;
   cost.exposed /= ranks * cost.step_us;
   const double seconds = cost.step_us / 1e6;
-  cost.tokens_per_s = static_cast<double>(manifest.batch * tokens_of_sample(manifest)) / seconds;
+  cost.tokens_per_s = static_cast<double>(manifest.batch * plan::tokens_of_sample(manifest)) / seconds;
   const auto type = static_cast<size_t>(timeline::Priced(step.kinds, machine_).product_type());
   const double own = machine_.flops[type];
   const double peak = own > 0 ? own : machine_.flops[static_cast<size_t>(DType::kF32)];

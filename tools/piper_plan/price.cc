@@ -7,6 +7,7 @@
 #include "schemas/plan/actions.h"
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/json_writer.h"
+#include "schemas/plan/tokens_of_sample.h"
 #include "schemas/timeline/assess.h"
 #include "schemas/timeline/priced.h"
 #include "tools/piper_plan/commands.h"
@@ -40,17 +41,6 @@ struct Estimate {
   std::vector<LineTime> lines;
   std::map<Kind, KindOfTransfers> transfers;  // by the kind of their first end
 };
-
-// Elements of a sample of the first whole-number input that has an axis: what a language model reads.
-int64_t tokens_of_sample(const plan::Manifest& manifest) {
-  for (const plan::InputDecl& input : manifest.inputs) {
-    if (input.dtype != DType::kI64 || !input.batched || input.sample_shape.empty()) continue;
-    int64_t tokens = 1;
-    for (const int64_t extent : input.sample_shape) tokens *= extent;
-    return tokens;
-  }
-  return 0;
-}
 
 Result<Estimate> estimate(const plan::Bundle& bundle, const Machine& machine, const plan::KernelTimes& measured) {
   Estimate out;
@@ -88,7 +78,7 @@ Result<Estimate> estimate(const plan::Bundle& bundle, const Machine& machine, co
   out.routes = !balanced_load(bundle).empty();
   const double seconds = timeline.step / 1e6;
   if (seconds <= 0) return out;
-  out.tokens_per_s = static_cast<double>(bundle.manifest.batch * tokens_of_sample(bundle.manifest)) / seconds;
+  out.tokens_per_s = static_cast<double>(bundle.manifest.batch * plan::tokens_of_sample(bundle.manifest)) / seconds;
   out.mfu = bundle.manifest.model_flops / (seconds * out.peak_flops * bundle.manifest.world_size);
   return out;
 }
