@@ -2,7 +2,6 @@
 // work on, and the plans at the end.
 #pragma once
 
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "compiler/ir/module.h"
 #include "compiler/strategy/families.h"
 #include "compiler/strategy/strategy.h"
+#include "schemas/base/ahead.h"
 
 namespace piper::driver {
 
@@ -31,19 +31,19 @@ struct Compilation {
   bool reference = true;     // the bundle gets one
   std::string no_reference;  // why it got none
   double sample_flops = 0;   // of the model, a sample (analysis/model_flops.h); 0: not known, bind_model did not run
-  std::future<Digests> digests;  // made beside the passes; emit_plans waits for them
+  Ahead<Digests> digests;    // made beside the passes, for emit_plans
   // Likewise, of what the reference is made; none: make_reference makes it itself.
-  std::future<std::shared_ptr<const WholeSteps>> whole_steps;
+  Ahead<std::shared_ptr<const WholeSteps>> whole_steps;
   ExpandedSchedule schedule;  // the directives that the schedule was turned into; --expand prints them
   plan::Target target;
   ir::Module module;
   std::optional<ir::Module> evaluation;  // where the strategy has `eval`; after derive_evaluation
   emit::Emitted emitted;
 
-  // Waits for what is made beside the passes.
-  void wait() const {
-    if (digests.valid()) digests.wait();
-    if (whole_steps.valid()) whole_steps.wait();
+  // Nothing is made beside the passes any more.
+  void settle() {
+    digests.abandon();
+    whole_steps.abandon();
   }
 };
 

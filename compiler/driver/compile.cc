@@ -71,8 +71,7 @@ Status load(const CompileOptions& options, Compilation& c, diag::Diagnostics& di
   diags.append(std::move(of_model));
   PIPER_RETURN_IF_ERROR(std::move(model_read));
   PIPER_RETURN_IF_ERROR(finish_loading(options, c, diags));
-  // Where the system has no thread left, std::async computes the digests at once.
-  c.digests = std::async([&c] { return Digests{c.model->sha256(), c.strategy.sha256()}; });
+  c.digests = Ahead<Digests>([&c] { return Digests{c.model->sha256(), c.strategy.sha256()}; });
   if (c.reference && options.stop_after.empty()) begin_reference(c, diags);
   return Status();
 }
@@ -227,11 +226,11 @@ Result<Outcome> compile(const CompileOptions& options, diag::Diagnostics& diags,
   try {
     outcome = run(options, *compilation, diags, out, err);
   } catch (const PassFailure& failure) {
-    compilation->wait();
+    compilation->settle();
     throw std::runtime_error(failure.pass() + ": " + failure.what() + "\n" + write_reproducer(options, failure.pass()));
   }
   // A thread that outlives main would run while the libraries it calls are torn down.
-  compilation->wait();
+  compilation->settle();
   if (options.process_ends_next) {
     static auto& left = *new std::vector<std::unique_ptr<Compilation>>;  // never destroyed
     left.push_back(std::move(compilation));

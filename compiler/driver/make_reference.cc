@@ -1,7 +1,6 @@
 #include "compiler/driver/make_reference.h"
 
 #include <algorithm>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -265,7 +264,7 @@ void begin_reference(Compilation& c, const diag::Diagnostics& diags) {
   of->strategy = c.strategy;
   of->target = c.target;
   of->model = c.model;
-  c.whole_steps = std::async([of, diags] { return whole_steps(*of, diags); });
+  c.whole_steps = Ahead<std::shared_ptr<const WholeSteps>>([of, diags] { return whole_steps(*of, diags); });
 }
 
 Status make_reference(Compilation& c, diag::Diagnostics& diags) {

@@ -24,7 +24,6 @@ Result<std::string> text_before(const CompileOptions& options, const std::string
     failed = run_pass(before, c, {}, diags);
     if (!failed.ok()) break;
   }
-  if (c.digests.valid()) c.digests.wait();
   PIPER_RETURN_IF_ERROR(std::move(failed));
   return ir::print(c.module);
 }

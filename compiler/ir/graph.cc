@@ -1,6 +1,7 @@
 // Storage of the model graph: values, ops, names and scopes.
 #include "compiler/ir/graph.h"
 
+#include <cstddef>
 #include <functional>
 #include <numeric>
 #include <queue>
@@ -152,12 +153,14 @@ OpId Graph::append(OpKind kind, Attrs attrs, std::vector<ValueId> operands, std:
 }
 
 void Graph::remove_ops(const std::vector<bool>& drop) {
-  std::vector<Op> kept;
+  size_t kept = 0;
   for (size_t i = 0; i < ops_.size(); ++i) {
-    for (ValueId result : ops_[i].results) values_[result.index].producer = drop[i] ? OpId() : OpId(kept.size());
-    if (!drop[i]) kept.push_back(std::move(ops_[i]));
+    for (ValueId result : ops_[i].results) values_[result.index].producer = drop[i] ? OpId() : OpId(kept);
+    if (drop[i]) continue;
+    if (kept < i) ops_[kept] = std::move(ops_[i]);
+    ++kept;
   }
-  ops_ = std::move(kept);
+  ops_.erase(ops_.begin() + static_cast<ptrdiff_t>(kept), ops_.end());
 }
 
 void Graph::sort_ops() {
@@ -178,6 +181,7 @@ void Graph::sort_ops(const std::vector<size_t>& wanted) {
   for (size_t i = 0; i < ops_.size(); ++i)
     if (waits_for[i] == 0) ready.emplace(wanted[i], i);
   std::vector<Op> sorted;
+  sorted.reserve(ops_.size());
   while (!ready.empty()) {
     Op& op = ops_[ready.top().second];
     ready.pop();
@@ -213,6 +217,7 @@ void Graph::move_ops_before_readers() {
     }
   }
   std::vector<Op> sorted;
+  sorted.reserve(ops_.size());
   for (size_t at : order) {
     for (ValueId result : ops_[at].results) values_[result.index].producer = OpId(sorted.size());
     sorted.push_back(std::move(ops_[at]));

@@ -5,12 +5,14 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace piper {
@@ -45,6 +47,15 @@ class HelperThreads {
     std::erase(offers_, &offer);
     left_.wait(lock, [&] { return offer.working == 0; });
   }
+  // Has a thread call `work` once it has nothing to share; never, where none has before this ends. It throws nothing.
+  void call_when_free(std::function<void()> work) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      start_threads();
+      waiting_.push_back(std::move(work));
+    }
+    offered_.notify_one();
+  }
 
   // Those of this thread's loops; null where none are kept.
   static HelperThreads*& kept() {
@@ -68,8 +79,16 @@ class HelperThreads {
     kept() = this;
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
-      offered_.wait(lock, [&] { return ending_ || !offers_.empty(); });
-      if (offers_.empty()) return;
+      offered_.wait(lock, [&] { return ending_ || !offers_.empty() || !waiting_.empty(); });
+      if (offers_.empty() && ending_) return;
+      if (offers_.empty()) {
+        const std::function<void()> work = std::move(waiting_.front());
+        waiting_.pop_front();
+        lock.unlock();
+        work();
+        lock.lock();
+        continue;
+      }
       Offer& offer = *offers_.back();  // the innermost
       if (--offer.wanted == 0) offers_.pop_back();
       ++offer.working;
@@ -85,6 +104,7 @@ class HelperThreads {
   std::mutex mutex_;
   std::condition_variable offered_, left_;
   std::vector<Offer*> offers_;
+  std::deque<std::function<void()>> waiting_;
   std::vector<std::thread> threads_;
   size_t wanted_threads_;
   bool ending_ = false;

@@ -1,11 +1,15 @@
-// Loops over threads and flat lists.
+// Loops over threads, values made ahead, and flat lists.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "schemas/base/ahead.h"
 #include "schemas/base/flat_lists.h"
 #include "schemas/base/parallel.h"
 
@@ -84,6 +88,44 @@ TEST_CASE("helpers are kept for the thread that keeps them, as long as it does")
     std::thread([] { CHECK(HelperThreads::kept() == nullptr); }).join();
   }
   CHECK(HelperThreads::kept() == nullptr);
+}
+
+TEST_CASE("a value made ahead is there whoever has made it, and once") {
+  for (const size_t threads : {0, 1, 3}) {
+    const KeptHelpers helpers(threads);
+    for (int round = 0; round < 50; ++round) {
+      std::atomic<int> made = 0;
+      Ahead<int> first([&] { return ++made; }), second([&] { return parallel_for(9, [&](size_t) { ++made; }), 7; });
+      CHECK(first.valid());
+      Ahead<int> moved = std::move(first);
+      CHECK_FALSE(first.valid());
+      CHECK(second.get() == 7);
+      CHECK(moved.get() > 0);
+      CHECK_FALSE(moved.valid());
+      CHECK(made == 10);
+      CHECK_THROWS_AS(Ahead<int>([]() -> int { throw std::runtime_error("made"); }).get(), std::runtime_error);
+    }
+  }
+}
+
+TEST_CASE("a value made ahead that nobody wants is not made later") {
+  std::atomic<int> made = 0;
+  std::atomic<bool> wait = true;
+  {
+    const KeptHelpers helpers(1);
+    Ahead<int> busy([&] {
+      while (wait) std::this_thread::yield();
+      return 1;
+    });
+    std::optional<Ahead<int>> unwanted(std::in_place, [&] { return ++made; });
+    unwanted->abandon();
+    CHECK_FALSE(unwanted->valid());
+    unwanted.reset();
+    wait = false;
+    CHECK(busy.get() == 1);
+  }
+  CHECK(made == 0);
+  CHECK(Ahead<int>([&] { return ++made; }).get() == 1);  // without helpers
 }
 
 TEST_CASE("flat lists keep the order of each list") {
