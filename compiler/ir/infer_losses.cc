@@ -79,7 +79,10 @@ Result<TensorType> head_work(const Call& c, size_t at, size_t after) {
   PIPER_RETURN_IF_ERROR(c.want(bias, {x.dtype, {w.shape[0]}}));
   PIPER_RETURN_IF_ERROR(c.want(bias + 1, {a.logits, {w.shape[0]}}));
   if (!is_floating(a.logits) || a.blocks < 1) return c.fail("wants logits of a floating type, and blocks");
-  return TensorType{DType::kF32, {plan::head_work_elements(rows, w.shape[0], a.blocks, x.dtype, a.logits)}};
+  const plan::Kernel kernel = c.kind == OpKind::kLinearCrossEntropyBackwardWeight
+                                  ? plan::Kernel::kLinearCrossEntropyBackwardWeight
+                                  : plan::Kernel::kLinearCrossEntropy;
+  return TensorType{DType::kF32, {plan::head_work_elements(kernel, rows, w.shape[0], a.blocks, x.dtype, a.logits)}};
 }
 }  // namespace
 

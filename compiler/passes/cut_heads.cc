@@ -115,7 +115,8 @@ ir::Graph cut(const ir::Graph& from, const std::vector<std::optional<Found>>& he
     const int64_t rows = x.elements() / std::max<int64_t>(1, x.shape.back());
     const ir::TensorType work{
         DType::kF32,
-        {plan::head_work_elements(rows, from.type(product.operands[1]).shape[0], blocks[i], x.dtype, made.logits)}};
+        {plan::head_work_elements(plan::Kernel::kLinearCrossEntropy, rows, from.type(product.operands[1]).shape[0],
+                                  blocks[i], x.dtype, made.logits)}};
     const OpId one = copy.append_like(id, OpKind::kLinearCrossEntropy, made, std::move(operands), {work});
     to.op(one).prov = to.provenance().derived("cut_heads", {product.prov, loss.prov});
   }

@@ -15,6 +15,11 @@ constexpr int64_t kLine = 128;  // bytes: of a GPU's cache, as buffers begin
 
 int64_t rounded_up(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t product_of(const std::vector<int64_t>& extents) {
+  int64_t product = 1;
+  for (const int64_t extent : extents) product *= extent;
+  return product;
+}
 
 // Rows [first, first + count) of all, which are a range along one of the product's leading axes, at one place along
 // those before it, and all of those after it: so an operand with any strides has a view of them.
@@ -23,6 +28,9 @@ struct Rows {
   int64_t first = 0, count = 0;
 };
 
+Rows all_rows(const std::vector<int64_t>& lead) {
+  return {std::vector<int64_t>(lead.size(), 0), lead, 0, product_of(lead)};
+}
 std::vector<Rows> blocks_of(const std::vector<int64_t>& lead, int64_t most) {
   if (lead.empty()) return {{{}, {}, 0, 1}};
   // The axis along which blocks are ranges: what is inside one step of it fits a block.
@@ -51,8 +59,15 @@ std::vector<Rows> blocks_of(const std::vector<int64_t>& lead, int64_t most) {
   return blocks;
 }
 
+// Whether the gradient of the logits of all rows is in the work memory, and the weight's is made of it at once: in a
+// half type each block would round the sum of those before it.
+bool keeps_all_rows(CalledKernel kernel, DType product) {
+  return kernel == Kernel::kLinearCrossEntropyBackwardWeight && is_half(product);
+}
+
 class HeadCalls {
  public:
+  // `rows_of_work`: of which the product is in the work memory at one time.
   HeadCalls(const KernelCall& call, int64_t rows_of_work, bool cast_as_rows)
       : call_(call), cast_as_rows_(cast_as_rows), backward_(call.kernel != Kernel::kLinearCrossEntropy) {
     const size_t x = backward_ ? 1 : 0;
@@ -74,12 +89,13 @@ class HeadCalls {
 
   void append(const Rows& rows, bool first, std::vector<KernelCall>& calls) {
     calls_ = &calls;
-    const Operand x = part(x_, rows), product = matrix(rows, x_.dtype, 0, false);
+    const int64_t at = keeps_all_rows(call_.kernel, x_.dtype) ? rows.first * classes_ * dtype_bytes(x_.dtype) : 0;
+    const Operand x = part(x_, rows), product = matrix(rows, x_.dtype, at, false);
     std::vector<Operand> operands{x, weight_, bias_};
     add(Kernel::kLinear, std::move(operands), {product});
     const bool casts = logits_ != x_.dtype;
-    if (casts) cast(matrix(rows, x_.dtype, 0, cast_as_rows_), matrix(rows, logits_, wide_at_, cast_as_rows_));
-    const Operand logits = matrix(rows, logits_, casts ? wide_at_ : 0, true);
+    if (casts) cast(matrix(rows, x_.dtype, at, cast_as_rows_), matrix(rows, logits_, wide_at_, cast_as_rows_));
+    const Operand logits = matrix(rows, logits_, casts ? wide_at_ : at, true);
     const Operand target = part_of_list(target_, rows), lse = part_of_list(lse_, rows);
     if (!backward_) {
       operands = {logits, target};
@@ -88,17 +104,14 @@ class HeadCalls {
       return;
     }
     add(Kernel::kCrossEntropyBackward, {input(0), logits, target, lse, class_weight_}, {logits}).attrs = loss_attrs();
-    if (casts) cast(matrix(rows, logits_, wide_at_, cast_as_rows_), matrix(rows, x_.dtype, 0, cast_as_rows_));
-    const bool adds = call_.accumulate;
+    if (casts) cast(matrix(rows, logits_, wide_at_, cast_as_rows_), matrix(rows, x_.dtype, at, cast_as_rows_));
     if (call_.kernel == Kernel::kLinearCrossEntropyBackwardInput) {
-      add(Kernel::kLinearBackwardInput, {product, weight_}, {part(output(0), rows)}, adds);
+      add(Kernel::kLinearBackwardInput, {product, weight_}, {part(output(0), rows)}, call_.accumulate);
       return;
     }
-    if (is_there(output(0))) add(Kernel::kLinearBackwardWeight, {product, x}, {output(0)}, adds || !first);
-    if (!is_there(output(2))) return;
-    std::vector<int64_t> dims;
-    for (size_t axis = 0; axis < lead_.size(); ++axis) dims.push_back(static_cast<int64_t>(axis));
-    add(Kernel::kSum, {product}, {output(2)}, adds || !first).attrs = {{"dims", std::move(dims)}, {"keepdim", false}};
+    if (!keeps_all_rows(call_.kernel, x_.dtype)) add_gradients(product, x, call_.accumulate || !first);
+    else if (rows.first + rows.count == product_of(lead_))
+      add_gradients(matrix(all_rows(lead_), x_.dtype, 0, false), x_, call_.accumulate);
   }
 
  private:
@@ -113,6 +126,15 @@ class HeadCalls {
   }
   Operand input(size_t i) const { return placed(call_.inputs, i, 0); }
   Operand output(size_t i) const { return placed(call_.outputs, i, call_.inputs.size()); }
+
+  // Of the weight and of the bias.
+  void add_gradients(const Operand& product, const Operand& x, bool adds) {
+    if (is_there(output(0))) add(Kernel::kLinearBackwardWeight, {product, x}, {output(0)}, adds);
+    if (!is_there(output(2))) return;
+    std::vector<int64_t> dims;
+    for (size_t axis = 0; axis < lead_.size(); ++axis) dims.push_back(static_cast<int64_t>(axis));
+    add(Kernel::kSum, {product}, {output(2)}, adds).attrs = {{"dims", std::move(dims)}, {"keepdim", false}};
+  }
 
   // The rows of an operand [lead.., n].
   static Operand part(Operand whole, const Rows& rows) {
@@ -167,11 +189,6 @@ class HeadCalls {
   std::vector<KernelCall>* calls_ = nullptr;
 };
 
-int64_t product_of(const std::vector<int64_t>& extents) {
-  int64_t product = 1;
-  for (const int64_t extent : extents) product *= extent;
-  return product;
-}
 int64_t rows_of_block(int64_t rows, int64_t blocks) {
   return std::max<int64_t>(1, divided_up(rows, std::max<int64_t>(1, blocks)));
 }
@@ -186,9 +203,10 @@ bool is_of_blocks(const CalledKernel& kernel) {
          kernel == Kernel::kLinearCrossEntropyBackwardWeight;
 }
 
-int64_t head_work_elements(int64_t rows, int64_t classes, int64_t blocks, DType product, DType logits) {
+int64_t head_work_elements(CalledKernel kernel, int64_t rows, int64_t classes, int64_t blocks, DType product,
+                           DType logits) {
   const int64_t elements = rows_of_block(rows, blocks) * classes;
-  int64_t bytes = rounded_up(elements * dtype_bytes(product));
+  int64_t bytes = rounded_up((keeps_all_rows(kernel, product) ? rows * classes : elements) * dtype_bytes(product));
   if (logits != product) bytes += rounded_up(elements * dtype_bytes(logits));
   return bytes / dtype_bytes(DType::kF32);
 }
@@ -207,7 +225,7 @@ std::string head_misfit(const KernelCall& call) {
   if (blocks == nullptr || *blocks < 1) return "it does not say of how many blocks";
   if (!logits || !is_floating(*logits)) return "it does not say of which type its logits are";
   const Operand& work = call.outputs[call.kernel == Kernel::kLinearCrossEntropy ? 2 : 1];
-  const int64_t wanted = head_work_elements(rows, weight.shape[0], *blocks, x.dtype, *logits);
+  const int64_t wanted = head_work_elements(call.kernel, rows, weight.shape[0], *blocks, x.dtype, *logits);
   return work.shape[0] >= wanted
              ? ""
              : "its work memory has " + std::to_string(work.shape[0]) + " elements, not " + std::to_string(wanted);
@@ -217,8 +235,8 @@ std::vector<KernelCall> calls_on_blocks(const KernelCall& call) {
   const std::vector<int64_t>& shape = rows_operand(call).shape;
   const std::vector<int64_t> lead(shape.begin(), shape.end() - 1);
   const auto* const blocks = find_attr<int64_t>(call, "blocks");
-  const int64_t most = rows_of_block(product_of(lead), blocks == nullptr ? 1 : *blocks);
-  HeadCalls head(call, most, false);
+  const int64_t rows_of_all = product_of(lead), most = rows_of_block(rows_of_all, blocks == nullptr ? 1 : *blocks);
+  HeadCalls head(call, keeps_all_rows(call.kernel, rows_operand(call).dtype) ? rows_of_all : most, false);
   std::vector<KernelCall> calls;
   for (const Rows& rows : blocks_of(lead, most)) head.append(rows, calls.empty(), calls);
   return calls;
@@ -227,10 +245,9 @@ std::vector<KernelCall> calls_on_blocks(const KernelCall& call) {
 std::vector<KernelCall> calls_on_all_rows(const KernelCall& call, bool cast_as_rows) {
   const std::vector<int64_t>& shape = rows_operand(call).shape;
   const std::vector<int64_t> lead(shape.begin(), shape.end() - 1);
-  const int64_t rows = product_of(lead);
-  HeadCalls head(call, rows, cast_as_rows);
+  HeadCalls head(call, product_of(lead), cast_as_rows);
   std::vector<KernelCall> calls;
-  head.append({std::vector<int64_t>(lead.size(), 0), lead, 0, rows}, true, calls);
+  head.append(all_rows(lead), true, calls);
   return calls;
 }
 

@@ -15,8 +15,10 @@ namespace piper::plan {
 bool is_of_blocks(const CalledKernel& kernel);
 
 // Elements (f32) of the work memory of a call of so many rows and classes. `product`, `logits`: the types in which the
-// product and the loss are.
-int64_t head_work_elements(int64_t rows, int64_t classes, int64_t blocks, DType product, DType logits);
+// product and the loss are. That of the weight's gradient holds the logits' gradient of all rows where the product is
+// of a half type, in which blocks do not add up without rounding.
+int64_t head_work_elements(CalledKernel kernel, int64_t rows, int64_t classes, int64_t blocks, DType product,
+                           DType logits);
 
 // What of a call that fits its signature does not fit together nevertheless, or "".
 std::string head_misfit(const KernelCall& call);

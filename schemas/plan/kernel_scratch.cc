@@ -71,6 +71,20 @@ int64_t copied_bytes(const KernelInfo& info, const KernelCall& call, const Opera
   return copied;
 }
 
+// Bytes of the operands of a product in 16 bits on CPU ranks, as the library lays them out: rows and columns padded to
+// 32 each. A gradient of few inputs and outputs over many rows grows many times.
+int64_t padded_matrix_bytes(const KernelCall& call) {
+  const auto padded = [](int64_t extent) { return (extent + 31) / 32 * 32; };
+  int64_t bytes = 0;
+  for (const auto* list : {&call.outputs, &call.inputs})
+    for (const Operand& operand : *list) {
+      if (operand.slot == Operand::kAbsent || operand.shape.empty() || operand.shape.back() == 0) continue;
+      const int64_t columns = operand.shape.back(), size = dtype_bytes(operand.dtype);
+      bytes += padded(dense_bytes(operand) / size / columns) * padded(columns) * size;
+    }
+  return bytes;
+}
+
 // For embeddings in f32 on CPU ranks, whose table is read or added to where it lies, if it is dense. The backward may
 // count how often each row is asked for, and weigh it.
 int64_t table_bytes(const KernelInfo& info, const KernelCall& call, int64_t operands) {
@@ -165,7 +179,11 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
   switch (info.scratch) {
     case Scratch::kNone: return kScratchSlack;
     case Scratch::kUpdate: return update_bytes(call) + kScratchSlack;
-    case Scratch::kProduct: return 2 * (f32 ? copied_bytes(info, call, nullptr) : operands) + kScratchSlack;
+    case Scratch::kProduct: {
+      if (f32) return 2 * copied_bytes(info, call, nullptr) + kScratchSlack;
+      const bool narrow = device == DeviceKind::kCpu && !call.inputs.empty() && is_half(call.inputs[0].dtype);
+      return 2 * (narrow ? padded_matrix_bytes(call) : operands) + kScratchSlack;
+    }
     case Scratch::kTable: return (f32 ? table_bytes(info, call, operands) : 2 * operands) + kScratchSlack;
     case Scratch::kOperands: return 2 * operands + kScratchSlack;
     case Scratch::kConvolution: {

@@ -15,7 +15,7 @@ namespace piper::plan {
 enum class Scratch : uint8_t {
   kNone,         // nothing worth planning: at most kScratchSlack
   kOperands,     // dense copies: 2 x (all outputs + all inputs)
-  kProduct,      // the same, of matrices alone that a product cannot take as they lie
+  kProduct,      // the same, of matrices alone that a product cannot take as they lie; in 16 bits padded
   kTable,        // the same, without the table of rows where it is dense
   kConvolution,  // layout changes of the convolution library, which pads channels to 16, and its workspace
   kBlocks,       // the most of the calls that it stands for (head_blocks.h)

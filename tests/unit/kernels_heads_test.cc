@@ -60,8 +60,9 @@ TEST_CASE_METHOD(Fixture, "heads in blocks of rows equal LibTorch's product and 
                    : t == at::kHalf  ? DType::kF16
                                      : DType::kBF16;
           };
-          const at::Tensor work = at::empty(
-              {plan::head_work_elements(rows, kClasses, blocks, piper_type(type.product), piper_type(type.logits))});
+          const at::Tensor work =
+              at::empty({plan::head_work_elements(plan::Kernel::kLinearCrossEntropyBackwardWeight, rows, kClasses,
+                                                  blocks, piper_type(type.product), piper_type(type.logits))});
           const at::Tensor sum = at::zeros({}, sums), lse = at::empty({rows}), g = at::full({}, 0.3, sums),
                            dx = at::ones(shape, type.product), dw = at::ones({kClasses, kWidth}, type.product),
                            dbias = full ? at::ones({kClasses}, type.product) : at::Tensor();
@@ -87,6 +88,34 @@ TEST_CASE_METHOD(Fixture, "heads in blocks of rows equal LibTorch's product and 
           CHECK(error(dw, wanted[1] + before) <= type.tolerance);
           if (full) CHECK(error(dbias, wanted[2] + before) <= type.tolerance);
         }
+}
+
+// Each block adds about the same to a sum that is 256 times as large: in a half type it would soon add nothing.
+TEST_CASE_METHOD(Fixture, "a half type rounds a head's gradients once, however many blocks there are") {
+  constexpr int64_t kRows = 1024, kClasses = 8, kWidth = 4, kBlocks = 256;
+  const at::Tensor x = (at::rand({kRows, kWidth}) + 1).to(at::kBFloat16),
+                   w = at::zeros({kClasses, kWidth}, at::kBFloat16), target = at::zeros({kRows}, at::kLong),
+                   g = at::ones({}), bias = at::zeros({kClasses}, at::kBFloat16), sum = at::zeros({}),
+                   lse = at::empty({kRows}), dw = at::empty({kClasses, kWidth}, at::kBFloat16),
+                   dbias = at::empty({kClasses}, at::kBFloat16),
+                   work = at::empty({plan::head_work_elements(plan::Kernel::kLinearCrossEntropyBackwardWeight, kRows,
+                                                              kClasses, kBlocks, DType::kBF16, DType::kF32)});
+  const std::vector<Attr> attrs{
+      {"ignore_index", int64_t{-100}}, {"label_smoothing", 0.0}, {"logits", std::string("f32")}, {"blocks", kBlocks}};
+  REQUIRE(run_kernel("linear_cross_entropy", {sum, lse, work}, {x, w, target, bias, {}}, attrs, false).ok());
+  REQUIRE(run_kernel("linear_cross_entropy_backward_weight", {dw, work, dbias}, {g, x, w, target, lse, bias, {}}, attrs,
+                     false)
+              .ok());
+  // All classes are as likely, so the gradient of a row's logits, 1/8 or 1/8 - 1, is a bf16.
+  at::Tensor dlogits = at::full({kClasses, 1}, 0.125, at::kDouble);
+  dlogits[0] -= 1;
+  const at::Tensor wanted = dlogits * x.to(at::kDouble).sum(0, true);
+  const double rounding = 1.0 / 256;  // of a bf16
+  CHECK(((dw.to(at::kDouble) - wanted) / wanted).abs().max().item<double>() <= rounding);
+  CHECK(((dbias.to(at::kDouble) - dlogits.squeeze(1) * kRows) / (dlogits.squeeze(1) * kRows))
+            .abs()
+            .max()
+            .item<double>() <= rounding);
 }
 
 }  // namespace piper::kernels::testing

@@ -1,5 +1,6 @@
 // Kernels of runtime/kernels against LibTorch: element-wise, reductions, indexing, products. The tests over
 // the whole table are in kernels_own_test.cc.
+#include <cmath>
 #include <limits>
 
 #include "tests/unit/kernels_testing.h"
@@ -218,6 +219,30 @@ TEST_CASE_METHOD(Fixture, "products equal LibTorch for every layout of their ope
              return Tensors{at::matmul(t[0].reshape({-1, 5}).t(), t[1].reshape({-1, 7}))};
            }});
   }
+}
+
+// run_kernel() ends where a kernel takes more scratch than the plan's bound.
+TEST_CASE_METHOD(Fixture, "products of many rows in half types equal f64, within the bound of their scratch") {
+  const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
+    for (const int64_t rows : {5, 777, 6000})
+      for (const int64_t out : {1, 3, 8, 40})
+        for (const int64_t in : {1, 4, 17, 70}) {
+          INFO(toString(type) << " " << rows << " " << out << " " << in);
+          const at::Tensor x = normal({rows, in}).to(type), w = normal({out, in}).to(type),
+                           g = normal({rows, out}).to(type);
+          const auto same = [&](const std::string& name, const Tensors& inputs, const at::Tensor& wanted,
+                                double terms) {
+            at::Tensor made = at::empty(wanted.sizes(), type);
+            REQUIRE(run_kernel(name, {made}, inputs, {}).ok());
+            // One rounding of the result; sums in f32 of about sqrt(terms), whose terms cancel.
+            CHECK((wide(made) - wanted).abs().le(wanted.abs() / 128 + 1e-3 * std::sqrt(terms)).all().item<bool>());
+          };
+          same("linear", {x, w, {}}, at::matmul(wide(x), wide(w).t()), static_cast<double>(in));
+          same("linear_backward_input", {g, w}, at::matmul(wide(g), wide(w)), static_cast<double>(out));
+          same("linear_backward_weight", {g, x}, at::matmul(wide(g).t(), wide(x)), static_cast<double>(rows));
+          same("matmul", {x, w.t().contiguous()}, at::matmul(wide(x), wide(w).t()), static_cast<double>(in));
+        }
 }
 
 TEST_CASE_METHOD(Fixture, "operands that do not fit are refused at bind, and say why") {
