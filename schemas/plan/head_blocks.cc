@@ -127,7 +127,7 @@ class HeadCalls {
   Operand input(size_t i) const { return placed(call_.inputs, i, 0); }
   Operand output(size_t i) const { return placed(call_.outputs, i, call_.inputs.size()); }
 
-  // Of the weight and of the bias.
+  // The gradients of the weight and of the bias.
   void add_gradients(const Operand& product, const Operand& x, bool adds) {
     if (is_there(output(0))) add(Kernel::kLinearBackwardWeight, {product, x}, {output(0)}, adds);
     if (!is_there(output(2))) return;
