@@ -31,21 +31,38 @@ bool is_parameter_of_one(const ir::Graph& graph, const ir::Uses& uses, ValueId v
   return !by_expert && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone && !is_output(graph, v);
 }
 
-// A parameter that one operator reads, as it is, permuted, or the row of each one's expert.
+// A parameter that one operator reads, as it is, permuted, with more axes of extent one, or the row of each one's
+// expert.
 struct OwnWeight {
-  ValueId parameter, read;    // `read`: what the operator reads
-  std::vector<int64_t> dims;  // read.shape[i] = parameter.shape[dims[i]]; empty: it is the parameter
+  ValueId parameter, read;  // `read`: what the operator reads
+  std::vector<int64_t>
+      dims;  // read.shape[i] = parameter.shape[dims[i]], or 1 where that is -1; empty: it is the parameter
 };
+// dims of a reshape that does nothing but put axes of extent one between others; empty: it is another one.
+std::vector<int64_t> unsqueezed(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  std::vector<int64_t> dims;
+  size_t at = 0;
+  for (const int64_t extent : to) {
+    const bool kept = at < from.size() && from[at] == extent;
+    if (!kept && extent != 1) return {};
+    dims.push_back(kept ? static_cast<int64_t>(at++) : -1);
+  }
+  return at == from.size() ? dims : std::vector<int64_t>();
+}
 OwnWeight own_weight(const ir::Graph& graph, const ir::Uses& uses, ValueId read) {
   if (is_parameter_of_one(graph, uses, read)) return {read, read, {}};
-  const ir::Op* permute = graph.made_by(read, OpKind::kPermute);
-  const ir::Op* view = permute != nullptr ? permute : graph.made_by(read, OpKind::kGroupedExpand);
+  const ir::Op* const permute = graph.made_by(read, OpKind::kPermute);
+  const ir::Op* const reshape = graph.made_by(read, OpKind::kReshape);
+  const ir::Op* view = permute != nullptr ? permute : reshape;
+  if (view == nullptr) view = graph.made_by(read, OpKind::kGroupedExpand);
   if (view == nullptr || uses[read.index].size() != 1 || is_output(graph, read) ||
       !is_parameter_of_one(graph, uses, view->operands[0]))
     return {};
   if (permute != nullptr) return {view->operands[0], read, std::get<ir::PermuteAttrs>(permute->attrs).dims};
   std::vector<int64_t> dims(graph.type(read).shape.size());
-  std::iota(dims.begin(), dims.end(), 0);
+  if (reshape != nullptr) dims = unsqueezed(graph.type(view->operands[0]).shape, graph.type(read).shape);
+  else std::iota(dims.begin(), dims.end(), 0);
+  if (dims.empty()) return {};
   return {view->operands[0], read, std::move(dims)};
 }
 

@@ -29,6 +29,15 @@ const std::string kShared =
     "  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3]], weights: [\"mixtures.*.up\"]}\n"
     "  - {op: shard, filter: {EP: \"*\"}, over: [[0, 2], [1, 3]]}\n";
 
+// Dense experts with biases, whose rows are in parts along the sequence before them and after.
+const std::string kDense =
+    "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\n"
+    "annotate: [{tag: EP, modules: [mixture]}]\ndirectives:\n"
+    "  - {op: replicate, filter: {}, devices: [0, 1, 2, 3]}\n"
+    "  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3]], weights: [mixture.up]}\n"
+    "  - {op: shard, filter: {}, dim: sequence, over: [[0, 1], [2, 3]]}\n"
+    "  - {op: shard, filter: {EP: \"*\"}, over: [[0, 2], [1, 3]]}\n";
+
 // What becomes of a sound plan that is changed.
 std::string verdict(const std::string& strategy, const std::function<void(Bundle&)>& change) {
   Bundle bundle = compiled::bundle("tiny_routed.onnx", strategy);
@@ -66,6 +75,31 @@ TEST_CASE("columns of experts are cut, and what they make is the model's") {
     REQUIRE(report.ok());
     CHECK(report->equality.whole());
   }
+}
+
+TEST_CASE("columns of dense experts are cut with their biases, beside the sequence and the experts") {
+  const Bundle bundle = compiled::bundle("tiny_stacked.onnx", kDense);
+  std::vector<std::string> cut;
+  for (const TensorInfo& tensor : bundle.manifest.tensors)
+    if (tensor.cut) cut.push_back(tensor.name + " " + std::to_string(tensor.cut->axis));
+  std::sort(cut.begin(), cut.end());
+  CHECK(cut == std::vector<std::string>{"mixture.down 1", "mixture.up 2", "mixture.up_bias 1"});
+  const auto report = verify::verify(bundle);
+  INFO((report.ok() ? describe(report->equality) : report.error().message));
+  REQUIRE(report.ok());
+  CHECK(report->equality.whole());
+}
+
+TEST_CASE("what dense experts make of parts of their columns is held to the model") {
+  const auto changed = [](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
+    Bundle bundle = compiled::bundle("tiny_stacked.onnx", kDense);
+    in_each(bundle, kernel, change);
+    const auto report = verify::verify(bundle);
+    return report.ok() ? "accepted: " + describe(report->equality) : report.error().code;
+  };
+  CHECK(changed("silu", [](KernelCall& call) { call.kernel = "sigmoid"; }) == "P0641");
+  CHECK(changed("silu_backward", [](KernelCall& call) { call.kernel = "sigmoid_backward"; }) == "P0641");
+  CHECK(changed("softmax", [](KernelCall& call) { call.kernel = "log_softmax"; }) == "P0641");
 }
 
 TEST_CASE("each sum of what experts make, and of the gradients of router and rows, is needed") {

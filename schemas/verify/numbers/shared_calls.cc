@@ -236,11 +236,14 @@ class SharedCall {
       else return lay_out(whole, out, i, sample_axis, whole.samples, held);
       return "";
     }
-    if (sample_axis >= 0) return "samples of parts of a cut that ranks share, too";
+    if (whole.sources >= 0) return "ranks by an axis of parts of a cut that they share, too";
     HeldValue at_places;
-    std::string why = lay_out(*results.at_places, out, i, -1, whole.samples, at_places);
-    if (why.empty() && whole.part >= 0) why = lay_out(whole, out, i, -1, whole.samples, held);
-    hold(held, whole.part >= 0 ? held.spread : whole.spread, at_places.spread);
+    at_places.block = held.block;
+    std::string why = lay_out(*results.at_places, out, i, sample_axis, whole.samples, at_places);
+    if (why.empty() && (whole.part >= 0 || sample_axis >= 0))
+      why = lay_out(whole, out, i, sample_axis, whole.samples, held);
+    held.block = at_places.block;  // of what the rank has
+    hold(held, whole.part >= 0 || sample_axis >= 0 ? held.spread : whole.spread, at_places.spread);
     return why;
   }
 
