@@ -253,7 +253,7 @@ def _extras() -> list[Row]:
             experts=(({"EP": 0}, [0, 1]), ({"EP": 1}, [2, 3]))),
         Row("recompute_modules", "dense", TWO, ((0, 1), (2, 3)), family="1f1b", microbatches=2, replicate=LEVELS["params"],
             more=({"op": "recompute", "modules": ["*.mlp"]},), fast=True),
-        Row("recompute_layers", "losses", TWO, ((0,), (1,)), family="zb_v", microbatches=4, more=({"op": "recompute", "layers": 0.5},)),
+        Row("recompute_layers", "losses", TWO, ((0,), (1,)), family="zero_bubble", microbatches=4, more=({"op": "recompute", "layers": 0.5},)),
         Row("recompute_but_products", "dense", TWO, ((0,), (1,)), family="1f1b", microbatches=4,
             more=({"op": "recompute", "ops": "all_but_products", "filter": {"MB": "1..3"}},)),
         Row("recompute_attention", "dense", groups=((0, 1),), microbatches=2, replicate=LEVELS["grads"],

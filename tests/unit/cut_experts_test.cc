@@ -90,6 +90,34 @@ TEST_CASE("columns of dense experts are cut with their biases, beside the sequen
   CHECK(report->equality.whole());
 }
 
+TEST_CASE("matrices of dense experts that a product reads as one are cut expert by expert") {
+  const std::string strategy =
+      "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\n"
+      "annotate: [{tag: EP, modules: [mixtures.0, mixtures.1]}]\ndirectives:\n"
+      "  - {op: replicate, filter: {}, devices: [0, 1, 2, 3]}\n"
+      "  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3]], weights: [\"mixtures.*.up\"]}\n"
+      "  - {op: shard, filter: {EP: \"*\"}, over: [[0, 2], [1, 3]]}\n";
+  const Bundle sound = compiled::bundle("tiny_experts.onnx", strategy);
+  for (const TensorInfo& tensor : sound.manifest.tensors) {
+    const bool of_experts = tensor.name.ends_with(".up") || tensor.name.ends_with(".down");
+    INFO(tensor.name);
+    REQUIRE(tensor.cut.has_value() == of_experts);
+    if (of_experts) CHECK(tensor.cut->axis == (tensor.name.ends_with(".up") ? 2 : 1));
+    if (of_experts) CHECK(tensor.cut->segments == 1);
+  }
+  const auto report = verify::verify(sound);
+  INFO((report.ok() ? describe(report->equality) : report.error().message));
+  REQUIRE(report.ok());
+  CHECK(report->equality.whole());
+  for (const auto& [kernel, other] : {std::pair("tanh", "sigmoid"), std::pair("tanh_backward", "sigmoid_backward")}) {
+    Bundle bundle = sound;
+    in_each(bundle, kernel, [&, other = other](KernelCall& call) { call.kernel = other; });
+    const auto refuted = verify::verify(bundle);
+    REQUIRE_FALSE(refuted.ok());
+    CHECK(refuted.error().code == "P0641");
+  }
+}
+
 TEST_CASE("what dense experts make of parts of their columns is held to the model") {
   const auto changed = [](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
     Bundle bundle = compiled::bundle("tiny_stacked.onnx", kDense);
