@@ -37,7 +37,7 @@ const strategy::DirectiveSpec& shard_spec() {
           "where it is left out every product of the region of which that is possible; a router or the logits, which "
           "are needed whole, are not. Of experts each is cut: its output features, and the input features of the "
           "matrix that sums over them; what they make is added up after the experts of a token. With `dim: expert` "
-          "over other groups a device has its experts' parts, of experts in the grouped form. Norms, residuals and "
+          "over other groups a device has its experts' parts. Norms, residuals and "
           "embeddings stay whole on every device. All regions on "
           "these devices share their samples, so `place` and `replicate` name all of them, and a replica is a "
           "group.\n\n"

@@ -22,23 +22,29 @@ bool keeps_shares(OpKind kind) {
   }
 }
 
-// Whether a product sums over the axis along which its weight, as it is or through casts and permutes, is cut.
+// Whether a product sums over the axis along which its weight, as it is or through casts, permutes and reshapes, is
+// cut.
 bool sums_over_cut(const Graph& graph, const Op& op) {
   if (op.kind != OpKind::kLinear && op.kind != OpKind::kMatmul && op.kind != OpKind::kGroupedMatmul) return false;
   ValueId weight = op.operands[1];
   std::vector<const Op*> views;
   while (graph.value(weight).kind == ValueKind::kOpResult) {
     views.push_back(&graph.op(graph.value(weight).producer));
-    if (views.back()->kind != OpKind::kCast && views.back()->kind != OpKind::kPermute) return false;
+    const OpKind kind = views.back()->kind;
+    if (kind != OpKind::kCast && kind != OpKind::kPermute && kind != OpKind::kReshape) return false;
     weight = views.back()->operands[0];
   }
   if (graph.value(weight).kind != ValueKind::kParameter) return false;
   const auto& cut = graph.parameters()[graph.value(weight).payload].cut;
   if (!cut) return false;
   int64_t axis = cut->axis;
-  for (auto view = views.rbegin(); view != views.rend(); ++view)
-    if (const auto* permute = std::get_if<PermuteAttrs>(&(*view)->attrs))
-      axis = std::find(permute->dims.begin(), permute->dims.end(), axis) - permute->dims.begin();
+  for (auto view = views.rbegin(); view != views.rend(); ++view) {
+    const AxisMap axes(graph, **view);
+    const OpAxis* const there = axes.of_operand(0, axis);
+    const AxisPlace* const place = there == nullptr ? nullptr : there->in_result(0);
+    if (place == nullptr) return false;
+    axis = place->axis;
+  }
   const AxisMap axes(graph, op);
   const OpAxis* const along = axes.of_operand(1, axis);
   return along != nullptr && along->results.empty();

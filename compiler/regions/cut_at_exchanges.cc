@@ -108,7 +108,7 @@ class Cutter {
         for (const OpId reader : readers[result.index])
           if (graph_.op(reader).chunk == op.chunk && (first < 0 || level[reader.index] < first))
             first = level[reader.index];
-      if (first > 1) level[i] = first - 1;
+      if (first > 1) level[i] = first % 2 == 0 ? first - 1 : first - 2;  // a conversion has an odd level
     }
   }
 
@@ -166,15 +166,18 @@ class Cutter {
         chunks.push_back(of_region(c));
         parents_.push_back(ir::ChunkId(c));
       }
-      bool first = true;
+      // A conversion of an earlier pass has had the chunk to itself, and keeps its name.
+      const bool was_one = chunked_.chunks[c].exchange;
+      bool first = !was_one;
       for (const auto& [piece, experts] : pieces[c]) {
         ir::Chunk chunk = of_region(c);
         if (!marks_.shard.empty()) chunk.shard = marks_.shard[c];
         chunk.exchange = piece.first % 2 == 1;
-        if (!first || chunk.exchange || experts) {
-          chunk.name += std::string(".") + (chunk.exchange ? marks_.way.at(piece.second)
-                                            : experts      ? "experts"
-                                                           : "rest");
+        const auto way = marks_.way.find(piece.second);
+        const bool made_before = chunk.exchange && way == marks_.way.end();
+        PIPER_CHECK(!made_before || was_one, chunk.name, " has a conversion that is called nothing");
+        if (!made_before && (!first || chunk.exchange || experts)) {
+          chunk.name += std::string(".") + (chunk.exchange ? way->second : experts ? "experts" : "rest");
           const std::string base = chunk.name;
           for (int32_t repeat = 2; !names.insert(chunk.name).second; ++repeat)
             chunk.name = base + "." + std::to_string(repeat);

@@ -1,8 +1,10 @@
 #include "compiler/tensors/follow_cuts.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "compiler/ir/axis_map.h"
@@ -31,22 +33,75 @@ bool is_parameter_of_one(const ir::Graph& graph, const ir::Uses& uses, ValueId v
   return !by_expert && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone && !is_output(graph, v);
 }
 
-// A parameter that one operator reads, as it is, permuted, or the row of each one's expert.
+// The axes of `from` that a reshape puts together into each axis of `to`, [begin, end); empty where an axis of extent
+// one is new. Nothing: it does something else.
+using Joined = std::vector<std::pair<size_t, size_t>>;
+std::optional<Joined> joined_axes(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  Joined joined;
+  size_t at = 0;
+  for (const int64_t extent : to) {
+    const size_t begin = at;
+    int64_t all = 1;
+    while (at < from.size() && all < extent) all *= from[at++];
+    if (all != extent) return std::nullopt;
+    joined.emplace_back(begin, at);
+  }
+  return at == from.size() ? std::optional(joined) : std::nullopt;
+}
+
+bool is_view_of_weight(const ir::Graph& graph, const ir::Op& op) {
+  if (op.kind == OpKind::kPermute || op.kind == OpKind::kGroupedExpand) return true;
+  return op.kind == OpKind::kReshape &&
+         joined_axes(graph.type(op.operands[0]).shape, graph.type(op.results[0]).shape).has_value();
+}
+
+// A parameter that one operator reads: as it is, or through views of which each has one reader.
 struct OwnWeight {
-  ValueId parameter, read;    // `read`: what the operator reads
-  std::vector<int64_t> dims;  // read.shape[i] = parameter.shape[dims[i]]; empty: it is the parameter
+  ValueId parameter;
+  std::vector<ValueId> views;  // from what is read to the parameter, without it
 };
 OwnWeight own_weight(const ir::Graph& graph, const ir::Uses& uses, ValueId read) {
-  if (is_parameter_of_one(graph, uses, read)) return {read, read, {}};
-  const ir::Op* permute = graph.made_by(read, OpKind::kPermute);
-  const ir::Op* view = permute != nullptr ? permute : graph.made_by(read, OpKind::kGroupedExpand);
-  if (view == nullptr || uses[read.index].size() != 1 || is_output(graph, read) ||
-      !is_parameter_of_one(graph, uses, view->operands[0]))
-    return {};
-  if (permute != nullptr) return {view->operands[0], read, std::get<ir::PermuteAttrs>(permute->attrs).dims};
-  std::vector<int64_t> dims(graph.type(read).shape.size());
-  std::iota(dims.begin(), dims.end(), 0);
-  return {view->operands[0], read, std::move(dims)};
+  OwnWeight weight{read, {}};
+  while (!is_parameter_of_one(graph, uses, weight.parameter)) {
+    const ValueId v = weight.parameter;
+    if (graph.value(v).kind != ir::ValueKind::kOpResult || uses[v.index].size() != 1 || is_output(graph, v)) return {};
+    const ir::Op& view = graph.op(graph.value(v).producer);
+    if (!is_view_of_weight(graph, view)) return {};
+    weight.views.push_back(v);
+    weight.parameter = view.operands[0];
+  }
+  return weight;
+}
+
+// `along`: an axis of a view of a weight; where that is in what is viewed. Nothing: in several of its axes.
+std::optional<PartAlong> part_before(const ir::Graph& graph, ValueId v, PartAlong along) {
+  const ir::Op& view = graph.op(graph.value(v).producer);
+  const auto axis = static_cast<size_t>(along.axis);
+  if (const auto* permute = std::get_if<ir::PermuteAttrs>(&view.attrs))
+    along.axis = static_cast<int32_t>(permute->dims[axis]);
+  if (view.kind != OpKind::kReshape) return along;
+  const std::vector<int64_t>& from = graph.type(view.operands[0]).shape;
+  const auto [begin, end] = (*joined_axes(from, graph.type(v).shape))[axis];
+  if (begin == end) return std::nullopt;
+  const int64_t outer =
+      std::accumulate(from.begin() + static_cast<std::ptrdiff_t>(begin),
+                      from.begin() + static_cast<std::ptrdiff_t>(end) - 1, int64_t{1}, std::multiplies<>());
+  if (along.segments % outer != 0 || (outer > 1 && !along.extents.empty())) return std::nullopt;
+  along.axis = static_cast<int32_t>(end) - 1;
+  along.segments /= static_cast<int32_t>(outer);
+  return along;
+}
+
+// Parts of the views of a weight, from what is read on, and of the weight itself. Nothing: an axis of it has no such
+// part.
+std::optional<std::vector<PartAlong>> parts_of_views(const ir::Graph& graph, const OwnWeight& weight, PartAlong along) {
+  std::vector<PartAlong> parts{std::move(along)};
+  for (const ValueId view : weight.views) {
+    std::optional<PartAlong> before = part_before(graph, view, parts.back());
+    if (!before) return std::nullopt;
+    parts.push_back(std::move(*before));
+  }
+  return parts;
 }
 
 // Extents of the segments of an axis, one after the other; empty: it is one.
@@ -106,7 +161,13 @@ class Walk {
   void begin(OpId id, const Segments& segments) {
     const ir::Op& op = graph_.op(id);
     const int32_t out = weight_axes(graph_, op)->out;
-    if (logits_.count(id) == 0) cut_weight(op.operands[1], along_segments(out, segments), op.chunk, false);
+    const int64_t places = chunks_[op.chunk.index].places;
+    if (!segments.empty() && segments[0] % places != 0)
+      return stop(id, "makes " + std::to_string(segments[0]) + " of them for each of several", {id}, true);
+    const PartAlong along = along_segments(out, segments);
+    if (logits_.count(id) == 0 && !is_own(op.operands[1], along))
+      return stop(id, "has segments across the matrices that its weight is made of", {id});
+    if (logits_.count(id) == 0) cut_weight(op.operands[1], along, op.chunk, false);
     if (bias_of(op).valid()) cut(bias_of(op), along_segments(0, segments), op.chunk, false);
     enter(id, 0);
     become_part(op.results[0], along_segments(last_axis(op.results[0]), segments), {id});
@@ -168,11 +229,10 @@ class Walk {
   void sum_rows(OpId id, const std::set<OpId>& from) {
     const ir::Op& op = graph_.op(id);
     const ValueId x = op.operands[0], w = op.operands[1];
-    if (!is_part(x) || is_part(w) || found_.part[x.index].axis != last_axis(x) ||
-        !own_weight(graph_, uses_, w).parameter.valid())
-      return stop(id, "is no product by a weight of its own over these features", from);
     PartAlong along = found_.part[x.index];
+    const bool sums = is_part(x) && !is_part(w) && along.axis == last_axis(x);
     along.axis = weight_axes(graph_, op)->in;
+    if (!sums || !is_own(w, along)) return stop(id, "is no product by a weight of its own over these features", from);
     cut_weight(w, along, op.chunk, true);
     found_.share[op.results[0].index] = true;
   }
@@ -228,7 +288,7 @@ class Walk {
       return stop(id, "has " + std::to_string(along->extent / segments) + " of them", from, true,
                   op.kind == OpKind::kReshape && segments == 1 ? numbered_by(*along) : Segments());
     for (uint32_t i = 0; i < op.operands.size(); ++i)
-      if (!fits(id, i, *along, segments)) return stop(id, "reads something that is not cut alike", from);
+      if (!fits(id, i, *along, segments, extents)) return stop(id, "reads something that is not cut alike", from);
     if (along->role == AxisRole::kSummed && (op.kind == OpKind::kSum || op.kind == OpKind::kMatmul)) {
       found_.share[op.results[0].index] = true;
     } else {
@@ -259,13 +319,13 @@ class Walk {
     return Segments(static_cast<size_t>(along.extent), along.operands.front().factor.inner);
   }
   // Whether an operand is a part, can be one, or lacks the axis.
-  bool fits(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments) const {
+  bool fits(OpId id, uint32_t operand, const ir::OpAxis& along, int32_t segments, const Segments& extents) const {
     const ValueId v = graph_.op(id).operands[operand];
     if (!v.valid() || is_part(v)) return true;
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return true;
     if (segments != 1 && !place->is_all()) return false;
-    return own_weight(graph_, uses_, v).parameter.valid() || takes_own(id, operand, segments);
+    return is_own(v, part_at(*place, segments, extents)) || takes_own(id, operand, segments);
   }
   // Whether the place's part is taken of a whole operand: of keys, values and masks of attention, and of what is the
   // same for all samples, as biases of scores. The gradient is gathered.
@@ -280,26 +340,31 @@ class Walk {
     if (!v.valid() || is_part(v)) return;
     const ir::AxisPlace* place = along.in_operand(operand);
     if (place == nullptr || place->repeats) return enter(id, operand);
-    if (!own_weight(graph_, uses_, v).parameter.valid())
+    if (!is_own(v, part_at(*place, segments, extents)))
       return found_.own.push_back({id,
                                    operand,
                                    {static_cast<int32_t>(place->axis), static_cast<int32_t>(place->factor.outer)},
                                    has_gradient_[v.index]});
-    cut_weight(v, {static_cast<int32_t>(place->axis), segments * static_cast<int32_t>(place->factor.outer), extents},
-               graph_.op(id).chunk, false);
+    cut_weight(v, part_at(*place, segments, extents), graph_.op(id).chunk, false);
   }
 
   void cut(ValueId parameter, PartAlong along, ir::ChunkId chunk, bool sums) {
     found_.weights.push_back({parameter, along, chunk, sums, false});
   }
-  // `along`: an axis of what is read.
-  void cut_weight(ValueId read, PartAlong along, ir::ChunkId chunk, bool sums) {
+  static PartAlong part_at(const ir::AxisPlace& place, int32_t segments, const Segments& extents) {
+    return {static_cast<int32_t>(place.axis), segments * static_cast<int32_t>(place.factor.outer), extents};
+  }
+  // Whether what is read is a weight of its own, of which such a part is one.
+  bool is_own(ValueId read, const PartAlong& along) const {
     const OwnWeight weight = own_weight(graph_, uses_, read);
-    if (!weight.dims.empty()) {
-      found_.part[read.index] = along;
-      along.axis = static_cast<int32_t>(weight.dims[static_cast<size_t>(along.axis)]);
-    }
-    cut(weight.parameter, along, chunk, sums);
+    return weight.parameter.valid() && parts_of_views(graph_, weight, along).has_value();
+  }
+  // `along`: an axis of what is read.
+  void cut_weight(ValueId read, const PartAlong& along, ir::ChunkId chunk, bool sums) {
+    const OwnWeight weight = own_weight(graph_, uses_, read);
+    const std::vector<PartAlong> parts = *parts_of_views(graph_, weight, along);
+    for (size_t i = 0; i < weight.views.size(); ++i) found_.part[weight.views[i].index] = parts[i];
+    cut(weight.parameter, parts.back(), chunk, sums);
   }
   void enter(OpId id, uint32_t operand) {
     const ValueId v = graph_.op(id).operands[operand];
@@ -327,6 +392,22 @@ class Walk {
   std::vector<bool> of_samples_;      // [value] as find_of_samples() says
   FollowedCuts found_;
 };
+
+// Into how many segments the axis of what is read is cut at least, where a place has a part of one axis of the weight:
+// that which is the innermost of it, for each of the others. 0: there is none.
+int32_t segments_of_weight(const ir::Graph& graph, const OwnWeight& weight, int32_t axis) {
+  const int64_t extent = graph.type(weight.views.empty() ? weight.parameter : weight.views[0]).shape[axis];
+  for (int64_t segments = 1; segments < extent; ++segments)
+    if (extent % segments == 0 && parts_of_views(graph, weight, {axis, static_cast<int32_t>(segments)}))
+      return static_cast<int32_t>(segments);
+  return 0;
+}
+Segments first_segments(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& product) {
+  const int32_t segments =
+      segments_of_weight(graph, own_weight(graph, uses, product.operands[1]), weight_axes(graph, product)->out);
+  if (segments < 2) return {};
+  return Segments(static_cast<size_t>(segments), features_of(graph, product) / segments);
+}
 
 // Cut where either is.
 Segments of_both(const Segments& a, const Segments& b) {
@@ -402,7 +483,9 @@ std::vector<bool> find_of_samples(const ir::Graph& graph) {
 ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op) {
   if (!weight_axes(graph, op)) return {};
   if (const ValueId bias = bias_of(op); bias.valid() && !is_parameter_of_one(graph, uses, bias)) return {};
-  const ValueId weight = own_weight(graph, uses, op.operands[1]).parameter;
+  const OwnWeight own = own_weight(graph, uses, op.operands[1]);
+  const ValueId weight = own.parameter;
+  if (weight.valid() && segments_of_weight(graph, own, weight_axes(graph, op)->out) == 0) return {};
   // The experts are along the first axis, which is that of a matrix's rows.
   const bool by_expert = weight.valid() && graph.parameters()[graph.value(weight).payload].shards > 1;
   return by_expert && graph.type(weight).shape.size() < 3 ? ValueId() : weight;
@@ -413,7 +496,7 @@ FollowedCuts follow_cuts(const ir::Graph& graph, const std::vector<ChunkCut>& ch
   const ir::Uses uses = graph.uses();
   const std::vector<bool> has_gradient = find_gradients(graph);
   std::map<OpId, Segments> seeds;
-  for (const OpId seed : all) seeds.emplace(seed, Segments());
+  for (const OpId seed : all) seeds.emplace(seed, first_segments(graph, uses, graph.op(seed)));
   for (const OpId seed : logits) seeds.emplace(seed, Segments());
   const std::set<OpId> of_classes(logits.begin(), logits.end());
   std::vector<Obstacle> obstacles;

@@ -93,7 +93,7 @@ def torch_training(model, factor, pieces, clip):
 
 
 def bounded(text, factor, overflow):
-    text, count = re.subn(r"(\{op: shard, .*)\}$", rf"\1, capacity: {{factor: {factor}, overflow: {overflow}}}}}", text, flags=re.MULTILINE)
+    text, count = re.subn(r"(\{op: shard, (?!.*dim: ).*)\}$", rf"\1, capacity: {{factor: {factor}, overflow: {overflow}}}}}", text, flags=re.MULTILINE)
     assert count, "the strategy has no shard"
     return text
 

@@ -32,9 +32,11 @@ class Strategy:
     directives: str = ""
     halves: bool = False     # two regions of several layers each, instead of one for each mixture
     alone: bool = False      # no `place`, no `replicate`: all of the model is in regions that are sharded
+    places: int = 1          # so many devices, one after the other, share samples and cut tensors
+    dims: tuple[str, ...] = ("column",)  # what they cut
 
     def pieces(self):
-        return self.microbatches * max(len(group) for group in self.data)
+        return self.microbatches * max(len(group) for group in self.data) // self.places
 
 
 STRATEGIES = {
@@ -55,6 +57,12 @@ STRATEGIES = {
     "ep2_recompute": Strategy(((0, 1),), (((0, 1),),), 2, directives="  - {op: recompute, filter: {EP: \"*\"}}"),
     "ep2_halves": Strategy(((0, 1),), (((0, 1),),), 2, halves=True),
     "ep2_alone": Strategy(((0, 1),), (((0, 1),),), 2, alone=True),
+    "ep2_tp2": Strategy(((0, 1, 2, 3),), (((0, 2), (1, 3)),), 2, places=2),
+    "ep2_tp2_seq": Strategy(((0, 1, 2, 3),), (((0, 2), (1, 3)),), places=2, dims=("column", "sequence")),
+    "ep2_tp2_all": Strategy(((0, 1, 2, 3),), (((2, 0), (3, 1)),), 2, replicate=", shard_params: true", places=2,
+                            dims=("column", "sequence", "vocabulary")),
+    "pp2_ep2_tp2_seq": Strategy(((0, 1, 2, 3), (4, 5, 6, 7)), (((0, 2), (1, 3)), ((4, 6), (5, 7))), 2, "1f1b", places=2,
+                                dims=("column", "sequence")),
     "ep2_clip": Strategy(((0, 1),), (((0, 1),),), extra="clip_grad_norm: 0.5\n"),
 }
 
@@ -80,6 +88,9 @@ def strategy_text(s: Strategy, model: str, optimizer: str) -> str:
                            f"  - {{op: replicate, filter: {{{tag}}}, devices: {list(devices)}, bucket_size: 0.05{s.replicate}}}"]
         if groups:
             directives.append(f"  - {{op: shard, filter: {{{both}}}, devices: {json.dumps(groups if len(groups) > 1 else groups[0])}}}")
+    if s.places > 1:
+        over = [list(devices[i:i + s.places]) for devices in s.data for i in range(0, len(devices), s.places)]
+        directives += [f"  - {{op: shard, filter: {{}}, dim: {dim}, over: {over}}}" for dim in s.dims]
     if s.microbatches > 1 and not s.family:
         directives.append(f"  - {{op: split, num_microbatches: {s.microbatches}}}")
     if s.directives:

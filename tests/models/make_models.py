@@ -336,6 +336,38 @@ class TinyLlama(nn.Module):
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
 
 
+class Stacked(nn.Module):
+    """Every one of four experts on every row by products of all of them, with gates and biases."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(8, 4, bias=False)
+        self.up, self.up_bias = nn.Parameter(torch.randn(4, 8, 16)), nn.Parameter(torch.randn(4, 16))
+        self.down, self.down_bias = nn.Parameter(torch.randn(4, 8, 8)), nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, x):
+        rows = x.reshape(-1, 8)
+        each = rows.repeat(4, 1).view(4, -1, 8)
+        gate, up = (torch.bmm(each, self.up) + self.up_bias[:, None]).chunk(2, dim=-1)
+        made = torch.bmm(F.silu(gate) * up, self.down) + self.down_bias[:, None]
+        return (made * self.router(rows).softmax(-1).transpose(0, 1)[..., None]).sum(0).view(x.shape)
+
+
+class TinyStacked(nn.Module):
+    """Rows of a sequence between products: a feed-forward layer, then experts."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.up, self.down = nn.Embedding(VOCAB, 8), nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
+        self.mixture, self.last = Stacked(), nn.Linear(8, VOCAB, bias=False)
+
+    def forward(self, input_ids, labels):
+        x = self.embed(input_ids)
+        x = x + self.down(torch.tanh(self.up(self.norm(x))))
+        x = x + self.mixture(x)
+        return F.cross_entropy(self.last(x).flatten(0, 1), labels.flatten())
+
+
 def tokens():
     return torch.randint(1, VOCAB, (BATCH, SEQ))
 
@@ -383,6 +415,7 @@ def main():
            out / "tiny_packed.onnx")
     export(TinyHeads(), {"x": torch.randn(BATCH, SEQ, 6), "target": torch.randn(BATCH, SEQ, 3)}, out / "tiny_heads.onnx", opset=23)
     export(TinyLlama(), {"idx": tokens(), "targets": tokens()}, out / "tiny_llama.onnx", opset=23)
+    export(TinyStacked(), {"input_ids": tokens(), "labels": tokens()}, out / "tiny_stacked.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)
 

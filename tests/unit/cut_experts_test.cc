@@ -29,6 +29,15 @@ const std::string kShared =
     "  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3]], weights: [\"mixtures.*.up\"]}\n"
     "  - {op: shard, filter: {EP: \"*\"}, over: [[0, 2], [1, 3]]}\n";
 
+// Dense experts with biases, whose rows are in parts along the sequence before them and after.
+const std::string kDense =
+    "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\n"
+    "annotate: [{tag: EP, modules: [mixture]}]\ndirectives:\n"
+    "  - {op: replicate, filter: {}, devices: [0, 1, 2, 3]}\n"
+    "  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3]], weights: [mixture.up]}\n"
+    "  - {op: shard, filter: {}, dim: sequence, over: [[0, 1], [2, 3]]}\n"
+    "  - {op: shard, filter: {EP: \"*\"}, over: [[0, 2], [1, 3]]}\n";
+
 // What becomes of a sound plan that is changed.
 std::string verdict(const std::string& strategy, const std::function<void(Bundle&)>& change) {
   Bundle bundle = compiled::bundle("tiny_routed.onnx", strategy);
@@ -66,6 +75,59 @@ TEST_CASE("columns of experts are cut, and what they make is the model's") {
     REQUIRE(report.ok());
     CHECK(report->equality.whole());
   }
+}
+
+TEST_CASE("columns of dense experts are cut with their biases, beside the sequence and the experts") {
+  const Bundle bundle = compiled::bundle("tiny_stacked.onnx", kDense);
+  std::vector<std::string> cut;
+  for (const TensorInfo& tensor : bundle.manifest.tensors)
+    if (tensor.cut) cut.push_back(tensor.name + " " + std::to_string(tensor.cut->axis));
+  std::sort(cut.begin(), cut.end());
+  CHECK(cut == std::vector<std::string>{"mixture.down 1", "mixture.up 2", "mixture.up_bias 1"});
+  const auto report = verify::verify(bundle);
+  INFO((report.ok() ? describe(report->equality) : report.error().message));
+  REQUIRE(report.ok());
+  CHECK(report->equality.whole());
+}
+
+TEST_CASE("matrices of dense experts that a product reads as one are cut expert by expert") {
+  const std::string strategy =
+      "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\n"
+      "annotate: [{tag: EP, modules: [mixtures.0, mixtures.1]}]\ndirectives:\n"
+      "  - {op: replicate, filter: {}, devices: [0, 1, 2, 3]}\n"
+      "  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3]], weights: [\"mixtures.*.up\"]}\n"
+      "  - {op: shard, filter: {EP: \"*\"}, over: [[0, 2], [1, 3]]}\n";
+  const Bundle sound = compiled::bundle("tiny_experts.onnx", strategy);
+  for (const TensorInfo& tensor : sound.manifest.tensors) {
+    const bool of_experts = tensor.name.ends_with(".up") || tensor.name.ends_with(".down");
+    INFO(tensor.name);
+    REQUIRE(tensor.cut.has_value() == of_experts);
+    if (of_experts) CHECK(tensor.cut->axis == (tensor.name.ends_with(".up") ? 2 : 1));
+    if (of_experts) CHECK(tensor.cut->segments == 1);
+  }
+  const auto report = verify::verify(sound);
+  INFO((report.ok() ? describe(report->equality) : report.error().message));
+  REQUIRE(report.ok());
+  CHECK(report->equality.whole());
+  for (const auto& [kernel, other] : {std::pair("tanh", "sigmoid"), std::pair("tanh_backward", "sigmoid_backward")}) {
+    Bundle bundle = sound;
+    in_each(bundle, kernel, [&, other = other](KernelCall& call) { call.kernel = other; });
+    const auto refuted = verify::verify(bundle);
+    REQUIRE_FALSE(refuted.ok());
+    CHECK(refuted.error().code == "P0641");
+  }
+}
+
+TEST_CASE("what dense experts make of parts of their columns is held to the model") {
+  const auto changed = [](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
+    Bundle bundle = compiled::bundle("tiny_stacked.onnx", kDense);
+    in_each(bundle, kernel, change);
+    const auto report = verify::verify(bundle);
+    return report.ok() ? "accepted: " + describe(report->equality) : report.error().code;
+  };
+  CHECK(changed("silu", [](KernelCall& call) { call.kernel = "sigmoid"; }) == "P0641");
+  CHECK(changed("silu_backward", [](KernelCall& call) { call.kernel = "sigmoid_backward"; }) == "P0641");
+  CHECK(changed("softmax", [](KernelCall& call) { call.kernel = "log_softmax"; }) == "P0641");
 }
 
 TEST_CASE("each sum of what experts make, and of the gradients of router and rows, is needed") {

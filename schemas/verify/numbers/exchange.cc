@@ -27,15 +27,23 @@ class Exchanged {
   HeldValue make() {
     if (table_[sent_.number].over != Over::kEach) return unknown("an exchange of what has no samples");
     if (size_ < 1) return unknown("an exchange of samples without elements");
-    if (sent_.places.is_spread()) return unknown("an exchange of what one place has of a value");
-    if (!sent_.spread.is_spread()) return to_experts();
-    if (sent_.spread.cut >= 0) return unknown("an exchange of what one place has of a value");
-    if (sent_.spread.sources && sent_.spread.devices == devices_) return from_experts();
-    return unknown("an exchange of what an exchange brought");
+    const bool of_cut = sent_.spread.cut >= 0;
+    const Spread experts = of_cut ? Spread() : sent_.spread, places = of_cut ? sent_.spread : sent_.places;
+    const Spread shares{.devices = places.devices, .share = true, .cut = places.cut};
+    if (places.is_spread() && places != shares) return unknown("an exchange of what one place has of a value");
+    HeldValue moved = move(experts);
+    if (places.is_spread() && table_[moved.number].over != Over::kUnknown) hold(moved, moved.spread, places);
+    return moved;
   }
 
  private:
   HeldValue unknown(const std::string& why) const { return {result_.end, 0, table_.unknown(why)}; }
+
+  HeldValue move(const Spread& experts) {
+    if (!experts.is_spread()) return to_experts();
+    if (experts.sources && experts.devices == devices_) return from_experts();
+    return unknown("an exchange of what an exchange brought");
+  }
 
   // Part j for rank j.
   HeldValue to_experts() {

@@ -6,7 +6,8 @@
 //   samples of all ranks. Where that axis is one of the experts, each rank has the part of its own experts (experts.h).
 // - What a rank has for the samples of all, rank by rank: it then has what the others made for its own samples, rank by
 //   rank: of a value of which each had the part of its experts, all parts; of a sum over experts, all shares.
-// What the places of a cut add up is a value of which each of them has a share: it is the value.
+// What the places of a cut add up is a value of which each of them has a share: it is the value. Shares of a value go
+// where its elements go: all places exchange alike, and a sum of moved elements is the moved sum.
 // Rows in the order of their experts travel in segments, as ordered_rows.h says.
 #pragma once
 

@@ -56,9 +56,7 @@ std::optional<PartOfView> part_of_outermost(View view, int64_t places, int64_t s
   const int64_t stride = axes[0].stride;
   axes.erase(axes.begin());
   size_t at = stride == 0 ? axis_of_repeats(axes) : 0;
-  while (stride > 0 && at < axes.size() &&
-         (axes[at].samples || axes[at].extent == 1 || axes[at].stride * axes[at].extent != stride))
-    ++at;
+  while (stride > 0 && at < axes.size() && (axes[at].extent == 1 || axes[at].stride * axes[at].extent != stride)) ++at;
   if (at < axes.size()) {
     axes[at].extent *= places;
   } else {  // a place has one row of it
@@ -68,7 +66,7 @@ std::optional<PartOfView> part_of_outermost(View view, int64_t places, int64_t s
   PartOfView result;
   result.part = 1;
   for (size_t axis = at; axis < axes.size(); ++axis) {
-    if (axes[axis].samples && axes[axis].extent > 1) return std::nullopt;
+    if (axis > at && axes[axis].samples && axes[axis].extent > 1) return std::nullopt;
     result.part *= axes[axis].extent;
   }
   result.part /= places;
@@ -112,10 +110,9 @@ class Converted {
   HeldValue unfit(const std::string& why) const { return {bytes_, 0, table_.unfit(why, reader_, -1)}; }
 
   HeldValue gathered() {
-    if (sent_.block > 0) return unknown("a gather of parts of samples that are not the outermost axis");
     const int64_t each = size_ / places_, part = sent_.spread.part;
     HeldValue held{bytes_, 0, sent_.number};
-    if (samples_ > 1) held.block = each;
+    if (samples_ > 1) held.block = sent_.block > 0 ? sent_.block : each;
     if (part == each) return held;
     View view;  // place by place, where the value has the places' parts inside of an axis
     view.number = sent_.number;
@@ -205,11 +202,13 @@ std::optional<HeldValue> own_part(const plan::KernelCall& call, const std::vecto
       run.places[static_cast<size_t>(cut)] != places || out.strides != plan::contiguous_strides(out.shape))
     return unknown("a row by the rank's place that is no part of a cut");
   if (over == Over::kSum) return unknown("a part of a sum over samples");
-  // Samples are the outermost axis of the part.
+  // Where other axes of the part are before the samples, those of a sample are in several blocks.
   const auto samples = std::find_if(whole.axes.begin(), whole.axes.end(), [](const ViewAxis& a) { return a.samples; });
-  if (samples != whole.axes.end() && run.samples > 1 && samples > whole.axes.begin())
-    for (auto axis = whole.axes.begin() + 1; axis < samples; ++axis)
-      if (axis->extent > 1) return unknown("a part of samples that are not the outermost axis");
+  if (samples != whole.axes.end() && run.samples > 1 && samples > whole.axes.begin() &&
+      std::any_of(whole.axes.begin() + 1, samples, [](const ViewAxis& axis) { return axis.extent > 1; })) {
+    held.block = 1;
+    for (auto axis = samples; axis < whole.axes.end(); ++axis) held.block *= axis->extent;
+  }
   if (!whole.axes.empty() && whole.axes[0].extent == places && whole.axes[0].stride == 0 && !whole.axes[0].samples) {
     View once = whole;  // every place reads the same
     once.axes.erase(once.axes.begin());

@@ -236,11 +236,18 @@ class SharedCall {
       else return lay_out(whole, out, i, sample_axis, whole.samples, held);
       return "";
     }
-    if (sample_axis >= 0) return "samples of parts of a cut that ranks share, too";
+    // The places' call has an axis of ranks yet, where the whole one lacks it: outside of what a sample has.
+    const bool by_ranks = whole.sources >= 0 && sample_axis >= 0;
+    if (by_ranks && results.at_places->part >= 0 && results.at_places->part < whole.sources)
+      return "ranks by an axis inside of parts of a cut that they share, too";
+    const int32_t with_ranks = by_ranks && sample_axis >= whole.sources ? sample_axis + 1 : sample_axis;
     HeldValue at_places;
-    std::string why = lay_out(*results.at_places, out, i, -1, whole.samples, at_places);
-    if (why.empty() && whole.part >= 0) why = lay_out(whole, out, i, -1, whole.samples, held);
-    hold(held, whole.part >= 0 ? held.spread : whole.spread, at_places.spread);
+    at_places.block = 1;  // lay_out says how many
+    std::string why = lay_out(*results.at_places, out, i, with_ranks, whole.samples, at_places);
+    if (why.empty() && (whole.part >= 0 || sample_axis >= 0))
+      why = lay_out(whole, out, i, sample_axis, whole.samples, held);
+    if (held.block > 0) held.block = at_places.block;  // of what the rank has
+    hold(held, whole.part >= 0 || sample_axis >= 0 ? held.spread : whole.spread, at_places.spread);
     return why;
   }
 
