@@ -54,7 +54,7 @@ class Exchanges {
       }
   }
 
-  // Of one microbatch's runs of a pass.
+  // The exchanges between one microbatch's runs of a pass.
   double inside(const std::vector<Index>& runs) const {
     double us = 0;
     for (size_t k = 1; k < runs.size(); ++k) {
