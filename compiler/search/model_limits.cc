@@ -8,19 +8,20 @@
 namespace piper::search {
 namespace {
 
-// "model.layers.3.mlp.experts.gate_up" -> "*.mlp.experts"; "" where no module follows a number.
+// The modules of all layers that hold such a parameter: "model.layers.3.mlp.experts.gate_up" ->
+// "model.layers.*.mlp.experts", "mixtures.3.up" -> "mixtures.*"; "" where the model itself holds it.
 std::string module_glob(const std::string& parameter) {
   const size_t end = parameter.rfind('.');
   if (end == std::string::npos) return "";
-  const std::string module = parameter.substr(0, end);
-  size_t begin = std::string::npos;
-  for (size_t from = 0; from < module.size();) {
-    const size_t to = std::min(module.find('.', from), module.size());
-    const std::string part = module.substr(from, to - from);
-    if (!part.empty() && part.find_first_not_of("0123456789") == std::string::npos) begin = to + 1;
+  std::string glob;
+  for (size_t from = 0; from < end;) {
+    const size_t to = std::min(parameter.find('.', from), end);
+    const std::string part = parameter.substr(from, to - from);
+    const bool number = part.find_first_not_of("0123456789") == std::string::npos;
+    glob += (glob.empty() ? "" : ".") + (number ? "*" : part);
     from = to + 1;
   }
-  return begin == std::string::npos || begin >= module.size() ? "" : "*." + module.substr(begin);
+  return glob;
 }
 
 // Parameters of three axes and more may be experts'; which are, the compiler says.

@@ -20,6 +20,14 @@ const PassCost& cost_of(const StageCost& stage, Pass pass) {
   return stage.forward;
 }
 
+// When the stage before gets its gradient. Where a schedule has halves, a whole backward is one after the other, and
+// the gradient leaves after the first.
+double handed_on_us(const StageCost& stage, Pass pass, double whole_us, bool overlaps) {
+  const PassCost& input = stage.backward_input;
+  if (pass != Pass::kB || input.work <= 0) return whole_us;
+  return std::min(whole_us, overlaps ? input.work : input.alone);
+}
+
 class Player {
  public:
   Player(const strategy::ScheduleTable& table, const std::vector<StageCost>& stages) : table_(table), stages_(stages) {
@@ -80,7 +88,7 @@ class Player {
       const bool repeats = action.pass == Pass::kB || action.pass == Pass::kBI;
       const double begin = std::max(from, there - (repeats ? stage.repeated_us : 0));
       const double least = overlaps_ ? cost.work : cost.alone;
-      end_of(action.pass, action.stage, action.microbatch) = begin + least;
+      end_of(action.pass, action.stage, action.microbatch) = begin + handed_on_us(stage, action.pass, least, overlaps_);
       first = first < 0 ? begin : std::min(first, begin);
       work += cost.work;
       until = std::max(until, begin + least);

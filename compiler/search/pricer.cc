@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/driver/run_pipeline.h"
+#include "compiler/search/kept_bindings.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/plan/tokens_of_sample.h"
 #include "schemas/timeline/assess.h"
@@ -31,7 +32,10 @@ std::string first_error(const diag::Diagnostics& diags) {
 
 Pricer::Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
                plan::KernelTimes times)
-    : options_(std::move(options)), model_(std::move(model)), machine_(std::move(machine)), times_(std::move(times)) {}
+    : options_(std::move(options)),
+      model_(std::make_shared<KeptBindings>(std::move(model))),
+      machine_(std::move(machine)),
+      times_(std::move(times)) {}
 
 Compiled Pricer::compile(const std::string& text, int64_t batch) {
   ++compiled_;

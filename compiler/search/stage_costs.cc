@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "compiler/search/pass_exchanges.h"
 #include "compiler/search/write_strategy.h"
 #include "schemas/plan/actions.h"
 #include "schemas/timeline/priced.h"
@@ -12,9 +13,6 @@ namespace {
 
 // Microbatches of the probe that says what a further one saves, and what passes take that follow on others.
 constexpr int32_t kSeveral = 3;
-// Where values are kept in parts and gathered again: the part of a pass that is its own, whatever came before.
-constexpr double kBegunBefore = 0.98;
-
 // The probe's point: one replica for each part of the experts, each stage on ranks of its own.
 Point probe_point(const Shape& shape, int32_t microbatches) {
   Point point;
@@ -43,35 +41,16 @@ PassCost* passes_cost(StageCost& stage, plan::Pass pass) {
   return nullptr;
 }
 
-// The shortest time from the first run to the last one of a microbatch's pass, of runs in their order.
-double shortest(const std::vector<timeline::Activity>& runs, size_t microbatches) {
-  const size_t each = runs.size() / microbatches;
-  double least = runs.back().end;
-  for (size_t m = 0; m < microbatches; ++m)
-    least = std::min(least, runs[m * each + each - 1].end - runs[m * each].begin);
-  return least;
-}
-
 // The least of several ranks counts, so that no bound is above what one of them takes.
 void take_least(PassCost& kept, const PassCost& other) {
   kept.alone = std::min(kept.alone, other.alone);
   kept.work = std::min(kept.work, other.work);
 }
 
-// Without exchanges a pass is its kernels. A backward that repeats its forward begins with that, and may then wait for
-// its gradient, which is no time of its own: it has the exchanges of two forwards at most.
+// A backward that repeats its forward begins with that, exchanges and all, and may then wait for its gradient.
 void settle(const Shape& shape, StageCosts& costs) {
-  for (StageCost& stage : costs.stages) {
-    const double exchanges = stage.forward.alone - stage.forward.work;
-    if (shape.repeated != Repeated::kNothing) stage.repeated_us = stage.forward.work;
-    for (PassCost StageCost::* pass :
-         {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight}) {
-      PassCost& cost = stage.*pass;
-      if (shape.tp == 1 && shape.ep == 1) cost.alone = cost.work;
-      else if (shape.repeated != Repeated::kNothing && pass != &StageCost::forward)
-        cost.alone = std::min(cost.alone, cost.work + 2 * exchanges);
-    }
-  }
+  if (shape.repeated == Repeated::kNothing) return;
+  for (StageCost& stage : costs.stages) stage.repeated_us = stage.forward.alone;
 }
 
 }  // namespace
@@ -215,29 +194,28 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
   for (size_t p = 0; p < step.kinds.ranks.size(); ++p) {
     const plan::RankPlan& plan = step.kinds.ranks[p];
     StageCost own;
-    std::map<plan::Pass, std::vector<timeline::Activity>> runs;
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const int32_t program = plan::launch_of(plan.instructions[i].action).program;
       if (program < 0) continue;
       const double us = prices.local(p, i).shared;
       const auto& of = step.kinds.programs[static_cast<size_t>(program)].of;
       if (!of) {
-        own.update_us += us;
+        const bool of_weights = std::holds_alternative<plan::Update>(plan.instructions[i].action);
+        (of_weights ? own.update_us : own.once_us) += us;
         continue;
       }
       PassCost* cost = passes_cost(own, of->pass);
       if (cost == nullptr) continue;
       cost->work += us;
-      runs[of->pass].push_back(step.timeline.activities[p][i]);
     }
-    for (const auto& [pass, of_pass] : runs) {
+    for (const auto& [pass, inside] : exchanges_of_passes(step, p, microbatches)) {
       PassCost* cost = passes_cost(own, pass);
+      if (cost == nullptr) continue;
       cost->work /= static_cast<double>(microbatches);
-      // The backward of the only microbatch is also the last one: sums of gradients over `ep` go on beside it.
+      // The backward of the only microbatch is also the last one: sums of gradients over `ep` go on beside it, and
+      // slow its exchanges.
       const bool sums = shape.ep > 1 && pass != plan::Pass::kForward;
-      // What gathers saved values again may begin beside the pass before.
-      const double begun = shape.sequence ? kBegunBefore : 1;
-      cost->alone = sums ? cost->work : std::max(cost->work, begun * shortest(of_pass, microbatches));
+      cost->alone = cost->work + (sums ? 0 : *std::min_element(inside.begin(), inside.end()));
     }
     if (shape.halves) {  // one after the other where a schedule wants them as one
       own.backward.alone = own.backward_input.alone + own.backward_weight.alone;
@@ -251,12 +229,14 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
       stage.backward_input = own.backward_input;
       stage.backward_weight = own.backward_weight;
       stage.update_us = own.update_us;
+      stage.once_us = own.once_us;
     } else {
       take_least(stage.forward, own.forward);
       take_least(stage.backward, own.backward);
       take_least(stage.backward_input, own.backward_input);
       take_least(stage.backward_weight, own.backward_weight);
       stage.update_us = std::min(stage.update_us, own.update_us);
+      stage.once_us = std::min(stage.once_us, own.once_us);
     }
     seen[at] = true;
   }

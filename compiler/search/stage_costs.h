@@ -15,9 +15,9 @@
 
 namespace piper::search {
 
-// The cost of one pass of a stage, in microseconds. `alone`: from its first kernel to its last one, with the exchanges
-// between them, where nothing else goes on in the machine; `work`: its kernels. Of a rank that does one pass after the
-// other a pass takes `alone` at least; where passes overlap, `work`.
+// The cost of one pass of a stage, in microseconds. `alone`: its kernels, and the exchanges that it makes between them
+// (pass_exchanges.h), where nothing else goes on in the machine; `work`: its kernels. Of a rank that does one pass
+// after the other a pass takes `alone` at least; where passes overlap, `work`.
 struct PassCost {
   double alone = 0, work = 0;
 };
@@ -25,6 +25,7 @@ struct StageCost {
   PassCost forward, backward, backward_input, backward_weight;  // the halves are 0 where none were asked for
   double repeated_us = 0;  // of a backward: what of it may be done before the gradient that it reads has come, at most
   double update_us = 0;
+  double once_us = 0;  // beside passes and updates, that a rank with several stages does not do for each of them
   int64_t persistent_bytes = 0;
   int64_t one_microbatch_bytes = 0;  // the peak with one microbatch, beside what is persistent
   int64_t saved_bytes = 0;           // more for each further microbatch whose backward is open

@@ -159,6 +159,30 @@ ALL.append(Case("strategy_not_given", STRATEGY, "No strategy", "piperc tiny_gpt.
 ALL.append(Case("flag_unknown", STRATEGY, "A flag that does not exist", "piperc tiny_gpt.onnx --strategy strategy.yaml --out plans"))
 
 
+def search(name, title, flags="", text=SINGLE):
+    """On two ranks that have a megabyte each, which is more than the model needs."""
+    target = """\
+name: small
+device: cpu
+ranks_per_node: 2
+flops: {f32: 1.0e9}
+memory_bytes: 1.0e6
+memory_bytes_per_second: 4.0e9
+efficiency: {product: 0.8, grouped_product: 0.8, attention: 0.5, memory: 0.9}
+kernel_us: 0.2
+host_us: 0
+inside_node: {latency_us: 1, bytes_per_second: 2.0e9}
+between_nodes: {latency_us: 2, bytes_per_second: 1.0e9, ports_per_node: 1}
+"""
+    command = f"piperc tiny_gpt.onnx --strategy base.yaml --search found --target ./small.yaml {flags}".rstrip()
+    ALL.append(Case(name, STRATEGY, title, command, {"base.yaml": text, "small.yaml": target}))
+
+
+search("search_from_a_schedule", "A search from a strategy that has a schedule", text=SINGLE + "schedule: {family: 1f1b, microbatches: 2}\n")
+search("search_fits_nothing", "A search where nothing fits", "--memory-limit 10KB")
+search("search_fixes_no_choice", "--fix with a choice that does not exist", "--fix pipeline=2")
+
+
 # ------------------------------------------------------------------ models
 def model(name, title, file, text=SINGLE, prepare=None, flags=""):
     ALL.append(Case(name, MODEL, title, f"piperc {file} --strategy strategy.yaml -o plans {flags}".rstrip(), {"strategy.yaml": text}, prepare,

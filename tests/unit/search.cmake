@@ -7,3 +7,5 @@ piper_test(search_exhaustion_test LABELS unit slow
 foreach(test search_test search_exhaustion_test)
   target_compile_definitions(${test} PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 endforeach()
+# It prices 57,000 points.
+set_tests_properties(search_exhaustion_test PROPERTIES TIMEOUT 2400)

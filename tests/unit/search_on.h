@@ -38,8 +38,7 @@ inline std::shared_ptr<frontend::ModelFile> model_of(const std::string& name) {
 }
 
 struct SearchedSpace {
-  // `part`: of the memory that the model takes on one rank; 0: all that it wants.
-  SearchedSpace(const std::string& model, const std::string& links, int32_t ranks, double part = 0)
+  SearchedSpace(const std::string& model, const std::string& links, int32_t ranks)
       : pricer(options(), model_of(model), machine_of(links, ranks)),
         limits(limits_of(pricer, base, 4 * ranks, 1).value()),
         probes(pricer, base, limits.expert_globs),
@@ -51,11 +50,6 @@ struct SearchedSpace {
     space.most_stages = limits.most_stages;
     space.experts = limits.experts;
     points = points_of(space);
-    if (part > 0) {
-      Point one;
-      one.microbatches = static_cast<int32_t>(base.batch);
-      memory_limit = static_cast<int64_t>(part * static_cast<double>(pricer.price(text_of(one))->peak_bytes));
-    }
   }
 
   static driver::CompileOptions options() {

@@ -82,6 +82,29 @@ TEST_CASE("a search that is stopped writes the best so far, or says that there i
   const Done none = searched(options);
   CHECK(!none.status.ok());
   CHECK(holds(none.errors, "P0271"));
+  CHECK(holds(none.errors, "was ended before"));
+  CHECK(!std::filesystem::exists(options.directory + "/01.yaml"));
+}
+
+TEST_CASE("a search that is stopped when it has one strategy writes that one, proved, and says that it was ended") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.worth = 0;
+  bool found = false;
+  options.progress = [&](size_t, size_t, double best_us) { found = found || best_us > 0; };
+  options.stop = [&] { return found; };
+  const Done one = searched(options);
+  INFO(one.errors);
+  REQUIRE(one.status.ok());
+  CHECK(holds(one.told, "| 01.yaml | "));
+  CHECK(holds(one.told, "The search was ended before its end."));
+  CHECK(holds(one.told, " 1 were compiled whole"));
+  CHECK(holds(one.told, "The best of this space is at most "));
+  CHECK(read(options.directory + "/table.md") == one.told);
+  CHECK(!std::filesystem::exists(options.directory + "/02.yaml"));
+  CHECK(!std::filesystem::exists(options.directory + "/01.tuned.yaml"));
+  Pricer pricer(SearchedSpace::options(), model_of("tiny_gpt.onnx"), *options.compile.machine);
+  CHECK(pricer.price(read(options.directory + "/01.yaml")).ok());
 }
 
 TEST_CASE("a base that says how to spread the step is refused") {
