@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "compiler/passes/cut_heads.h"
 #include "compiler/search/pass_exchanges.h"
 #include "compiler/search/write_strategy.h"
 #include "schemas/plan/actions.h"
@@ -84,9 +85,12 @@ StageCosts StageProbes::extrapolated(const Shape& shape) {
   Shape smaller = shape;
   smaller.samples = least_samples_;
   const StageCosts first = of(smaller);
+  if (!first.why_not.empty()) return first;
+  // What is made in blocks here and was whole there takes less than a line says.
+  if (first.block_bytes == 0 && first.logits_bytes / smaller.samples * shape.samples > passes::kWorthCutting)
+    return probe(shape);
   ++smaller.samples;
   StageCosts costs = of(smaller);
-  if (!first.why_not.empty()) return first;
   if (!costs.why_not.empty()) return costs;
   const auto more = static_cast<double>(shape.samples - smaller.samples);
   const auto line = [more](auto& to, auto from) {
@@ -101,6 +105,8 @@ StageCosts StageProbes::extrapolated(const Shape& shape) {
       line((stage.*pass).work, (before.*pass).work);
     }
     line(stage.repeated_us, before.repeated_us);
+    // The peak beside a block grows along a line at least, and blocks of other numbers of samples may be smaller.
+    stage.one_microbatch_bytes = std::max<int64_t>(0, stage.one_microbatch_bytes - costs.block_bytes);
     line(stage.one_microbatch_bytes, before.one_microbatch_bytes);
     line(stage.saved_bytes, before.saved_bytes);
   }
@@ -122,6 +128,11 @@ StageCosts StageProbes::probe(const Shape& shape) {
   if (one.compilation == nullptr) {
     costs.why_not = one.why_not;
     return costs;
+  }
+  for (const passes::Head& head : passes::find_heads(one.compilation->module)) {
+    if (!head.why_not.empty()) continue;
+    costs.logits_bytes = std::max(costs.logits_bytes, head.logits);
+    costs.block_bytes = std::max(costs.block_bytes, head.work);
   }
   if (!shape.halves) read_memory(shape, one.bundle(), costs);
   if (const Status read = read_passes(shape, std::move(one), costs); !read.ok()) costs.why_not = read.error().message;

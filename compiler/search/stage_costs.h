@@ -45,6 +45,8 @@ struct Shape {
 struct StageCosts {
   std::string why_not;  // it does not compile
   std::vector<StageCost> stages;
+  // Bytes of the largest head (passes/cut_heads.h) that may be made in blocks: all its logits, and a block where it is.
+  int64_t logits_bytes = 0, block_bytes = 0;
 };
 
 bool splits_backwards(const std::string& family);
