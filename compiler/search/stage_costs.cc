@@ -84,7 +84,7 @@ const StageCosts& StageProbes::of(const Shape& shape) {
 StageCosts StageProbes::extrapolated(const Shape& shape) {
   Shape smaller = shape;
   smaller.samples = least_samples_;
-  const StageCosts first = of(smaller);
+  StageCosts first = of(smaller);
   if (!first.why_not.empty()) return first;
   // What is made in blocks here and was whole there takes less than a line says.
   if (first.block_bytes == 0 && first.logits_bytes / smaller.samples * shape.samples > passes::kWorthCutting)
