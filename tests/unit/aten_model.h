@@ -29,7 +29,7 @@ struct AtenModel {
     REQUIRE(bound.ok());
     frontend::aten::Call made(state, row->schema, row->kind, std::move(bound).value(), "call", "m",
                               graph.intern_scope("m"), graph.provenance().model({"call", "m", ""}));
-    Item result = row->handler(made);
+    Item result = made.made_by(row->handler);
     if (status.ok()) status = made.status();
     return result;
   }

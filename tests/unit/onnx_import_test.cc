@@ -167,6 +167,18 @@ TEST_CASE("gelu is put together") {
   }
 }
 
+TEST_CASE("a mask without axes is of all keys") {
+  for (const bool causal : {false, true}) {
+    ModelWriter m(23);
+    for (const char* x : {"q", "k", "v"}) m.input(x, ElemCode::kFloat, {"B", "2", "3", "4"});
+    m.input("m", ElemCode::kBool, {});
+    m.output("y");
+    m.node("Attention", {"q", "k", "v", "m"}, {"y"}, {int_attribute("is_causal", causal ? 1 : 0)});
+    const Imported g = import_model(m);
+    CHECK(g.ops.back().find("scaled_dot_product_attention") == 0);
+  }
+}
+
 TEST_CASE("the Attention operator keeps scale and causality") {
   ModelWriter m(23);
   for (const char* name : {"q", "k", "v"}) m.input(name, ElemCode::kFloat, {"B", "5", "8"});

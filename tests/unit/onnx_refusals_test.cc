@@ -1,6 +1,7 @@
 // Models that the importer refuses: each with its code, its place and what would be valid.
 #include <catch2/catch.hpp>
 
+#include "compiler/frontend/onnx/ops.h"
 #include "tests/unit/onnx_imported.h"
 
 using namespace piper;
@@ -153,4 +154,39 @@ TEST_CASE("malformed graphs are refused, not followed") {
     m.node("ConstantOfShape", {"huge"}, {"y"});
     CHECK(has(refusal(m, FoldLimits{1 << 20, 1 << 24}).text, "too large"));
   }
+}
+
+// Every operator with operands of too few axes, too many and of another type: a graph or a refusal, never memory past
+// the end of a shape.
+TEST_CASE("operands that fit no operator are imported or refused") {
+  const std::string names = frontend::onnx::supported_operators();
+  int refused = 0, imported = 0;
+  for (size_t at = 0, end; at < names.size(); at = end + 2) {
+    end = std::min(names.find(", ", at), names.size());
+    const std::string op = names.substr(at, end - at);
+    for (size_t operands = 1; operands <= 4; ++operands)
+      for (size_t axes = 0; axes <= 5; ++axes)
+        for (const bool last_are_integers : {false, true}) {
+          ModelWriter m(25);
+          std::vector<std::string> inputs;
+          for (size_t i = 0; i < operands; ++i) {
+            inputs.push_back("x" + std::to_string(i));
+            const ElemCode elem = last_are_integers && i > 0 ? ElemCode::kInt64 : ElemCode::kFloat;
+            m.input(inputs.back(), elem, std::vector<std::string>(i == 0 ? 3 : axes, "B"));
+          }
+          m.node(op, inputs, {"y", "z"});
+          m.output("y");
+          Result<OnnxFile> file = read_onnx_bytes(m.bytes());
+          REQUIRE(file.ok());
+          std::optional<frontend::BoundModel> model = bind_plainly(*file, 2);
+          REQUIRE(model);
+          diag::Diagnostics diags;
+          const bool ok = import_nodes(*model, diags).ok();
+          INFO(op << " with " << operands << " operands, the later ones of " << axes << " axes");
+          REQUIRE(ok != diags.failed());
+          ++(ok ? imported : refused);
+        }
+  }
+  CHECK(imported > 500);
+  CHECK(refused > 500);
 }

@@ -14,7 +14,7 @@ namespace {
 
 // [B, H, S, D] with the heads of k or v repeated for grouped queries.
 ValueId with_heads(Call& c, ValueId x, int64_t heads) {
-  const std::vector<int64_t> s = c.shape(x);
+  const Extents s = c.shape(x);
   if (s[1] == heads || s[1] == 0) return x;
   const int64_t n = heads / s[1];
   return c.reshape(c.expand(c.unsqueeze(x, 2), {s[0], s[1], n, s[2], s[3]}), {s[0], heads, s[2], s[3]});
@@ -61,7 +61,7 @@ ValueId written_out(Call& c, ValueId q, ValueId k, ValueId v, ValueId mask, bool
 
 // With zeros up to a width: they add 0 to scores, and what they make of a result is cut off.
 ValueId widened(Call& c, ValueId x, int64_t width) {
-  std::vector<int64_t> shape = c.shape(x);
+  Extents shape = c.shape(x);
   shape[3] = width - shape[3];
   return shape[3] == 0 ? x : c.cat({x, c.filled(shape, 0, c.dtype(x))}, 3);
 }
@@ -83,7 +83,7 @@ std::vector<int64_t> leading_axes(Call& c, const std::vector<ValueId>& operands)
   ir::Shape out;
   for (ValueId x : operands) {
     if (!x.valid() || c.rank(x) < 4) continue;
-    const std::vector<int64_t> shape = c.shape(x);
+    const Extents shape = c.shape(x);
     const auto both = ir::broadcast_shape(out, {shape.begin(), shape.end() - 3});
     if (!both) c.fail("the axes before the heads do not fit together");
     else out = *both;
@@ -95,7 +95,7 @@ std::vector<int64_t> leading_axes(Call& c, const std::vector<ValueId>& operands)
 ValueId of_one_batch(Call& c, ValueId x, const std::vector<int64_t>& leading, bool is_mask) {
   if (c.rank(x) < 4) return x;  // a mask of rows and columns
   while (c.rank(x) < static_cast<int64_t>(leading.size()) + 3) x = c.unsqueeze(x, 0);
-  std::vector<int64_t> shape = c.shape(x);
+  Extents shape = c.shape(x);
   const std::vector<int64_t> own(shape.begin(), shape.end() - 3);
   shape.erase(shape.begin(), shape.end() - 3);
   const bool shared = is_mask && std::all_of(own.begin(), own.end(), [](int64_t e) { return e == 1; });
@@ -144,7 +144,7 @@ Item attention(Call& c) {
                       : fused(c, q, k, v, mask, c.flag("is_causal"), scale);
   for (int64_t extra = 4; extra > r; --extra) y = c.squeeze(y, extra - 3);
   if (r > 4 && c.status().ok()) {
-    std::vector<int64_t> shape = c.shape(y);
+    Extents shape = c.shape(y);
     shape.erase(shape.begin());
     shape.insert(shape.begin(), leading.begin(), leading.end());
     y = c.reshape(y, std::move(shape));

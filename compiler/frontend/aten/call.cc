@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "compiler/frontend/exact_integers.h"
 #include "compiler/ir/shapes.h"
@@ -10,7 +11,6 @@ namespace piper::frontend::aten {
 namespace {
 
 // Results beyond this are not evaluated here: looking ahead must not blow up memory.
-constexpr int64_t kMostExtent = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 46;
 constexpr int64_t kMaxRange = int64_t{1} << 33;
 
@@ -107,10 +107,18 @@ std::vector<ValueId> Call::tensors(std::string_view name) {
 
 int64_t Call::integer(std::string_view name) {
   const Item& x = arg(name);
-  if (x.kind == Item::Kind::kInt) return x.integer;
-  if (x.kind == Item::Kind::kBool) return x.flag ? 1 : 0;
-  if (std::vector<int64_t> known; x.is_tensor() && known_ints(x.tensor, known) && known.size() == 1) return known[0];
-  fail("argument '" + std::string(name) + "' must be an integer that is known when the model is bound");
+  std::vector<int64_t> known;
+  if (x.kind == Item::Kind::kInt) known = {x.integer};
+  else if (x.kind == Item::Kind::kBool) known = {x.flag ? 1 : 0};
+  else if (!x.is_tensor() || !known_ints(x.tensor, known)) known.clear();
+  if (known.size() != 1) {
+    fail("argument '" + std::string(name) + "' must be an integer that is known when the model is bound");
+    return 0;
+  }
+  // The largest is "to the end"; no other that cannot be negated, or an extent added to, has a meaning.
+  constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max(), kMost = int64_t{1} << 62;
+  if (known[0] == kToTheEnd || (known[0] < kMost && known[0] > -kMost)) return known[0];
+  fail("argument '" + std::string(name) + "' is " + std::to_string(known[0]) + ", out of all proportion");
   return 0;
 }
 
@@ -158,7 +166,7 @@ std::vector<int64_t> Call::ints(std::string_view name, size_t count) {
     else fail("argument '" + std::string(name) + "' must be integers that are known when the model is bound");
   }
   for (int64_t& v : out)
-    if (v > kMostExtent || v < -kMostExtent) {
+    if (v > ir::kMostExtent || v < -ir::kMostExtent) {
       fail("argument '" + std::string(name) + "' holds " + std::to_string(v) + ", which no tensor can have");
       v = 1;
     }
@@ -204,6 +212,14 @@ std::vector<int64_t> Call::listed_dims(std::string_view name, size_t rank) {
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+Item Call::made_by(Item (*function)(Call&)) {
+  try {
+    return function(*this);
+  } catch (const Misfit& misfit) {
+    return fail(misfit.what());
+  }
 }
 
 // ---- failures
@@ -322,7 +338,7 @@ ValueId Call::slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t 
 }
 
 ValueId Call::unsqueeze(ValueId x, int64_t dim) {
-  std::vector<int64_t> s = shape(x);
+  Extents s = shape(x);
   const std::optional<int64_t> axis = ir::known_axis(dim, s.size() + 1);
   if (!axis) {
     fail("axis out of range");
@@ -333,7 +349,7 @@ ValueId Call::unsqueeze(ValueId x, int64_t dim) {
 }
 
 ValueId Call::squeeze(ValueId x, int64_t dim) {
-  std::vector<int64_t> s = shape(x);
+  Extents s = shape(x);
   const std::optional<int64_t> axis = ir::known_axis(dim, s.size());
   if (!axis || s[static_cast<size_t>(*axis)] != 1) return x;
   s.erase(s.begin() + *axis);
@@ -361,8 +377,7 @@ ValueId Call::mean(ValueId x, std::vector<int64_t> dims, bool keepdim) {
 }
 
 ValueId Call::scalar(double value, DType dtype) {
-  const bool fits = dtype == DType::kI32 ? value >= -0x1p31 && value < 0x1p31 : is_exact(dtype, value);
-  if (!fits) {
+  if (!is_exact(dtype, value)) {
     fail("the number " + std::to_string(value) + " in a tensor of integers, which it does not fit");
     value = 0;
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "compiler/frontend/aten/item.h"
+#include "compiler/frontend/extents.h"
 #include "compiler/frontend/fold.h"
 #include "compiler/ir/graph.h"
 
@@ -79,6 +80,9 @@ class Call {
   std::vector<int64_t> dims(std::string_view name, size_t rank);         // sorted; all where None or empty
   std::vector<int64_t> listed_dims(std::string_view name, size_t rank);  // sorted; none where empty
 
+  // What a function of the table makes of the call; a misfit is the call's failure.
+  Item made_by(Item (*function)(Call&));
+
   // --- failures
   Item fail(const std::string& message);  // the first one is kept
   Item refuse(std::string code, const std::string& message);
@@ -87,7 +91,7 @@ class Call {
   // --- values
   // Copies: appending an op may move the graph's storage.
   ir::TensorType type(ValueId v) const { return graph().type(v); }
-  std::vector<int64_t> shape(ValueId v) const { return graph().type(v).shape; }
+  Extents shape(ValueId v) const { return graph().type(v).shape; }
   int64_t rank(ValueId v) const { return static_cast<int64_t>(graph().type(v).shape.size()); }
   int64_t extent(ValueId v, int64_t dim) const;
   int64_t product(int64_t a, int64_t b);  // of extents; a failure where no tensor can be so large

@@ -114,11 +114,11 @@ class Importer {
     std::optional<std::vector<Item>> of_step = with_step_numbers(*bound);
     const bool of_batch = std::any_of(bound->begin(), bound->end(), [](const Item& x) { return x.of_batch; });
     Call call(state_, row.schema, row.kind, std::move(bound).value(), c.call.name, c.module, scope, prov);
-    Item result = row.handler(call);
+    Item result = call.made_by(row.handler);
     result.of_batch = result.is_number() && of_batch;
     if (result.is_number() && of_step) {
       Call again(state_, row.schema, row.kind, *std::move(of_step), c.call.name, c.module, scope, prov);
-      vary(result, row.handler(again).number());
+      vary(result, again.made_by(row.handler).number());
     }
     if (result.is_number() && !c.call.args.empty()) vary_by_declaration(c, result);
     if (c.no_grad) stop_gradient(call, result);

@@ -20,7 +20,7 @@ int64_t counting_axis(Call& c, ValueId index, int64_t extent) {
   }
   std::vector<int64_t> known;
   if (!c.known_ints(index, known)) return -1;
-  const std::vector<int64_t> shape = c.shape(index);
+  const Extents shape = c.shape(index);
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] != extent) continue;
     const int64_t inner = ir::elements_behind(shape, axis);
@@ -47,7 +47,7 @@ bool as_view(Call& c, ValueId x, int64_t first, const std::vector<ValueId>& indi
     last = axis;
     parted[static_cast<size_t>(axis)] = n;
   }
-  std::vector<int64_t> shape = c.shape(x), full = shape;
+  Extents shape = c.shape(x), full = shape;
   const auto from = static_cast<std::ptrdiff_t>(first), to = from + static_cast<std::ptrdiff_t>(indices.size());
   shape.erase(shape.begin() + from, shape.begin() + to);
   full = shape;
@@ -237,7 +237,7 @@ bool per_row(Call& c, ValueId x, const Indexed& where, ValueId& out) {
   if (c.rank(rows) != 1 || c.rank(picked) != 1 || c.extent(picked, 0) != n || counting_axis(c, rows, n) != 0)
     return false;
   const int64_t axis = where.first + 1;
-  std::vector<int64_t> parted(c.shape(x).size(), 1), wide = c.shape(x);
+  Extents parted(c.shape(x).size(), 1), wide = c.shape(x);
   parted[static_cast<size_t>(where.first)] = n;
   wide[static_cast<size_t>(axis)] = 1;
   const ValueId index = c.expand(c.reshape(wrapped(c, picked, c.extent(x, axis)), std::move(parted)), std::move(wide));
@@ -257,7 +257,7 @@ Item index(Call& c) {
   if (as_view(c, x, where.first, where.indices, where.shape, view)) return made(view);
   if (per_row(c, x, where, view)) return made(view);
   const ir::Shape& wide = where.shape;
-  std::vector<int64_t> merged = c.shape(x), result = merged;
+  Extents merged = c.shape(x), result = merged;
   const auto from = static_cast<std::ptrdiff_t>(where.first);
   ValueId flat;
   int64_t extent = 1;
@@ -284,7 +284,7 @@ bool put_by_mask(Call& c, Item& out) {
     return false;
   const ValueId x = c.tensor("self"), value = c.as(c.arg("values"), c.dtype(x));
   if (c.type(value).elements() != 1) return false;
-  std::vector<int64_t> shape = c.shape(list[0].tensor);
+  Extents shape = c.shape(list[0].tensor);
   if (shape.size() > c.shape(x).size()) return false;
   shape.resize(c.shape(x).size(), 1);
   out = made(c.op(OpKind::kWhere, {c.reshape(list[0].tensor, std::move(shape)), c.reshape(value, {}), x}));
@@ -343,7 +343,7 @@ Item index_put(Call& c) {
   // x[arange(n), j] = values: along the second axis, which keeps samples apart that are along the first.
   if (where.indices.size() == 2 && c.rank(where.indices[0]) == 1 && wide == ir::Shape{shape[0]} &&
       counting_axis(c, where.indices[0], shape[0]) == 0) {
-    std::vector<int64_t> parted(shape.size(), 1), source = shape, dense = shape;
+    Extents parted(shape.size(), 1), source = shape, dense = shape;
     parted[0] = shape[0];
     source[1] = 1;
     dense.erase(dense.begin() + 1);
@@ -364,7 +364,7 @@ Item index_put(Call& c) {
   if (c.flag("accumulate"))
     return result(c.reshape(c.op(OpKind::kIndexAdd, {before, indices, values}, ir::DimAttrs{0}), shape));
   // As in PyTorch's scatter, the last of equal indices.
-  std::vector<int64_t> column(c.shape(values).size(), 1);
+  Extents column(c.shape(values).size(), 1);
   column[0] = -1;
   const ValueId places = c.expand(c.reshape(indices, std::move(column)), c.shape(values));
   return result(c.reshape(c.op(OpKind::kScatter, {before, places, values}, ir::DimAttrs{0}), shape));

@@ -44,7 +44,7 @@ Item soft_cross_entropy(Call& c, ValueId logits, ValueId target) {
   }
   ValueId terms = c.binary(OpKind::kMul, c.op(OpKind::kLogSoftmax, {logits}, ir::DimAttrs{axis}), t);
   if (c.has("weight")) {
-    std::vector<int64_t> shape(c.shape(logits).size(), 1);
+    Extents shape(c.shape(logits).size(), 1);
     shape[static_cast<size_t>(axis)] = classes;
     terms = c.binary(OpKind::kMul, terms, c.reshape(c.tensor("weight"), std::move(shape)));
   }

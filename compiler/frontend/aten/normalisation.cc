@@ -15,7 +15,7 @@ Item all_of(const std::vector<ValueId>& values) {
 
 // [C] laid over axis 1 of x.
 ValueId per_channel(Call& c, ValueId v, ValueId x) {
-  std::vector<int64_t> shape(c.shape(x).size(), 1);
+  Extents shape(c.shape(x).size(), 1);
   if (shape.size() > 1) shape[1] = c.extent(v, 0);
   return c.reshape(v, std::move(shape));
 }
@@ -59,7 +59,7 @@ std::vector<ValueId> normalised_groups(Call& c, int64_t groups) {
 // Statistics of rows as ATen has them: the axes before the normalised ones, and these with extent 1. PyTorch gives them
 // no gradient, other than those of groups.
 Item with_statistics_of_rows(Call& c, ValueId x, std::vector<ValueId> results, int64_t axes) {
-  std::vector<int64_t> shape = c.shape(x);
+  Extents shape = c.shape(x);
   std::fill(shape.end() - std::min(axes, c.rank(x)), shape.end(), 1);
   for (size_t i = 1; i < results.size(); ++i) results[i] = c.op(OpKind::kDetach, {c.reshape(results[i], shape)});
   return all_of(results);

@@ -57,7 +57,7 @@ Item kthvalue(Call& c) {
   if (c.rank(x) == 0) return Item::of_list({made(x), made(c.scalar(0, DType::kI64))});
   const int64_t d = c.dim("dim", c.shape(x).size()), n = c.extent(x, d), k = c.integer("k");
   if (k < 1 || k > n) return c.fail("kthvalue of another k than 1 to the extent of the axis");
-  std::vector<int64_t> one = c.shape(x);
+  Extents one = c.shape(x);
   one[static_cast<size_t>(d)] = 1;
   return chosen(c, x, d, c.expand(c.scalar_i64(n - k), std::move(one)), c.flag("keepdim"));
 }

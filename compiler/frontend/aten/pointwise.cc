@@ -5,6 +5,7 @@
 
 #include "compiler/frontend/aten/fourier.h"
 #include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/exact_integers.h"
 #include "compiler/frontend/formulas.h"
 
 namespace piper::frontend::aten {
@@ -88,7 +89,7 @@ Item prelu(Call& c) {
   const ValueId x = c.tensor("self");
   ValueId w = c.tensor("weight");
   if (c.rank(w) == 1 && c.rank(x) > 1) {
-    std::vector<int64_t> shape(c.shape(x).size(), 1);
+    Extents shape(c.shape(x).size(), 1);
     shape[1] = c.extent(w, 0);
     w = c.reshape(w, std::move(shape));
   }
@@ -164,7 +165,11 @@ Item lerp(Call& c) {
 }
 
 Item hardtanh(Call& c) {
-  return made(clamped_inside(c.builder(), c.tensor("self"), c.real("min_val"), c.real("max_val")));
+  const ValueId x = c.tensor("self");
+  const double low = c.real("min_val"), high = c.real("max_val");
+  if (!is_exact(c.dtype(x), low) || !is_exact(c.dtype(x), high))
+    return c.fail("hardtanh of integers that do not reach its bounds");
+  return made(clamped_inside(c.builder(), x, low, high));
 }
 Item relu6(Call& c) { return made(clamped_inside(c.builder(), c.tensor("self"), 0, 6)); }
 Item hardsigmoid(Call& c) {

@@ -67,7 +67,7 @@ ValueId pooled_evenly(Call& c, ValueId x, const ir::PoolAttrs& attrs) {
   };
   const bool lone = c.rank(x) == 4;
   if (lone) x = c.unsqueeze(x, 0);
-  const std::vector<int64_t> s = c.shape(x);
+  const Extents s = c.shape(x);
   x = pooled_evenly(c, c.reshape(x, {s[0], c.product(s[1], s[2]), s[3], s[4]}), part(1, 3));
   const int64_t rows = c.extent(x, 2), columns = c.extent(x, 3);
   ir::PoolAttrs depth = over_two(part(0, 1));  // [.., D, H W]: the axis is the first of two
@@ -101,7 +101,7 @@ Item avg_pool(Call& c, size_t axes, std::optional<int64_t> divisor = std::nullop
   const int64_t first = c.rank(y) - static_cast<int64_t>(axes);
   if (first < 1) return c.fail("pooling needs channels before the axes that it pools");
   const ir::PoolAttrs attrs = window(c, axes);
-  const std::vector<int64_t> whole = c.shape(y);
+  const Extents whole = c.shape(y);
   y = pooled_evenly(c, y, attrs);
   const bool counts_padding = c.flag("count_include_pad");
   for (size_t i = 0; i < axes; ++i) {
@@ -184,14 +184,14 @@ std::vector<Item> adaptive_max_pool(Call& c, size_t axes) {
       for (int64_t k = 0; k < longest; ++k) at.push_back(std::min(j * n / m + k, ((j + 1) * n + m - 1) / m - 1));
     const ValueId index = c.builder().constant_i64({m * longest}, at);
     const auto windows = [&](ValueId v) {
-      std::vector<int64_t> shape = c.shape(v);
+      Extents shape = c.shape(v);
       shape[static_cast<size_t>(axis)] = longest;
       shape.insert(shape.begin() + axis, m);
       return c.reshape(c.op(OpKind::kIndexSelect, {v, index}, ir::DimAttrs{axis}), std::move(shape));
     };
     const std::vector<ValueId> found = c.ops(OpKind::kMaxDim, {windows(x)}, ir::TopkAttrs{axis + 1, 1});
     if (found.size() != 2) break;
-    std::vector<int64_t> shape(static_cast<size_t>(c.rank(x)), 1);
+    Extents shape(static_cast<size_t>(c.rank(x)), 1);
     shape[static_cast<size_t>(axis)] = n;
     std::vector<int64_t> numbers(static_cast<size_t>(n));
     for (int64_t k = 0; k < n; ++k) numbers[static_cast<size_t>(k)] = k * inner;

@@ -51,7 +51,7 @@ Item bilinear(Call& c) {
   const ValueId a = c.tensor("input1"), b = c.tensor("input2"), w = c.tensor("weight");
   if (c.rank(w) != 3 || c.rank(a) < 1 || c.rank(b) != c.rank(a)) return c.fail("bilinear of these axes");
   const int64_t out = c.extent(w, 0), left = c.extent(w, 1), right = c.extent(w, 2);
-  std::vector<int64_t> shape = c.shape(a);
+  Extents shape = c.shape(a);
   shape.back() = out;
   const ValueId rows = c.reshape(c.transpose(w, 1, 2), {c.product(out, right), left});
   ValueId y = c.op(OpKind::kLinear, {a, rows, ValueId()});

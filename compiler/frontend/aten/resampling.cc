@@ -10,9 +10,9 @@ namespace {
 // Every element of the axis `factor` times.
 ValueId repeated(Call& c, ValueId x, int64_t axis, int64_t factor) {
   if (factor == 1) return x;
-  std::vector<int64_t> merged = c.shape(x);
+  Extents merged = c.shape(x);
   ValueId y = c.unsqueeze(x, axis + 1);
-  std::vector<int64_t> wide = c.shape(y);
+  Extents wide = c.shape(y);
   wide[static_cast<size_t>(axis) + 1] = factor;
   merged[static_cast<size_t>(axis)] = c.product(merged[static_cast<size_t>(axis)], factor);
   return c.reshape(c.expand(y, std::move(wide)), std::move(merged));

@@ -1,6 +1,7 @@
 // Calls on sizes: numbers that are known once the model's symbols are bound.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/frontend/aten/dims.h"
 #include "compiler/frontend/aten/table.h"
@@ -20,7 +21,9 @@ Item number_cast(Call& c) {
   if (c.target() == "sym_int")
     return std::abs(a.number()) < 1e15 ? Item::of_int(static_cast<int64_t>(a.number())) : c.fail("a size is too large");
   if (c.target() == "sym_not") return Item::of_bool(a.number() == 0);
-  return a.kind == Item::Kind::kFloat ? Item::of_float(-a.real) : Item::of_int(-a.integer);
+  if (a.kind == Item::Kind::kFloat) return Item::of_float(-a.real);
+  int64_t negated = 0;
+  return __builtin_sub_overflow(0, a.integer, &negated) ? c.fail("a size is too large") : Item::of_int(negated);
 }
 
 Item number_op(Call& c) {
@@ -43,7 +46,8 @@ Item number_op(Call& c) {
     if (t == "operator.add") return Item::of_float(x + y);
     if (t == "operator.sub") return Item::of_float(x - y);
     if (t == "operator.mul") return Item::of_float(x * y);
-    if (t == "operator.floordiv") return Item::of_float(std::floor(x / y));
+    if (j == -1 && i == std::numeric_limits<int64_t>::min()) return c.fail("a size is too large");
+  if (t == "operator.floordiv") return Item::of_float(std::floor(x / y));
     if (t == "operator.mod") return Item::of_float(x - std::floor(x / y) * y);
     if (t == "operator.pow") return Item::of_float(std::pow(x, y));
     return Item::of_float(t == "sym_max" ? std::fmax(x, y) : std::fmin(x, y));
@@ -55,6 +59,7 @@ Item number_op(Call& c) {
   if (t == "operator.mul") overflow = __builtin_mul_overflow(i, j, &out);
   if (overflow) return c.fail("a size is too large");
   if (t == "operator.add" || t == "operator.sub" || t == "operator.mul") return Item::of_int(out);
+  if (j == -1 && i == std::numeric_limits<int64_t>::min()) return c.fail("a size is too large");
   if (t == "operator.floordiv") return Item::of_int(floor_div(i, j));
   if (t == "operator.mod") return Item::of_int(i - floor_div(i, j) * j);
   if (t == "operator.pow") {

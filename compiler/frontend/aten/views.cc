@@ -36,7 +36,7 @@ std::vector<int64_t> even_sizes(int64_t extent, int64_t size) {
 Item images(Call& c, ValueId x, const std::array<int64_t, 5>& apart, const std::array<int64_t, 5>& order,
             const std::array<int64_t, 3>& joined) {
   const int64_t lead = c.rank(x) - 3;
-  std::vector<int64_t> viewed = c.shape(x), dims;
+  Extents viewed = c.shape(x), dims;
   viewed.resize(static_cast<size_t>(lead));
   std::vector<int64_t> result = viewed;
   viewed.insert(viewed.end(), apart.begin(), apart.end());
@@ -86,7 +86,7 @@ Item flatten(Call& c) {
 Item unflatten(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t d = c.dim("dim", c.shape(x).size());
-  std::vector<int64_t> sizes = c.ints("sizes"), shape = c.shape(x);
+  Extents sizes = c.ints("sizes"), shape = c.shape(x);
   int64_t known = 1;
   for (int64_t s : sizes) known = c.product(known, s == -1 ? 1 : s);
   for (int64_t& s : sizes)
@@ -237,6 +237,7 @@ Item tensor_split_sections(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t d = c.dim("dim", c.shape(x).size()), n = c.integer("sections");
   if (n < 1) return c.fail("tensor_split: the number of sections must be positive");
+  if (n > std::max<int64_t>(c.extent(x, d), 1 << 16)) return c.fail("tensor_split: most of its sections are empty");
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < n; ++i) sizes.push_back(c.extent(x, d) / n + (i < c.extent(x, d) % n ? 1 : 0));
   return pieces(c, x, d, sizes);
@@ -292,7 +293,7 @@ Item stack(Call& c) {
 // x [a, b] repeated (m, n) = x viewed [1, a, 1, b], expanded to [m, a, n, b], viewed [m a, n b].
 Item repeat(Call& c) {
   ValueId x = c.tensor("self");
-  std::vector<int64_t> repeats = c.ints("repeats"), shape = c.shape(x);
+  Extents repeats = c.ints("repeats"), shape = c.shape(x);
   while (repeats.size() < shape.size()) repeats.insert(repeats.begin(), 1);
   shape.insert(shape.begin(), repeats.size() - shape.size(), 1);
   std::vector<int64_t> parted, wide, merged;
@@ -314,11 +315,11 @@ Item repeat_interleave(Call& c) {
   const int64_t d = c.has("dim") ? c.dim("dim", c.shape(x).size()) : 0;
   const int64_t n = c.integer("repeats");
   if (n < 0) return c.fail("repeat_interleave: a negative number of repeats");
-  std::vector<int64_t> merged = c.shape(x);
+  Extents merged = c.shape(x);
   if (merged.empty()) return c.fail("repeat_interleave of a scalar");
   merged[static_cast<size_t>(d)] = c.product(merged[static_cast<size_t>(d)], n);
   ValueId y = c.unsqueeze(x, d + 1);
-  std::vector<int64_t> wide = c.shape(y);
+  Extents wide = c.shape(y);
   wide[static_cast<size_t>(d) + 1] = n;
   return made(c.reshape(c.expand(y, std::move(wide)), std::move(merged)));
 }
@@ -429,7 +430,7 @@ Item channel_shuffle(Call& c) {
   const int64_t groups = c.integer("groups");
   if (c.rank(x) < 3 || groups < 1 || c.extent(x, 1) % groups != 0)
     return c.fail("channel_shuffle wants [N, C, ..] with channels that are a multiple of the groups");
-  const std::vector<int64_t> shape = c.shape(x);
+  const Extents shape = c.shape(x);
   std::vector<int64_t> apart = shape;
   apart[1] /= groups;
   apart.insert(apart.begin() + 1, groups);

@@ -35,7 +35,7 @@ namespace {
 // `factor` - 1 zeros between neighbours of the axis.
 ValueId spaced(Call& c, ValueId x, int64_t axis, int64_t factor) {
   if (factor == 1) return x;
-  std::vector<int64_t> merged = c.shape(x);
+  Extents merged = c.shape(x);
   const int64_t n = merged[static_cast<size_t>(axis)];
   ValueId y = c.unsqueeze(x, axis + 1);
   ir::PadAttrs attrs;
@@ -65,7 +65,7 @@ ValueId convolved(Call& c, ValueId x, ValueId w, ir::ConvolutionAttrs attrs) {
   const ValueId bias = c.tensor_or_none("bias");
   attrs.groups = c.integer("groups");
   if (!c.arg("groups").of_batch) return c.op(OpKind::kConvolution, {x, w, bias}, std::move(attrs));
-  const std::vector<int64_t> kernel_shape = c.shape(w);
+  const Extents kernel_shape = c.shape(w);
   const int64_t groups = attrs.groups;
   if (groups < 1 || c.extent(w, 0) % groups != 0 || c.extent(x, 1) != c.product(groups, c.extent(w, 1))) {
     c.fail("the groups do not fit the channels");
@@ -73,7 +73,7 @@ ValueId convolved(Call& c, ValueId x, ValueId w, ir::ConvolutionAttrs attrs) {
   }
   const ValueId windows = columns(c, x, {kernel_shape.begin() + 2, kernel_shape.end()}, attrs);
   const int64_t inner = elements_from(c, w, 1), out = c.extent(w, 0) / groups;
-  std::vector<int64_t> shape = c.shape(windows);
+  Extents shape = c.shape(windows);
   shape.erase(shape.begin() + 2);
   shape[1] = c.extent(w, 0);
   const ValueId rows = c.reshape(windows, {c.extent(x, 0), groups, inner, elements_from(c, windows, 3)});
@@ -168,7 +168,7 @@ Item conv_transpose(Call& c) {
   x = c.op(OpKind::kPad, {x}, std::move(border));
   // [groups * I, O, ..] -> [groups * O, I, ..]
   const int64_t in = c.extent(w, 0) / groups, out = c.extent(w, 1);
-  std::vector<int64_t> parted = c.shape(w), merged = parted, order = {0, 2, 1};
+  Extents parted = c.shape(w), merged = parted, order = {0, 2, 1};
   parted[0] = in;
   parted.insert(parted.begin(), groups);
   merged[0] = c.product(groups, out);

@@ -95,7 +95,11 @@ Status import_node(ImportState& state, const OnnxNode& node, diag::Diagnostics& 
   if (name.empty() && !node.outputs.empty()) name = node.outputs[0];
   const ir::ProvId prov = graph.provenance().model({name, module, node_line(node)});
   NodeImport n(state, node, module, scope, prov);
-  function(n);
+  try {
+    function(n);
+  } catch (const Misfit& misfit) {
+    n.refuse(misfit.what());
+  }
   // For a later version, or of somebody's own: another computation.
   if (n.ok())
     for (const OnnxAttribute& attribute : n.node().attributes)

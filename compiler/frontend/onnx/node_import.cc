@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/exact_integers.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/plan/convert_elements.h"
 
@@ -393,7 +394,7 @@ ValueId NodeImport::slice(ValueId x, int64_t dim, int64_t start, int64_t end, in
 }
 
 ValueId NodeImport::unsqueeze(ValueId x, int64_t dim) {
-  std::vector<int64_t> to = shape(x);
+  Extents to = shape(x);
   dim = axis(dim, static_cast<int64_t>(to.size()) + 1);
   to.insert(to.begin() + dim, 1);
   return reshape(x, std::move(to));
@@ -405,7 +406,7 @@ ValueId NodeImport::cast(ValueId x, DType to) {
 
 ValueId NodeImport::index_select(ValueId x, int64_t dim, const std::vector<int64_t>& index) {
   if (!ok()) return x;
-  const std::vector<int64_t> from = shape(x);
+  const Extents from = shape(x);
   if (dim < 0 || dim >= static_cast<int64_t>(from.size())) {
     refuse("the axis " + std::to_string(dim) + " does not exist");
     return x;
@@ -448,7 +449,11 @@ ValueId NodeImport::constant_bool(std::vector<int64_t> shape, const std::vector<
   return constant({{DType::kBool, std::move(shape)}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))});
 }
 
-ValueId NodeImport::scalar(double value, DType dtype) { return builder_.scalar(value, dtype); }
+ValueId NodeImport::scalar(double value, DType dtype) {
+  if (is_exact(dtype, value)) return builder_.scalar(value, dtype);
+  refuse("the number " + std::to_string(value) + " in a tensor of integers, which it does not fit");
+  return builder_.scalar(0, dtype);
+}
 
 bool NodeImport::may_make(int64_t bytes) {
   if (bytes > state_.limits.constant_bytes || bytes > state_.limits.total_bytes - state_.folded_bytes) {
@@ -518,7 +523,7 @@ std::vector<ValueId> NodeImport::call_all(const std::string& target, std::vector
   PIPER_CHECK(bound.ok(), "arguments of ", target);
   const auto made_of = [&](std::vector<aten::Item> given) {
     aten::Call call(state_.calls, row->schema, row->kind, std::move(given), part_name(""), module_, scope_, prov_);
-    const aten::Item result = row->handler(call);
+    const aten::Item result = call.made_by(row->handler);
     return finish(call, result);
   };
   const aten::Item all = aten::Item::of_list(*bound);

@@ -111,7 +111,7 @@ class NodeImport {
   // --- values
   const ir::TensorType& type(ValueId v) const { return graph().type(v); }
   // A copy: emitting an op may move the graph's storage.
-  std::vector<int64_t> shape(ValueId v) const { return type(v).shape; }
+  Extents shape(ValueId v) const { return type(v).shape; }
   int64_t rank(ValueId v) const { return static_cast<int64_t>(type(v).shape.size()); }
   DType dtype(ValueId v) const { return type(v).dtype; }
   bool is_parameter(ValueId v) const { return graph().value(v).kind == ir::ValueKind::kParameter; }

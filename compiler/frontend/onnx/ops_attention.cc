@@ -36,7 +36,7 @@ std::optional<std::pair<ValueId, double>> scaled(NodeImport& n, ValueId v) {
 // k where v = transpose(k, -2, -1): after a permute, after reshape to three axes, permute,
 // reshape, or v with its last axes swapped back.
 ValueId transposed(NodeImport& n, ValueId v) {
-  const std::vector<int64_t> shape = n.shape(v);
+  const Extents shape = n.shape(v);
   if (const ir::Op* permute = n.made_by(v, OpKind::kPermute)) {
     std::vector<int64_t> dims = std::get<ir::PermuteAttrs>(permute->attrs).dims;
     std::swap(dims[2], dims[3]);
@@ -62,7 +62,7 @@ struct Mask {
 // A known mask: bool, and whether it is all true or the lower triangle.
 Mask known_mask(NodeImport& n, ValueId mask, const std::vector<bool>& attend, int64_t rows, int64_t columns) {
   if (std::all_of(attend.begin(), attend.end(), [](bool b) { return b; })) return {};
-  const std::vector<int64_t> shape = n.shape(mask);
+  const Extents shape = n.shape(mask);
   const bool whole = shape.size() >= 2 && shape[shape.size() - 2] == rows && shape.back() == columns;
   bool triangle = whole;
   const auto size = static_cast<size_t>(rows * columns);
@@ -131,7 +131,7 @@ std::optional<Scores> read_scores(NodeImport& n, ValueId v) {
 }  // namespace
 
 std::optional<ValueId> match_attention(NodeImport& n, ValueId probabilities, ValueId values) {
-  const std::vector<int64_t> shape = n.shape(probabilities), value_shape = n.shape(values);
+  const Extents shape = n.shape(probabilities), value_shape = n.shape(values);
   if (shape.size() != 4 || value_shape.size() != 4) return std::nullopt;
   const ir::Op* softmax = softmax_behind(n, probabilities);
   if (softmax == nullptr) return std::nullopt;
@@ -146,7 +146,7 @@ std::optional<ValueId> match_attention(NodeImport& n, ValueId probabilities, Val
     mask = b;
     if (!scores || n.shape(a) != shape) return std::nullopt;
   }
-  const std::vector<int64_t> q = n.shape(scores->q), k = n.shape(scores->k);
+  const Extents q = n.shape(scores->q), k = n.shape(scores->k);
   if (q[0] != k[0] || q[0] != value_shape[0] || k[1] != value_shape[1] || k[3] != value_shape[2] || k[1] < 1 ||
       q[1] % k[1] != 0 || q[3] != value_shape[3])
     return std::nullopt;
@@ -180,11 +180,11 @@ ValueId attending(aten::Call& c, const Places& p, int64_t rows, int64_t columns)
   return out;
 }
 
-// A mask of fewer keys lets no query attend to the others.
+// A mask of fewer keys lets no query attend to the others; one without axes is of them all.
 ValueId of_all_keys(aten::Call& c, ValueId mask, int64_t columns) {
-  const int64_t missing = columns - c.extent(mask, c.rank(mask) - 1);
+  const int64_t missing = c.rank(mask) > 0 ? columns - c.extent(mask, c.rank(mask) - 1) : 0;
   if (missing > 0) {
-    std::vector<int64_t> shape = c.shape(mask);
+    Extents shape = c.shape(mask);
     shape.back() = missing;
     const double closed = c.dtype(mask) == DType::kBool ? 0 : -std::numeric_limits<double>::infinity();
     mask = c.cat({mask, c.filled(shape, closed, c.dtype(mask))}, c.rank(mask) - 1);
@@ -200,7 +200,7 @@ std::vector<ValueId> attention_in_parts(aten::Call& c, ValueId q, ValueId k, Val
                                         double cap, int64_t mode) {
   const int64_t heads = c.extent(q, 1), groups = std::max<int64_t>(c.extent(k, 1), 1);
   const auto of_heads = [&](ValueId x) {
-    const std::vector<int64_t> s = c.shape(x);
+    const Extents s = c.shape(x);
     if (groups == heads) return x;
     return c.reshape(c.expand(c.unsqueeze(x, 2), {s[0], s[1], heads / groups, s[2], s[3]}), {s[0], heads, s[2], s[3]});
   };
@@ -232,7 +232,7 @@ void import_attention(NodeImport& n) {
   if (packed) {
     const int64_t q_heads = n.int_attr("q_num_heads", 0), kv_heads = n.int_attr("kv_num_heads", 0);
     const auto unpack = [&](ValueId x, int64_t heads) {
-      const std::vector<int64_t> s = n.shape(x);
+      const Extents s = n.shape(x);
       if (s.size() != 3 || heads < 1 || s[2] % heads != 0) {
         n.refuse("its head counts do not divide its operands");
         return x;
@@ -295,7 +295,7 @@ void import_attention(NodeImport& n) {
   if (!in_parts) y = {n.call("aten.scaled_dot_product_attention.default", {q, k, v, mask, 0.0, triangle, scale, true})};
   if (!n.ok()) return;
   if (packed) {
-    const std::vector<int64_t> s = n.shape(y[0]);
+    const Extents s = n.shape(y[0]);
     y[0] = n.reshape(n.permute(y[0], {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
   }
   n.set_all(in_parts ? std::vector<ValueId>{y[0], k, v, y[1]} : std::vector<ValueId>{y[0], k, v});
@@ -308,7 +308,7 @@ void import_rotary_embedding(NodeImport& n) {
   const int64_t heads = n.int_attr("num_heads", 0);
   int64_t turned = n.int_attr("rotary_embedding_dim", 0);
   if (!n.ok()) return;
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   if (shape.size() != 4 && (shape.size() != 3 || heads < 1 || shape[2] % heads != 0))
     return n.refuse("it wants [batch, heads, sequence, width], or three axes and num_heads");
   aten::Call c = n.as_call();
@@ -320,7 +320,7 @@ void import_rotary_embedding(NodeImport& n) {
   for (ValueId* table : {&cosine, &sine}) {
     if (n.has(3)) {  // rows of a table of all places
       const ValueId places = c.cast(n.in(3), DType::kI64);
-      std::vector<int64_t> to = c.shape(places);
+      Extents to = c.shape(places);
       to.push_back(c.extent(*table, 1));
       *table = c.reshape(c.op(OpKind::kIndexSelect, {*table, c.reshape(places, {-1})}, ir::DimAttrs{0}), to);
     }
@@ -334,7 +334,7 @@ void import_rotary_embedding(NodeImport& n) {
   ValueId real = c.op(OpKind::kSub, {times(cosine, first), times(sine, second)}),
           other = c.op(OpKind::kAdd, {times(sine, first), times(cosine, second)}), y;
   if (interleaved) {
-    std::vector<int64_t> to = c.shape(real);
+    Extents to = c.shape(real);
     to[3] = turned;
     y = c.reshape(c.cat({c.unsqueeze(real, 4), c.unsqueeze(other, 4)}, 4), to);
   } else {
@@ -356,7 +356,7 @@ void import_linear_attention(NodeImport& n) {
   const int64_t q_heads = n.int_attr("q_num_heads", 0), heads = n.int_attr("kv_num_heads", 0);
   const double said = n.float_attr("scale", 0);
   if (!n.ok()) return;
-  const std::vector<int64_t> shape = n.shape(q);
+  const Extents shape = n.shape(q);
   if (shape.size() != 3 || n.rank(k) != 3 || n.rank(v) != 3 || heads < 1 || q_heads < 1 || q_heads % heads != 0 ||
       shape[2] % q_heads != 0 || n.shape(k)[2] != shape[2] / q_heads * heads || n.shape(v)[2] % heads != 0 ||
       fades != n.has(4) || corrects != n.has(5))

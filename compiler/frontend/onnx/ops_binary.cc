@@ -118,7 +118,7 @@ static bool softmax_of_closed_rows(NodeImport& n, ValueId condition, ValueId a, 
   if (softmax == nullptr || n.known_number(a) != 0.0) return false;
   const ir::DimAttrs attrs = std::get<ir::DimAttrs>(softmax->attrs);
   const ValueId logits = softmax->operands[0];
-  const std::vector<int64_t> rows = n.shape(condition), all = n.shape(b);
+  const Extents rows = n.shape(condition), all = n.shape(b);
   const ir::Op* is_nan = n.made_by(condition, OpKind::kIsNan);
   const size_t axis = static_cast<size_t>(attrs.dim) + rows.size();  // of the condition, and all.size() more
   const bool of_rows = rows.size() <= all.size() && (axis < all.size() || rows[axis - all.size()] == 1);

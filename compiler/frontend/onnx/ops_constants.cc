@@ -62,7 +62,7 @@ void import_constant_of_shape(NodeImport& n) {
 }
 
 void import_shape(NodeImport& n) {
-  const std::vector<int64_t> shape = n.shape(n.in(0));
+  const Extents shape = n.shape(n.in(0));
   const auto rank = static_cast<int64_t>(shape.size());
   const int64_t start = ir::slice_bound(n.int_attr("start", 0), rank);
   const int64_t end = std::max(start, ir::slice_bound(n.int_attr("end", rank), rank));
@@ -121,7 +121,7 @@ void import_trilu(NodeImport& n) {
 
 void import_eye_like(NodeImport& n) {
   const ValueId x = n.in(0);
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   const int64_t k = n.int_attr("k", 0);
   std::optional<DType> dtype = n.dtype(x);
   if (n.node().find("dtype") != nullptr) dtype = dtype_of(static_cast<int32_t>(n.int_attr("dtype", 0)));

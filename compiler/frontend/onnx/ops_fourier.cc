@@ -38,7 +38,7 @@ void import_dft(NodeImport& n) {
   const int64_t raw = n.opset() < 20 ? n.int_attr("axis", 1) : n.has(2) ? n.one_int(n.in(2), "axis") : -2;
   const int64_t axis = n.axis(raw, rank);
   if (!n.ok()) return;
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   const int64_t points = shape[static_cast<size_t>(axis)];
   if (!is_floating(n.dtype(x)) || axis == rank - 1 || (shape.back() != 1 && shape.back() != 2))
     return n.refuse("it wants real numbers, or pairs of them, along the last axis");

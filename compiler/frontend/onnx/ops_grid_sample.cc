@@ -63,7 +63,7 @@ std::vector<Tap> cubic_taps(Call& c, ValueId x, int64_t extent, Beyond padding, 
 
 // The sum over the elements around each place, those along each axis with those along the others.
 ValueId grid_sample(Call& c, ValueId x, ValueId grid, Between mode, Beyond padding, bool corners) {
-  const std::vector<int64_t> shape = c.shape(x), of_grid = c.shape(grid);
+  const Extents shape = c.shape(x), of_grid = c.shape(grid);
   const size_t axes = shape.size() - 2;
   int64_t places = 1;
   for (size_t i = 1; i + 1 < of_grid.size(); ++i) places = c.product(places, of_grid[i]);
@@ -138,7 +138,7 @@ void import_grid_sample(NodeImport& n) {
   const Beyond beyond = padding == "zeros"    ? Beyond::kZeros
                         : padding == "border" ? Beyond::kBorder
                                               : Beyond::kReflection;
-  const std::vector<int64_t> shape = n.shape(x), of_grid = n.shape(grid);
+  const Extents shape = n.shape(x), of_grid = n.shape(grid);
   const auto axes = static_cast<int64_t>(shape.size()) - 2;
   if (axes < 2 || axes > 3 || of_grid.size() != shape.size() || of_grid.back() != axes || of_grid[0] != shape[0] ||
       n.type(x).elements() == 0)

@@ -39,7 +39,7 @@ std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t>& 
 // Index tuples [.., d] of the axes `extents` as one row number each, [n]; `extents` are the
 // leading axes that the rows of the flattened data run over.
 ValueId row_numbers(NodeImport& n, ValueId tuples, const std::vector<int64_t>& extents) {
-  const std::vector<int64_t> shape = n.shape(tuples);
+  const Extents shape = n.shape(tuples);
   const auto last = static_cast<int64_t>(shape.size()) - 1;
   const std::vector<int64_t> lead(shape.begin(), shape.end() - 1);
   ValueId rows;
@@ -68,10 +68,10 @@ ValueId take_rows(NodeImport& n, ValueId x, int64_t dim, ValueId rows) {
 void import_gather(NodeImport& n) {
   const ValueId x = n.in(0);
   ValueId index = n.in(1);
-  const std::vector<int64_t> from = n.shape(x);
+  const Extents from = n.shape(x);
   const int64_t axis = n.axis(n.int_attr("axis", 0), n.rank(x));
   if (!n.ok()) return;
-  const std::vector<int64_t> index_shape = n.shape(index);
+  const Extents index_shape = n.shape(index);
   if (n.is_parameter(x) && from.size() == 2 && axis == 0 && !index_shape.empty()) {
     index = n.known(index) ? wrap_index(n, index, from[0]) : n.cast(index, DType::kI64);
     ir::EmbeddingAttrs attrs;
@@ -102,7 +102,7 @@ void import_gather_elements(NodeImport& n) {
 void import_gather_nd(NodeImport& n) {
   const ValueId x = n.in(0);
   ValueId tuples = n.in(1);
-  const std::vector<int64_t> from = n.shape(x), shape = n.shape(tuples);
+  const Extents from = n.shape(x), shape = n.shape(tuples);
   const int64_t batch = n.int_attr("batch_dims", 0);
   if (!n.ok()) return;
   if (shape.empty() || batch < 0 || batch >= static_cast<int64_t>(std::min(shape.size(), from.size())))
@@ -139,7 +139,7 @@ constexpr const char* kReductions[] = {"none", "add", "mul", "max", "min"};
 ValueId reduced_into(NodeImport& n, ValueId x, int64_t axis, ValueId index, ValueId source,
                      const std::string& reduction) {
   constexpr int64_t kMost = int64_t{1} << 24;
-  const std::vector<int64_t> from = n.shape(x), covered = n.shape(index);
+  const Extents from = n.shape(x), covered = n.shape(index);
   if (!is_floating(n.dtype(x))) return n.refuse("its reduction '" + reduction + "' of integers is not supported"), x;
   for (size_t d = 0; d < from.size(); ++d) {  // what lies beyond the index stays
     const auto dim = static_cast<int64_t>(d);
@@ -194,7 +194,7 @@ void import_scatter_elements(NodeImport& n) {
 
 void import_scatter_nd(NodeImport& n) {
   const ValueId x = n.in(0), tuples = n.in(1), source = n.in(2);
-  const std::vector<int64_t> from = n.shape(x), shape = n.shape(tuples);
+  const Extents from = n.shape(x), shape = n.shape(tuples);
   const std::string reduction = read_reduction(n);
   if (!n.ok()) return;
   if (shape.empty() || shape.back() < 1 || shape.back() > static_cast<int64_t>(from.size()))
@@ -218,7 +218,7 @@ void import_reverse_sequence(NodeImport& n) {
                 batch = n.axis(n.int_attr("batch_axis", 1), rank);
   if (!n.ok()) return;
   aten::Call c = n.as_call();
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   std::vector<int64_t> along(shape.size(), 1), of_batch = along;
   along[static_cast<size_t>(time)] = shape[static_cast<size_t>(time)];
   of_batch[static_cast<size_t>(batch)] = shape[static_cast<size_t>(batch)];
@@ -237,7 +237,7 @@ void import_tensor_scatter(NodeImport& n) {
   const std::string mode = n.string_attr("mode", "linear");
   if (!n.ok()) return;
   if (mode != "linear" && mode != "circular") return n.refuse("its mode '" + mode.substr(0, 40) + "' is unknown");
-  const std::vector<int64_t> shape = n.shape(source);
+  const Extents shape = n.shape(source);
   if (axis == 0 || n.rank(source) != rank) return n.refuse("its updates do not fit its cache");
   aten::Call c = n.as_call();
   std::vector<int64_t> along(shape.size(), 1), of_batch = along;

@@ -80,7 +80,7 @@ void import_dropout(NodeImport& n) {
   ir::DropoutAttrs attrs;
   attrs.p = ratio;
   attrs.key = static_cast<int64_t>(XXH64(place.data(), place.size(), 0));
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   // The batch is the leading axis until track_batch has found it.
   attrs.batch = shape.empty() ? 1 : shape[0];
   if (!shape.empty()) attrs.inner = ir::elements_behind(shape, 0);

@@ -9,7 +9,7 @@ const ir::GroupNormAttrs& group_attrs(const ir::Op& op) { return std::get<ir::Gr
 
 // The vector [C] after a value of shape [C, 1, ..] or [1, C, 1, ..]; nullopt where there is none.
 std::optional<ValueId> channel_vector(NodeImport& n, ValueId v, int64_t channels, int64_t rank) {
-  const std::vector<int64_t> shape = n.shape(v);
+  const Extents shape = n.shape(v);
   const auto size = static_cast<int64_t>(shape.size());
   if (size < rank - 1 || size > rank || shape[static_cast<size_t>(size - (rank - 1))] != channels) return std::nullopt;
   if (ir::elements(shape) != channels) return std::nullopt;
@@ -35,7 +35,7 @@ void trailing_norm(NodeImport& n, OpKind kind, double eps) {
     n.set(1, both[1]);
     n.set(2, n.emit(OpKind::kRsqrt, {n.emit(OpKind::kAdd, {both[0], n.scalar_like(eps, x)})}));
   }
-  const std::vector<int64_t> shape = n.shape(x), normal(shape.begin() + axis, shape.end());
+  const Extents shape = n.shape(x), normal(shape.begin() + axis, shape.end());
   if (affine.scale.valid() && n.known_number(affine.scale) == 1.0) affine.scale = ValueId();
   if (affine.shift.valid() && n.known_number(affine.shift) == 0.0) affine.shift = ValueId();
   const ir::LayerNormAttrs attrs{rank - axis, eps};
@@ -81,7 +81,7 @@ void import_group_normalization(NodeImport& n) {
   ValueId scale = n.in(1), shift = n.in(2);
   const int64_t groups = n.int_attr("num_groups", 0);
   if (!n.ok()) return;
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0)
     return n.refuse("its groups do not divide its channels");
   const int64_t channels = shape[1];
@@ -99,7 +99,7 @@ void import_group_normalization(NodeImport& n) {
 void import_instance_normalization(NodeImport& n) {
   const ValueId x = n.in(0), scale = n.in(1), shift = n.in(2);
   if (!n.ok()) return;
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   if (shape.size() < 3) return n.refuse("it wants spatial axes");
   const ir::GroupNormAttrs attrs{shape[1], n.float_attr("epsilon", 1e-5)};
   const std::vector<int64_t> channels{shape[1]};
@@ -113,7 +113,7 @@ std::optional<ValueId> match_group_norm_reshape(NodeImport& n, ValueId x, const 
   const ir::Op* norm = n.made_by(x, OpKind::kGroupNorm);
   if (norm == nullptr || norm->operands.size() != 1 || norm->results[0] != x) return std::nullopt;
   const ir::GroupNormAttrs attrs = group_attrs(*norm);
-  const std::vector<int64_t> grouped = n.shape(x);
+  const Extents grouped = n.shape(x);
   const ir::Op* reshape = n.made_by(norm->operands[0], OpKind::kReshape);
   if (reshape == nullptr || grouped.size() != 3 || grouped[1] != attrs.groups || to.size() < 3) return std::nullopt;
   const ValueId original = reshape->operands[0];

@@ -62,7 +62,7 @@ void import_einsum(NodeImport& n) {
   for (const ValueId a : operands)
     for (const ValueId b : operands) {
       if (n.dtype(a) != n.dtype(b)) return n.refuse("its operands are of different element types");
-      std::vector<int64_t> both = n.shape(a);
+      Extents both = n.shape(a);
       both.insert(both.end(), n.type(b).shape.begin(), n.type(b).shape.end());
       if (!count_elements(both)) return n.refuse("its operands are too large");
     }

@@ -67,7 +67,7 @@ void recurrent(NodeImport& n, aten::Step step, const std::vector<int64_t>& order
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
     return n.refuse("its direction '" + direction.substr(0, 40) + "' does not exist");
   const int64_t sides = direction == "bidirectional" ? 2 : 1;
-  const std::vector<int64_t> shape = n.shape(x), of_state = n.shape(r);
+  const Extents shape = n.shape(x), of_state = n.shape(r);
   if (shape.size() != 3 || n.rank(w) != 3 || of_state.size() != 3 || of_state[0] != sides ||
       of_state[1] != gates * of_state[2] || n.shape(w)[0] != sides ||
       n.int_attr("hidden_size", of_state[2]) != of_state[2])

@@ -185,7 +185,7 @@ void import_resize(NodeImport& n) {
 // [N, axes, axes + 1] times the places of an image and 1, the last axis first: [N, .., axes].
 void import_affine_grid(NodeImport& n) {
   const ValueId theta = n.in(0);
-  const std::vector<int64_t> size = n.ints(n.in(1), "size"), shape = n.shape(theta);
+  const Extents size = n.ints(n.in(1), "size"), shape = n.shape(theta);
   const bool corners = n.int_attr("align_corners", 0) != 0;
   if (!n.ok()) return;
   if (size.size() < 4 || size.size() > 5 || shape.size() != 3 || size[0] != shape[0])

@@ -94,7 +94,7 @@ void import_split_to_sequence(NodeImport& n) {
     return n.refuse("it makes " + std::to_string(extents.size()) + " parts");
   std::vector<ValueId> parts = cut(n, x, axis, extents);
   if (const bool keeps = n.int_attr("keepdims", 1) != 0; n.ok() && !n.has(1) && !keeps) {
-    std::vector<int64_t> to = n.shape(x);
+    Extents to = n.shape(x);
     to.erase(to.begin() + axis);
     for (ValueId& v : parts) v = n.reshape(v, to);
   }

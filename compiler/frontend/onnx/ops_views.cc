@@ -48,7 +48,7 @@ void import_reshape(NodeImport& n) {
   const ValueId x = n.in(0);
   std::vector<int64_t> to = n.ints(n.in(1), "shape");
   if (!n.ok()) return;
-  const std::vector<int64_t> from = n.shape(x);
+  const Extents from = n.shape(x);
   const bool keep_zero = n.int_attr("allowzero", 0) != 0;
   size_t open = to.size();
   int64_t known = 1;
@@ -77,7 +77,7 @@ void import_reshape(NodeImport& n) {
 
 void import_flatten(NodeImport& n) {
   const ValueId x = n.in(0);
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   const auto rank = static_cast<int64_t>(shape.size());
   const int64_t axis = n.int_attr("axis", 1);
   if (axis < -rank || axis > rank) return n.refuse("the axis " + std::to_string(axis) + " does not exist");
@@ -89,7 +89,7 @@ void import_flatten(NodeImport& n) {
 
 void import_squeeze(NodeImport& n) {
   const ValueId x = n.in(0);
-  const std::vector<int64_t> from = n.shape(x);
+  const Extents from = n.shape(x);
   const bool some = n.has(1) || n.node().find("axes") != nullptr;
   const std::vector<int64_t> axes = some ? axes_of(n, static_cast<int64_t>(from.size())) : std::vector<int64_t>();
   if (!n.ok()) return;
@@ -106,7 +106,7 @@ void import_squeeze(NodeImport& n) {
 
 void import_unsqueeze(NodeImport& n) {
   const ValueId x = n.in(0);
-  const std::vector<int64_t> from = n.shape(x);
+  const Extents from = n.shape(x);
   const size_t added = n.has(1) ? n.ints(n.in(1), "axes").size() : n.ints_attr("axes", {}).size();
   const std::vector<int64_t> axes = axes_of(n, static_cast<int64_t>(from.size() + added));
   if (!n.ok()) return;
@@ -174,7 +174,7 @@ void import_depth_to_space(NodeImport& n) {
   const int64_t b = n.int_attr("blocksize", 0);
   const std::string mode = n.string_attr("mode", "DCR");
   if (!n.ok()) return;
-  const std::vector<int64_t> s = n.shape(x);
+  const Extents s = n.shape(x);
   if (mode != "DCR" && mode != "CRD") return n.refuse("its mode '" + mode.substr(0, 40) + "' is neither DCR nor CRD");
   if (s.size() != 4 || b < 1 || b > s[1] || s[1] % b != 0 || s[1] / b % b != 0)
     return n.refuse("it wants [N, C, H, W] with channels that are a multiple of the block's square");
@@ -193,7 +193,7 @@ void import_space_to_depth(NodeImport& n) {
   const int64_t b = n.int_attr("blocksize", 0);
   const std::string mode = n.string_attr("mode", "DCR");
   if (!n.ok()) return;
-  const std::vector<int64_t> s = n.shape(x);
+  const Extents s = n.shape(x);
   if (mode != "DCR" && mode != "CRD") return n.refuse("its mode '" + mode.substr(0, 40) + "' is neither DCR nor CRD");
   if (s.size() != 4 || b < 1 || s[2] % b != 0 || s[3] % b != 0)
     return n.refuse("it wants [N, C, H, W] with H and W multiples of the block");
@@ -207,7 +207,7 @@ void import_space_to_depth(NodeImport& n) {
 // The middle of each axis, or zeros around it; of an odd difference one more at the end.
 void import_center_crop_pad(NodeImport& n) {
   const ValueId x = n.in(0);
-  const std::vector<int64_t> wanted = n.ints(n.in(1), "shape"), from = n.shape(x);
+  const Extents wanted = n.ints(n.in(1), "shape"), from = n.shape(x);
   std::vector<int64_t> axes = n.ints_attr("axes", {});
   if (axes.empty())
     for (int64_t i = 0; i < n.rank(x); ++i) axes.push_back(i);

@@ -28,7 +28,7 @@ void pad_same(Window& w, const std::vector<int64_t>& spatial, bool upper) {
 // they do not fit. `kernel` is the weight's; {}: kernel_shape says it.
 Window read_window(NodeImport& n, ValueId x, const std::vector<int64_t>& kernel) {
   Window w;
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   if (shape.size() < 3 || shape.size() > 5) {
     n.refuse("it wants one to three spatial axes; its operand has " + std::to_string(shape.size()) + " axes in all");
     return w;
@@ -79,7 +79,7 @@ ValueId pad_apart(NodeImport& n, ValueId x, Window& w, double value, bool poolin
 // Pooling over one axis is pooling over two, the first of extent 1.
 ValueId pool(NodeImport& n, OpKind kind, ValueId x, const Window& w) {
   ir::PoolAttrs attrs{w.kernel, w.stride, w.low, w.dilation, w.ceil_mode};
-  const std::vector<int64_t> from = n.shape(x);
+  const Extents from = n.shape(x);
   const bool flat = from.size() == 3;
   if (flat) {
     for (std::vector<int64_t>* v : {&attrs.kernel, &attrs.stride, &attrs.dilation}) v->insert(v->begin(), 1);
@@ -88,7 +88,7 @@ ValueId pool(NodeImport& n, OpKind kind, ValueId x, const Window& w) {
   }
   const ValueId y = n.emit_all(kind, {x}, std::move(attrs))[0];
   if (!flat || !n.ok()) return y;
-  const std::vector<int64_t> to = n.shape(y);
+  const Extents to = n.shape(y);
   return n.reshape(y, {to[0], to[1], to[3]});
 }
 
@@ -106,7 +106,7 @@ void import_conv(NodeImport& n) {
   const ValueId x = n.in(0), weight = n.in(1);
   const ValueId bias = n.in_or_none(2);
   if (!n.ok()) return;
-  const std::vector<int64_t> weight_shape = n.shape(weight);
+  const Extents weight_shape = n.shape(weight);
   if (weight_shape.size() != n.shape(x).size() || weight_shape.size() < 3)
     return n.refuse("its weight does not fit its operand");
   Window w = read_window(n, x, {weight_shape.begin() + 2, weight_shape.end()});
@@ -137,7 +137,7 @@ int64_t count_windows(const Window& w, int64_t extent, size_t i) {
 // The elements of all windows, [N, C, kernel, windows..], with `border` outside of the operand.
 ValueId windows_of(NodeImport& n, ValueId x, const Window& w, double border) {
   constexpr int64_t kMostElements = 4096;
-  const std::vector<int64_t> shape = n.shape(x);
+  const Extents shape = n.shape(x);
   ir::PadAttrs around{{0, 0}, {0, 0}, border};
   int64_t in_all = 1;
   for (size_t i = 0; i < w.kernel.size(); ++i) {
@@ -217,8 +217,8 @@ void import_max_pool(NodeImport& n) {
   if (!n.ok()) return;
   n.set_all({both[0]});
   if (!n.is_read(1)) return;
-  const std::vector<int64_t> shape = n.shape(x), spatial(shape.begin() + 2, shape.end());
-  std::vector<int64_t> strides(spatial.size(), 1), wide = n.shape(both[1]), counted(shape.size(), 1);
+  const Extents shape = n.shape(x), spatial(shape.begin() + 2, shape.end());
+  Extents strides(spatial.size(), 1), wide = n.shape(both[1]), counted(shape.size(), 1);
   const bool reversed = n.int_attr("storage_order", 0) != 0;
   int64_t plane = 1;
   for (size_t i = 0; i < spatial.size(); ++i) {
@@ -252,10 +252,10 @@ void import_average_pool(NodeImport& n) {
   if (usual)
     return n.is_call(of_axes("aten.avg_pool", w, "d.default"),
                      {x, w.kernel, w.stride, w.low, w.ceil_mode, counts_padding});
-  const std::vector<int64_t> shape = n.shape(x), spatial(shape.begin() + 2, shape.end()), axes{2};
+  const Extents shape = n.shape(x), spatial(shape.begin() + 2, shape.end()), axes{2};
   const ValueId total = n.call("aten.sum.dim_IntList", {windows_of(n, x, w, 0), axes, false});
   if (!n.ok()) return;
-  std::vector<int64_t> windows = n.shape(total);
+  Extents windows = n.shape(total);
   windows.erase(windows.begin(), windows.begin() + 2);
   const std::vector<int64_t> counts = elements_of_windows(w, spatial, counts_padding);
   if (std::find(counts.begin(), counts.end(), 0) != counts.end())
@@ -287,7 +287,7 @@ void import_max_unpool(NodeImport& n) {
   const Window w = read_window(n, x, {});
   const std::vector<int64_t> given = n.has(2) ? n.ints(n.in(2), "output_shape") : std::vector<int64_t>{};
   if (!n.ok()) return;
-  std::vector<int64_t> shape = n.shape(x);
+  Extents shape = n.shape(x);
   for (size_t i = 0; i < w.kernel.size(); ++i)
     shape[i + 2] = (shape[i + 2] - 1) * w.stride[i] - w.low[i] - w.high[i] + w.kernel[i];
   const std::optional<int64_t> all = count_elements(shape);
@@ -313,7 +313,7 @@ void import_max_unpool(NodeImport& n) {
 void import_conv_transpose(NodeImport& n) {
   const ValueId x = n.in(0), weight = n.in(1), bias = n.in_or_none(2);
   if (!n.ok()) return;
-  const std::vector<int64_t> weight_shape = n.shape(weight), shape = n.shape(x);
+  const Extents weight_shape = n.shape(weight), shape = n.shape(x);
   if (weight_shape.size() != shape.size() || weight_shape.size() < 3)
     return n.refuse("its weight does not fit its operand");
   Window w = read_window(n, x, {weight_shape.begin() + 2, weight_shape.end()});
