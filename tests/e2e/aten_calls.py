@@ -65,6 +65,11 @@ def saturated(x):
     return x + 50 * (x.detach() > 0.2) - 150 * (x.detach() < -0.2)
 
 
+def whole(x):
+    """Integers from -4 to 4."""
+    return (2 * x.detach()).round().clamp(-4, 4).long()
+
+
 def integers(p):
     """-8 to 7, with the gradient of p: bounds of activations are among them."""
     return torch.arange(-8.0, 8.0) + (p - p.detach())
@@ -191,6 +196,10 @@ CALLS = {
     "round": lambda x, p: x + (torch.round(4 * x) / 4 - x).detach() + torch.round(10 * x) * p,
     "floor": lambda x, p: p * torch.floor(5 * x) + torch.ceil(3 * x) * x + torch.trunc(7 * x) * x,
     "quotients": lambda x, p: p * torch.div(torch.arange(-8, 8) * (x[:, :1] == x[:, :1]), 3, rounding_mode="trunc") + x,
+    "integer_powers": lambda x, p: p * 0.01 * (whole(x) ** 3 + whole(x) ** 0 + 2 ** whole(x).abs() + whole(x) ** (whole(x) + 3)) + x,
+    "odd_powers": lambda x, p: p * ((whole(x) % 3 - 1) ** (whole(x) * 40) + (x > 0) ** torch.arange(16)) + x,
+    "shifts": lambda x, p: p * 0.1 * ((whole(x) << 2) + (whole(x) >> 1) + (whole(x) >> 70) + (1 << whole(x)) + (whole(x) >> whole(x))) + x,
+    "bits": lambda x, p: p * (~whole(x) + ~(x > 0)) + x,
     "half_to_even": lambda x, p: p * torch.round(torch.arange(-8, 8) / 2 + 0 * x) + x,
     "lerp": lambda x, p: torch.lerp(x, p.expand_as(x), 0.3) + torch.lerp(x, p.expand_as(x), p),
     "units": lambda x, p: F.selu(x) + F.celu(x, 0.7) + F.elu(x, 0.5) + F.hardshrink(x, 0.2) + F.softshrink(x, 0.1) + F.tanhshrink(x),

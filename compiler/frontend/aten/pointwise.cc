@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "compiler/frontend/aten/fourier.h"
+#include "compiler/frontend/aten/integers.h"
 #include "compiler/frontend/aten/table.h"
 #include "compiler/frontend/exact_integers.h"
 #include "compiler/frontend/formulas.h"
@@ -96,12 +97,7 @@ Item prelu(Call& c) {
   return made(c.op(OpKind::kWhere, {c.binary(OpKind::kGt, x, 0), x, c.binary(OpKind::kMul, w, x)}));
 }
 
-Item logical_not(Call& c) {
-  const ValueId x = c.tensor("self");
-  if (c.dtype(x) != DType::kBool && c.target() == "aten.bitwise_not.default")
-    return c.fail("bitwise_not is supported on bool tensors");
-  return made(c.op(OpKind::kLogicalNot, {c.cast(x, DType::kBool)}));
-}
+Item logical_not(Call& c) { return made(c.op(OpKind::kLogicalNot, {c.cast(c.tensor("self"), DType::kBool)})); }
 
 // softplus(beta x) / beta, and x where beta x is above the threshold. That of the operator is 20, from where on f32 has
 // no difference between the two.
@@ -245,11 +241,11 @@ Item pow_scalar(Call& c) {
   ValueId x = c.tensor("self");
   const double exponent = c.real("exponent");
   if (!is_floating(c.dtype(x))) {
-    if (exponent == 1) return made(x);
-    if (exponent == 2 && c.arg("exponent").kind != Item::Kind::kFloat) return made(c.binary(OpKind::kMul, x, x));
+    const Item& number = c.arg("exponent");
+    const bool whole = number.is_tensor() ? !is_floating(c.dtype(number.tensor)) : number.kind != Item::Kind::kFloat;
+    if (whole && exponent < 0) return c.fail("a negative power of integers");
+    if (whole) return made(integer_power(c, x, static_cast<int64_t>(exponent)));
     x = c.cast(x, DType::kF32);
-    if (c.arg("exponent").kind != Item::Kind::kFloat)
-      return c.fail("an integer power of an integer tensor is supported for the exponents 1 and 2");
   }
   return made(c.op(OpKind::kPowScalar, {x}, ir::ExponentAttrs{exponent}));
 }
@@ -258,8 +254,8 @@ Item pow(Call& c) {
   const Item& exponent = c.arg("exponent");
   const bool one = exponent.is_tensor() && c.rank(exponent.tensor) == 0 && c.dtype(exponent.tensor) != DType::kF64;
   if (!exponent.is_tensor() || (one && c.known(exponent.tensor))) return pow_scalar(c);
-  if (!is_floating(promoted(c.graph(), {&c.arg("self"), &exponent})))
-    return c.fail("a power of integers by a tensor of integers is not supported");
+  if (const DType t = promoted(c.graph(), {&c.arg("self"), &exponent}); !is_floating(t))
+    return made(integer_power(c, c.as(c.arg("self"), t), c.as(exponent, t)));
   return made(c.binary(OpKind::kPow, c.arg("self"), exponent));
 }
 // In f64, whatever its operands are.
@@ -270,8 +266,8 @@ Item float_power(Call& c) {
 // base ^ x = exp(x * log(base))
 Item pow_of_scalar(Call& c) {
   const double base = c.real("self");
-  if (!is_floating(c.dtype(c.tensor("exponent"))) && c.arg("self").kind != Item::Kind::kFloat)
-    return c.fail("a whole number to the power of a tensor of integers is not supported; write pow(2.0, x), or cast x");
+  if (const DType t = promoted(c.graph(), {&c.arg("self"), &c.arg("exponent")}); !is_floating(t))
+    return made(integer_power(c, c.as(c.arg("self"), t), c.as(c.arg("exponent"), t)));
   const ValueId x = floating(c, "exponent");
   if (base <= 0) return made(c.op(OpKind::kPow, {c.scalar(base, c.dtype(x)), x}));
   return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, x, std::log(base))}));

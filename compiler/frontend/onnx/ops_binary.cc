@@ -96,18 +96,16 @@ void import_pow(NodeImport& n) {
   const ValueId a = n.in(0), b = n.in(1);
   if (!n.ok()) return;
   const std::optional<double> exponent = n.known_number(b);
-  if (exponent && n.rank(b) <= n.rank(a)) {
-    if (is_floating(n.dtype(a))) return n.result(OpKind::kPowScalar, {a}, ir::ExponentAttrs{*exponent});
-    if (*exponent == 1) return n.set(0, a);
-    if (*exponent == 2) return n.result(OpKind::kMul, {a, a});
-  }
+  if (exponent && n.rank(b) <= n.rank(a) && is_floating(n.dtype(a)))
+    return n.result(OpKind::kPowScalar, {a}, ir::ExponentAttrs{*exponent});
+  if (!is_floating(n.dtype(a)) && !is_floating(n.dtype(b)))
+    return n.is_call("aten.pow.Tensor_Tensor", {a, n.cast(b, n.dtype(a))});
   const std::optional<double> base = n.known_number(a);
   if (base && *base > 0 && is_floating(n.dtype(a)) && n.rank(a) <= n.rank(b)) {
     const ValueId x = n.cast(b, n.dtype(a));
     return n.result(OpKind::kExp, {n.emit(OpKind::kMul, {x, n.scalar_like(std::log(*base), a)})});
   }
-  if (!is_floating(n.dtype(a)))
-    return n.refuse("its exponent is not known when the model is compiled, or is not supported for integers");
+  if (!is_floating(n.dtype(a))) return n.refuse("integers to the power of other numbers are not supported");
   n.result(OpKind::kPow, {a, n.cast(b, n.dtype(a))});
 }
 
