@@ -115,9 +115,10 @@ int64_t Call::integer(std::string_view name) {
     fail("argument '" + std::string(name) + "' must be an integer that is known when the model is bound");
     return 0;
   }
-  // The largest is "to the end"; no other that cannot be negated, or an extent added to, has a meaning.
-  constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max(), kMost = int64_t{1} << 62;
-  if (known[0] == kToTheEnd || (known[0] < kMost && known[0] > -kMost)) return known[0];
+  // The largest says "to the end": beyond any extent, but one can be added to it. No other that large has a meaning.
+  constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max(), kMost = int64_t{1} << 61;
+  if (known[0] == kToTheEnd) return kMost;
+  if (known[0] <= kMost && known[0] >= -kMost) return known[0];
   fail("argument '" + std::string(name) + "' is " + std::to_string(known[0]) + ", out of all proportion");
   return 0;
 }
