@@ -1,6 +1,7 @@
 #include "compiler/frontend/damage.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "compiler/frontend/aten/onnx_calls.h"
@@ -170,7 +171,8 @@ std::map<std::string, ir::EmbeddingAttrs> embedding_texts(TextCalls& texts) {
   for (const TextCalls::TextCall& t : texts.all()) {
     if (t.call.target != "aten.embedding.default") continue;
     ir::EmbeddingAttrs attrs;
-    attrs.padding_idx = static_cast<int64_t>(number_of(t.call, 2, "padding_idx", -1));
+    const double padding = number_of(t.call, 2, "padding_idx", -1);
+    attrs.padding_idx = std::abs(padding) < 0x1p53 ? static_cast<int64_t>(padding) : -1;
     attrs.scale_grad_by_freq = number_of(t.call, 3, "scale_grad_by_freq", 0) != 0;
     out.emplace(t.node->name, attrs);
   }

@@ -19,6 +19,13 @@ class Misfit {
   std::string what_;
 };
 
+// A number that was computed from a file's, without its fraction.
+inline int64_t whole_number(double number) {
+  constexpr double kMost = 0x1p61;
+  if (!(number >= -kMost && number <= kMost)) throw Misfit("its numbers are out of all proportion");
+  return static_cast<int64_t>(number);
+}
+
 class Extents : public std::vector<int64_t> {
  public:
   using std::vector<int64_t>::vector;

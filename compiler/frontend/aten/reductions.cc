@@ -233,7 +233,7 @@ Item histc(Call& c) {
   // Integers with one bin for each.
   if (const ValueId whole = before_cast(c, x);
       !is_floating(c.dtype(whole)) && low == std::floor(low) && high - low + 1 == static_cast<double>(bins)) {
-    const ValueId numbers = c.range(static_cast<int64_t>(low), bins, 1, c.dtype(whole));
+    const ValueId numbers = c.range(whole_number(low), bins, 1, c.dtype(whole));
     const ValueId same = c.op(OpKind::kEq, {c.unsqueeze(c.reshape(whole, {-1}), 1), numbers});
     return made(c.sum(c.cast(same, t), {0}, false));
   }

@@ -18,6 +18,8 @@ ValueId repeated(Call& c, ValueId x, int64_t axis, int64_t factor) {
   return c.reshape(c.expand(y, std::move(wide)), std::move(merged));
 }
 
+constexpr int64_t kMostWeights = int64_t{1} << 26;  // of the matrix of an axis: 8,192 from 8,192
+
 // A weight of an element at a distance from the middle of what it is weighed for.
 double linear_weight(double x) { return std::max(0.0, 1 - std::abs(x)); }
 double cubic_weight(double x) {
@@ -34,8 +36,8 @@ ValueId smoothed(Call& c, int64_t inside, int64_t outside, double scale, bool cu
   std::vector<float> matrix(static_cast<size_t>(c.product(inside, outside)), 0);
   for (int64_t i = 0; i < outside; ++i) {
     const double middle = scale * (static_cast<double>(i) + 0.5);
-    const int64_t first = std::max<int64_t>(static_cast<int64_t>(std::floor(middle - support + 0.5)), 0);
-    const int64_t end = std::min(static_cast<int64_t>(std::floor(middle + support + 0.5)), inside);
+    const int64_t first = std::max<int64_t>(whole_number(std::floor(middle - support + 0.5)), 0);
+    const int64_t end = std::min(whole_number(std::floor(middle + support + 0.5)), inside);
     std::vector<double> weights;
     double total = 0;
     for (int64_t j = first; j < end; ++j) {
@@ -58,6 +60,7 @@ Item smoothed(Call& c, ValueId x, const std::vector<int64_t>& sizes, const std::
   for (size_t i = 2; i-- > 0;) {
     const int64_t axis = static_cast<int64_t>(i) + 2, inside = c.extent(x, axis), outside = sizes[i];
     if (inside < 1 || outside < 1) return c.fail("resampling to nothing");
+    if (c.product(inside, outside) > kMostWeights) return c.fail("resampling of axes as long as these");
     double scale = scales[i] > 0 ? 1 / scales[i] : static_cast<double>(inside) / static_cast<double>(outside);
     if (c.flag("align_corners"))
       scale = outside > 1 ? static_cast<double>(inside - 1) / static_cast<double>(outside - 1) : 0;
@@ -85,7 +88,7 @@ Item upsample_smooth_by(Call& c) {
   for (size_t i = 0; i < 2 && factors.list.size() == 2; ++i) {
     scales[i] = factors.list[i].number();
     if (!c.has("output_size"))
-      sizes[i] = static_cast<int64_t>(static_cast<double>(c.extent(x, static_cast<int64_t>(i) + 2)) * scales[i]);
+      sizes[i] = whole_number(static_cast<double>(c.extent(x, static_cast<int64_t>(i) + 2)) * scales[i]);
   }
   return smoothed(c, x, sizes, scales);
 }

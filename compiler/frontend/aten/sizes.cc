@@ -47,7 +47,7 @@ Item number_op(Call& c) {
     if (t == "operator.sub") return Item::of_float(x - y);
     if (t == "operator.mul") return Item::of_float(x * y);
     if (j == -1 && i == std::numeric_limits<int64_t>::min()) return c.fail("a size is too large");
-  if (t == "operator.floordiv") return Item::of_float(std::floor(x / y));
+    if (t == "operator.floordiv") return Item::of_float(std::floor(x / y));
     if (t == "operator.mod") return Item::of_float(x - std::floor(x / y) * y);
     if (t == "operator.pow") return Item::of_float(std::pow(x, y));
     return Item::of_float(t == "sym_max" ? std::fmax(x, y) : std::fmin(x, y));

@@ -37,7 +37,7 @@ int64_t nearest(const Resampling& r, double x) {
   const double below = std::floor(x), part = x - below;
   const bool up = part > 0 && (r.nearest_mode == "ceil" || (r.nearest_mode == "round_prefer_ceil" && part >= 0.5) ||
                                (r.nearest_mode == "round_prefer_floor" && part > 0.5));
-  return static_cast<int64_t>(below) + (up ? 1 : 0);
+  return whole_number(below) + (up ? 1 : 0);
 }
 
 // The weight of an element at a distance.
@@ -54,7 +54,7 @@ void add_weights(const Resampling& r, const Axis& a, double place, float* row) {
   const double narrow = r.antialias ? std::min(a.scale, 1.0) : 1, support = (r.mode == "linear" ? 1 : 2) / narrow;
   double whole = 0, counted = 0;
   std::vector<double> sums(static_cast<size_t>(a.from), 0);
-  for (auto at = static_cast<int64_t>(std::floor(place - support)); static_cast<double>(at) <= place + support; ++at) {
+  for (int64_t at = whole_number(std::floor(place - support)); static_cast<double>(at) <= place + support; ++at) {
     const double w = weight(r, (static_cast<double>(at) - place) * narrow);
     whole += w;
     if (r.exclude_outside && (at < 0 || at >= a.from)) continue;
@@ -66,6 +66,7 @@ void add_weights(const Resampling& r, const Axis& a, double place, float* row) {
 }
 
 ValueId resampled(NodeImport& n, ValueId x, const Resampling& r, const Axis& a) {
+  if (!n.may_make(a.to * 8)) return x;
   std::vector<double> places;
   std::vector<bool> outside;
   for (int64_t i = 0; i < a.to; ++i) {
