@@ -51,11 +51,11 @@ const T& choose(Bytes& bytes, const std::vector<T>& from) {
   return from[bytes.ConsumeIntegralInRange<size_t>(0, from.size() - 1)];
 }
 
-// Mostly numbers that axes, extents and counts are made of.
+// Mostly numbers that axes, extents and counts are made of; constants of millions of elements would take seconds.
 int64_t small_int(Bytes& bytes) {
   switch (bytes.ConsumeIntegralInRange<int>(0, 15)) {
     case 0: return bytes.ConsumeIntegral<int64_t>();
-    case 1: return bytes.PickValueInArray<int64_t>({-100, 1 << 20, INT64_MAX, INT64_MIN, INT32_MAX, -1 - INT32_MAX});
+    case 1: return bytes.PickValueInArray<int64_t>({-100, 1 << 9, INT64_MAX, INT64_MIN, INT32_MAX, -1 - INT32_MAX});
     default: return bytes.ConsumeIntegralInRange<int64_t>(-3, 6);
   }
 }

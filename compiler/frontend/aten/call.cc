@@ -13,6 +13,8 @@ namespace {
 // Results beyond this are not evaluated here: looking ahead must not blow up memory.
 constexpr int64_t kMostElements = int64_t{1} << 46;
 constexpr int64_t kMaxRange = int64_t{1} << 33;
+// Beyond any extent, and any two can be added. What is larger counts nothing, and no index or axis is as large.
+constexpr int64_t kMostInteger = int64_t{1} << 61;
 
 int category(DType t) {
   if (t == DType::kBool) return 0;
@@ -115,10 +117,8 @@ int64_t Call::integer(std::string_view name) {
     fail("argument '" + std::string(name) + "' must be an integer that is known when the model is bound");
     return 0;
   }
-  // The largest says "to the end": beyond any extent, but one can be added to it. No other that large has a meaning.
-  constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max(), kMost = int64_t{1} << 61;
-  if (known[0] == kToTheEnd) return kMost;
-  if (known[0] <= kMost && known[0] >= -kMost) return known[0];
+  if (known[0] == std::numeric_limits<int64_t>::max()) return kMostInteger;  // "to the end"
+  if (known[0] <= kMostInteger && known[0] >= -kMostInteger) return known[0];
   fail("argument '" + std::string(name) + "' is " + std::to_string(known[0]) + ", out of all proportion");
   return 0;
 }
@@ -450,6 +450,7 @@ bool Call::known_ints(ValueId x, std::vector<int64_t>& out) const {
       std::memcpy(&w, c->data()->data() + at, 4);
       v = w;
     }
+    if (v > kMostInteger || v < -kMostInteger) return false;
     out.push_back(v);
   }
   return true;

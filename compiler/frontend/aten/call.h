@@ -131,7 +131,7 @@ class Call {
   std::vector<int64_t> all_dims(ValueId x) const;
   // A value whose elements are known; nullopt where it is none.
   std::optional<ConstantTensor> known(ValueId x) const;
-  // Its elements where they are integers; empty and false otherwise.
+  // Its elements where they are integers that an axis, an extent or an index can be; false otherwise.
   bool known_ints(ValueId x, std::vector<int64_t>& out) const;
 
  private:
