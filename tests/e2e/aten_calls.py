@@ -199,6 +199,8 @@ CALLS = {
     "integer_powers": lambda x, p: p * 0.01 * (whole(x) ** 3 + whole(x) ** 0 + 2 ** whole(x).abs() + whole(x) ** (whole(x) + 3)) + x,
     "odd_powers": lambda x, p: p * ((whole(x) % 3 - 1) ** (whole(x) * 40) + (x > 0) ** torch.arange(16)) + x,
     "shifts": lambda x, p: p * 0.1 * ((whole(x) << 2) + (whole(x) >> 1) + (whole(x) >> 70) + (1 << whole(x)) + (whole(x) >> whole(x))) + x,
+    "known_integers": lambda x, p: x + p * 0.001 * (2 ** torch.arange(16) + (torch.arange(-8, 8) >> 1) + (torch.arange(16) << 3)
+                                                    + torch.arange(-8, 8) ** torch.arange(16) % 97 + torch.arange(-8, 8) ** 3),
     "bits": lambda x, p: p * (~whole(x) + ~(x > 0)) + x,
     "half_to_even": lambda x, p: p * torch.round(torch.arange(-8, 8) / 2 + 0 * x) + x,
     "lerp": lambda x, p: torch.lerp(x, p.expand_as(x), 0.3) + torch.lerp(x, p.expand_as(x), p),
