@@ -244,7 +244,7 @@ Item pow_scalar(Call& c) {
     const Item& number = c.arg("exponent");
     const bool whole = number.is_tensor() ? !is_floating(c.dtype(number.tensor)) : number.kind != Item::Kind::kFloat;
     if (whole && exponent < 0) return c.fail("a negative power of integers");
-    if (whole) return made(integer_power(c, x, static_cast<int64_t>(exponent)));
+    if (whole) return made(integer_power(c, x, whole_number(exponent)));
     x = c.cast(x, DType::kF32);
   }
   return made(c.op(OpKind::kPowScalar, {x}, ir::ExponentAttrs{exponent}));
