@@ -1,7 +1,6 @@
 // Calls on sizes: numbers that are known once the model's symbols are bound.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "compiler/frontend/aten/dims.h"
 #include "compiler/frontend/aten/table.h"
@@ -46,7 +45,6 @@ Item number_op(Call& c) {
     if (t == "operator.add") return Item::of_float(x + y);
     if (t == "operator.sub") return Item::of_float(x - y);
     if (t == "operator.mul") return Item::of_float(x * y);
-    if (j == -1 && i == std::numeric_limits<int64_t>::min()) return c.fail("a size is too large");
     if (t == "operator.floordiv") return Item::of_float(std::floor(x / y));
     if (t == "operator.mod") return Item::of_float(x - std::floor(x / y) * y);
     if (t == "operator.pow") return Item::of_float(std::pow(x, y));
@@ -57,9 +55,10 @@ Item number_op(Call& c) {
   if (t == "operator.add") overflow = __builtin_add_overflow(i, j, &out);
   if (t == "operator.sub") overflow = __builtin_sub_overflow(i, j, &out);
   if (t == "operator.mul") overflow = __builtin_mul_overflow(i, j, &out);
-  if (overflow) return c.fail("a size is too large");
+  constexpr int64_t kMost = int64_t{1} << 61;
+  if (overflow || (c.kind() == OpKind::kDiv && (std::max(i, j) > kMost || std::min(i, j) < -kMost)))
+    return c.fail("a size is too large");
   if (t == "operator.add" || t == "operator.sub" || t == "operator.mul") return Item::of_int(out);
-  if (j == -1 && i == std::numeric_limits<int64_t>::min()) return c.fail("a size is too large");
   if (t == "operator.floordiv") return Item::of_int(floor_div(i, j));
   if (t == "operator.mod") return Item::of_int(i - floor_div(i, j) * j);
   if (t == "operator.pow") {
