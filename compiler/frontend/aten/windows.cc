@@ -32,6 +32,8 @@ ValueId columns(Call& c, ValueId x, const std::vector<int64_t>& kernel, const ir
 
 namespace {
 
+constexpr int64_t kMostPlaces = int64_t{1} << 27;  // of a constant that says where each element goes
+
 // `factor` - 1 zeros between neighbours of the axis.
 ValueId spaced(Call& c, ValueId x, int64_t axis, int64_t factor) {
   if (factor == 1) return x;
@@ -228,6 +230,9 @@ Item col2im(Call& c) {
     in_all = c.product(in_all, kernel[i]);
     room_in_all = c.product(room_in_all, windows[i]);
   }
+  if (c.extent(whole, c.rank(whole) - 2) % in_all != 0 || c.extent(whole, c.rank(whole) - 1) != room_in_all)
+    return c.fail("col2im: the columns are not those of its windows");
+  if (c.product(in_all, room_in_all) > kMostPlaces) return c.fail("col2im of as many windows");
   std::vector<int64_t> places;
   for (int64_t at = 0; at < in_all; ++at)
     for (int64_t window = 0; window < room_in_all; ++window) {
