@@ -314,19 +314,20 @@ _TARGETS = {    # by the names of their arguments
     """,
     "self other": """
         aten.__and__.Scalar aten.__and__.Tensor aten.__lshift__.Scalar aten.__lshift__.Tensor aten.__or__.Scalar aten.__or__.Tensor
-        aten.__rshift__.Scalar aten.__rshift__.Tensor aten.__xor__.Tensor aten.atan2.default aten.bitwise_and.Scalar aten.bitwise_and.Tensor
-        aten.bitwise_left_shift.Scalar_Tensor aten.bitwise_left_shift.Tensor aten.bitwise_left_shift.Tensor_Scalar aten.bitwise_or.Scalar
-        aten.bitwise_or.Tensor aten.bitwise_right_shift.Scalar_Tensor aten.bitwise_right_shift.Tensor aten.bitwise_right_shift.Tensor_Scalar
-        aten.bitwise_xor.Tensor aten.bmm.default aten.copysign.Scalar aten.copysign.Tensor aten.div.Scalar aten.div.Tensor
-        aten.divide.Scalar aten.divide.Tensor aten.dot.default aten.eq.Scalar aten.eq.Tensor aten.expand_as.default
-        aten.floor_divide.default aten.fmax.default aten.fmin.default aten.fmod.Scalar aten.fmod.Tensor aten.ge.Scalar aten.ge.Tensor
-        aten.gt.Scalar aten.gt.Tensor aten.hypot.default aten.ldexp.Tensor aten.le.Scalar aten.le.Tensor aten.logaddexp.default
-        aten.logaddexp2.default aten.logical_and.default aten.logical_or.default aten.logical_xor.default aten.lt.Scalar aten.lt.Tensor
-        aten.matmul.default aten.max.other aten.maximum.default aten.min.other aten.minimum.default aten.mm.default aten.mul.Scalar
-        aten.mul.Tensor aten.multiply.Scalar aten.multiply.Tensor aten.mv.default aten.ne.Scalar aten.ne.Tensor aten.nextafter.default
-        aten.remainder.Scalar aten.remainder.Scalar_Tensor aten.remainder.Tensor aten.reshape_as.default aten.special_xlog1py.default
-        aten.special_xlog1py.other_scalar aten.special_xlog1py.self_scalar aten.true_divide.Scalar aten.true_divide.Tensor
-        aten.type_as.default aten.view_as.default aten.xlogy.Scalar_Other aten.xlogy.Scalar_Self aten.xlogy.Tensor
+        aten.__rshift__.Scalar aten.__rshift__.Tensor aten.__xor__.Scalar aten.__xor__.Tensor aten.atan2.default aten.bitwise_and.Scalar
+        aten.bitwise_and.Tensor aten.bitwise_left_shift.Scalar_Tensor aten.bitwise_left_shift.Tensor aten.bitwise_left_shift.Tensor_Scalar
+        aten.bitwise_or.Scalar aten.bitwise_or.Tensor aten.bitwise_right_shift.Scalar_Tensor aten.bitwise_right_shift.Tensor
+        aten.bitwise_right_shift.Tensor_Scalar aten.bitwise_xor.Scalar aten.bitwise_xor.Tensor aten.bmm.default aten.copysign.Scalar
+        aten.copysign.Tensor aten.div.Scalar aten.div.Tensor aten.divide.Scalar aten.divide.Tensor aten.dot.default aten.eq.Scalar
+        aten.eq.Tensor aten.expand_as.default aten.floor_divide.default aten.fmax.default aten.fmin.default aten.fmod.Scalar
+        aten.fmod.Tensor aten.ge.Scalar aten.ge.Tensor aten.gt.Scalar aten.gt.Tensor aten.hypot.default aten.ldexp.Tensor aten.le.Scalar
+        aten.le.Tensor aten.logaddexp.default aten.logaddexp2.default aten.logical_and.default aten.logical_or.default
+        aten.logical_xor.default aten.lt.Scalar aten.lt.Tensor aten.matmul.default aten.max.other aten.maximum.default aten.min.other
+        aten.minimum.default aten.mm.default aten.mul.Scalar aten.mul.Tensor aten.multiply.Scalar aten.multiply.Tensor aten.mv.default
+        aten.ne.Scalar aten.ne.Tensor aten.nextafter.default aten.remainder.Scalar aten.remainder.Scalar_Tensor aten.remainder.Tensor
+        aten.reshape_as.default aten.special_xlog1py.default aten.special_xlog1py.other_scalar aten.special_xlog1py.self_scalar
+        aten.true_divide.Scalar aten.true_divide.Tensor aten.type_as.default aten.view_as.default aten.xlogy.Scalar_Other
+        aten.xlogy.Scalar_Self aten.xlogy.Tensor
     """,
     "self other alpha": """
         aten.add.Scalar aten.add.Tensor aten.rsub.Scalar aten.rsub.Tensor aten.sub.Scalar aten.sub.Tensor aten.subtract.Scalar

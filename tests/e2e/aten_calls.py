@@ -201,7 +201,7 @@ CALLS = {
     "shifts": lambda x, p: p * 0.1 * ((whole(x) << 2) + (whole(x) >> 1) + (whole(x) >> 70) + (1 << whole(x)) + (whole(x) >> whole(x))) + x,
     "known_integers": lambda x, p: x + p * 0.001 * (2 ** torch.arange(16) + (torch.arange(-8, 8) >> 1) + (torch.arange(16) << 3)
                                                     + torch.arange(-8, 8) ** torch.arange(16) % 97 + torch.arange(-8, 8) ** 3),
-    "bits": lambda x, p: p * (~whole(x) + ~(x > 0)) + x,
+    "bits": lambda x, p: p * (~whole(x) + ~(x > 0) + (whole(x) & 5) + (whole(x) & -3) + (whole(x) | 6) + (whole(x) ^ 9) + (whole(x) ^ -2)) + x,
     "half_to_even": lambda x, p: p * torch.round(torch.arange(-8, 8) / 2 + 0 * x) + x,
     "lerp": lambda x, p: torch.lerp(x, p.expand_as(x), 0.3) + torch.lerp(x, p.expand_as(x), p),
     "units": lambda x, p: F.selu(x) + F.celu(x, 0.7) + F.elu(x, 0.5) + F.hardshrink(x, 0.2) + F.softshrink(x, 0.1) + F.tanhshrink(x),

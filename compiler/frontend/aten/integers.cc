@@ -1,12 +1,14 @@
-// ATen calls on integers that no floating-point operator computes: powers, shifts, complements.
+// ATen calls on integers that no floating-point operator computes: powers, shifts, bits.
 #include "compiler/frontend/aten/integers.h"
 
-#include <algorithm>
+#include <cmath>
 
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
 namespace {
+
+constexpr int64_t kMostMask = (int64_t{1} << 52) - 1;  // exact as a double, with one added
 
 int64_t bits_of(DType t) { return t == DType::kI32 ? 32 : 64; }
 
@@ -27,6 +29,24 @@ Shift shift_of(Call& c) {
   const ValueId below = c.binary(OpKind::kLt, count, 0),
                 above = c.binary(OpKind::kGe, count, static_cast<double>(bits_of(integers)));
   return {c.as(x, integers), count, c.op(OpKind::kLogicalOr, {below, above})};
+}
+
+// x & mask: each run of ones of a mask that is not negative is a quotient's remainder; of a negative one x - (x &
+// ~mask).
+ValueId bits_in(Call& c, ValueId x, int64_t mask) {
+  if (mask < 0) return c.binary(OpKind::kSub, x, bits_in(c, x, ~mask));
+  ValueId sum = c.binary(OpKind::kMul, x, 0);
+  for (int64_t low = 0; mask >> low != 0; ++low) {
+    if ((mask >> low & 1) == 0) continue;
+    int64_t high = low;
+    while ((mask >> high & 1) != 0) ++high;
+    const double unit = std::ldexp(1, static_cast<int>(low)), run = std::ldexp(1, static_cast<int>(high - low));
+    const ValueId shifted = c.binary(OpKind::kDiv, x, unit);  // rounds down
+    const ValueId above = c.binary(OpKind::kMul, c.binary(OpKind::kDiv, shifted, run), run);
+    sum = c.binary(OpKind::kAdd, sum, c.binary(OpKind::kMul, c.binary(OpKind::kSub, shifted, above), unit));
+    low = high;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -80,6 +100,23 @@ Item shift_right(Call& c) {
   const ValueId quotient = c.binary(OpKind::kDiv, s.x, integer_power(c, c.scalar(2, t), by));
   const ValueId sign = c.op(OpKind::kWhere, {c.binary(OpKind::kLt, s.x, 0), c.scalar(-1, t), c.scalar(0, t)});
   return made(c.op(OpKind::kWhere, {all, sign, quotient}));
+}
+
+// Of bools; of integers and one number: x | m = x + m - (x & m), and xor takes the common bits away twice.
+Item bitwise(Call& c) {
+  const Item &a = c.arg("self"), &b = c.arg("other");
+  const DType t = promoted(c.graph(), {&a, &b});
+  if (t == DType::kBool) return made(c.op(c.kind(), {c.as(a, t), c.as(b, t)}));
+  if (is_floating(t)) return c.fail("bits of numbers that are no integers");
+  const bool one = b.is_number() || (b.is_tensor() && c.rank(b.tensor) == 0 && c.known(b.tensor));
+  if (!one) return c.fail("bits of two tensors of integers");
+  const int64_t mask = c.integer("other");
+  if (mask > kMostMask || mask < -kMostMask) return c.fail("bits beyond 52");
+  const ValueId x = c.as(a, t), common = bits_in(c, x, mask);
+  if (c.kind() == OpKind::kLogicalAnd) return made(common);
+  const ValueId both = c.binary(OpKind::kAdd, made(x), Item::of_int(mask));
+  const ValueId once = c.binary(OpKind::kSub, both, common);
+  return made(c.kind() == OpKind::kLogicalOr ? once : c.binary(OpKind::kSub, once, common));
 }
 
 Item bitwise_not(Call& c) {

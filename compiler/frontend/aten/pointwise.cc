@@ -360,12 +360,6 @@ Item logical(Call& c) {
   return made(c.op(c.kind(), {c.as(c.arg("self"), DType::kBool), c.as(c.arg("other"), DType::kBool)}));
 }
 
-Item bitwise(Call& c) {
-  if (promoted(c.graph(), {&c.arg("self"), &c.arg("other")}) != DType::kBool)
-    return c.fail("bitwise operators are supported on bool tensors");
-  return logical(c);
-}
-
 Item where(Call& c) {
   const Item &a = c.arg("self"), &b = c.arg("other");
   const DType t = promoted(c.graph(), {&a, &b});
