@@ -53,10 +53,13 @@ double least_step(const Point& point, double us) {
 }  // namespace
 
 Bound Bounds::by_model(const Point& point) {
+  // Whole kernels may be measured, and their parts not.
+  if (point.tp > 1 && probes_.measured()) return by_cut(point);
   Shape shape = shape_of(point, batch_);
   shape.stages = 1;
   shape.tp = 1;
   shape.sequence = shape.vocabulary = shape.halves = false;
+  shape.replicated = needs_replicas(shape, point.replicas() * point.tp);
   return by_one_stage(point, shape, point.tp);
 }
 
@@ -72,8 +75,9 @@ Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places
   if (!costs.why_not.empty()) return {0, 0, costs.why_not};
   const StageCost& whole = costs.stages[0];
   // Where one pass comes after the other, their exchanges count; at a border of stages those of a layer may not.
-  const double work = whole.forward.work + whole.backward.work;
-  const double exchanges = whole.forward.alone + whole.backward.alone - work;
+  const double work = whole.forward.work + whole.backward.work -
+                      (point.vocabulary && !shape.vocabulary ? whole.in_blocks_us : 0);  // parts of logits are in none
+  const double exchanges = whole.forward.alone + whole.backward.alone - whole.forward.work - whole.backward.work;
   const bool overlaps = point.family.starts_with("dualpipe"), halves = splits_backwards(point.family);
   const double inside = overlaps || halves ? 0 : std::max(0.0, 1 - static_cast<double>(point.stages()) / layers_);
   Bound bound;

@@ -7,11 +7,21 @@
 namespace piper::search {
 namespace {
 
-// Ranks of the first replicas' group: those at the same place of stage 0, in the layout of write_strategy.h.
-std::vector<int32_t> members_of(const Point& point, int32_t count) {
-  const int32_t next = point.tp * point.ep * (point.pipeline_inside ? point.pp : 1);
+// Whether two groups of the pipeline, each of all replicas, sum a stage's gradients.
+bool two_groups(const Point& point) { return point.family == "dualpipe" && point.parts_over == 0; }
+
+// The first `count` replicas of a stage at its first place, in the layout of write_strategy.h. Where one group has the
+// stage they are those of the first group, which begins with a node and so lies on the fewest.
+std::vector<int32_t> members_of(const Point& point, int32_t stage, int32_t count) {
+  const int32_t place = point.tp * point.ep;
+  const int32_t of_replica = place * (point.pipeline_inside ? point.pp : 1),
+                of_group = place * (point.pipeline_inside ? 1 : point.dp);
+  std::vector<int32_t> groups{0};
+  if (two_groups(point)) groups = {std::min(stage, point.pp - 1 - stage), std::max(stage, point.pp - 1 - stage)};
   std::vector<int32_t> members;
-  for (int32_t i = 0; i < count; ++i) members.push_back(i * next);
+  for (const int32_t group : groups)
+    for (int32_t i = 0; i < count; ++i) members.push_back(group * of_group + i * of_replica);
+  std::sort(members.begin(), members.end());
   return members;
 }
 
@@ -39,10 +49,12 @@ GradientTimes gradient_times(const Point& point, const std::vector<StageCost>& s
                              double bytes_of_sum) {
   GradientTimes times{std::vector<double>(stages.size(), 0), std::vector<double>(stages.size(), 0)};
   if (point.dp == 1 || point.ep > 1) return times;
-  const int32_t parts = point.parts_over > 0 ? point.parts_over : point.dp;
+  const int32_t of_group = point.parts_over > 0 ? point.parts_over : point.dp;
+  const int32_t parts = of_group * (two_groups(point) ? 2 : 1);
   const bool each = point.divided >= Divided::kGradients;
   for (size_t s = 0; s < stages.size(); ++s) {
     if (stages[s].gradients <= 0) continue;
+    const auto stage = static_cast<int32_t>(s);
     const double own = static_cast<double>(stages[s].gradient_bytes) / stages[s].gradients;
     const double bytes = stages[s].gradients * (bytes_of_sum > 0 ? std::min(bytes_of_sum, own) : own);
     // Bytes are counted by elements of one byte.
@@ -52,14 +64,14 @@ GradientTimes gradient_times(const Point& point, const std::vector<StageCost>& s
       sum.count = static_cast<int64_t>(bytes);
       sum.types = types;
       sum.communicator = 0;
-      times.after_last_us[s] = time_of(sum, members_of(point, point.dp), point.ranks(), machine);
+      times.after_last_us[s] = time_of(sum, members_of(point, stage, point.dp), point.ranks(), machine);
       continue;
     }
     plan::ReduceScatter scatter;
     scatter.count = static_cast<int64_t>(bytes / parts);
     scatter.types = types;
     scatter.communicator = 0;
-    const double us = time_of(scatter, members_of(point, parts), point.ranks(), machine);
+    const double us = time_of(scatter, members_of(point, stage, of_group), point.ranks(), machine);
     (each ? times.each_microbatch_us : times.after_last_us)[s] = us;
     if (each) times.after_last_us[s] = us;
   }

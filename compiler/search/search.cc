@@ -80,7 +80,7 @@ class Search {
     space.ranks_of_node = std::min(space.ranks, machine.ranks_per_node);
     space.batch = found_.base.batch;
     space.samples = std::max<int64_t>(0, only);
-    PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples));
+    PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples, &diags_));
     found_.experts = limits.expert_globs;
     space.experts = limits.experts;
     space.most_stages = limits.most_stages;
@@ -110,7 +110,10 @@ class Search {
   Status nothing_fits() {
     auto error = diags_.error("P0271");
     error << nearest_text(found_);
-    error.help("more ranks, a smaller batch or a shorter sequence need less; --memory-limit says how much there is");
+    error.help(
+        found_.explored.complete
+            ? "more ranks, a smaller batch or a shorter sequence need less; --memory-limit says how much there is"
+            : "give it more time: a larger --budget, or none; --fix leaves less to look at");
     return error;
   }
 
@@ -192,7 +195,9 @@ Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostre
 
 Status fits(const SearchOptions& options, diag::Diagnostics& diags, std::ostream& out) {
   const KeptHelpers helpers(loop_threads() - 1);
-  Search search(options, diags);
+  SearchOptions one = options;
+  one.keep = 1;
+  Search search(one, diags);
   PIPER_RETURN_IF_ERROR(search.run());
   const Searched& found = search.found();
   if (found.explored.fit.empty()) return search.nothing_fits();
