@@ -4,9 +4,10 @@
 // Time, by the whole model: kernels of all microbatches on one device, evenly over the ranks. By the model's cut: the
 // same with weights, values and tables cut as the point says, and the exchanges between kernels. By stages: the
 // schedule's own table is played with what the stages' passes cost at least (stage_costs.h); after the last backward of
-// a stage come the sums of its gradients, and after a rank's last pass its part of the update. Messages between stages
-// take no time. Memory: what the stages keep persistently, divided as the point says, and what the most microbatches
-// whose backward is open at a time, by the same table, have saved.
+// a stage come the sums of its gradients, and after a rank's last pass its part of the update; a rank's kernels and
+// what these sums take of its device fit into the step. Messages between stages take no time. Memory: what the stages
+// keep persistently, divided as the point says, and what the most microbatches whose backward is open at a time, by the
+// same table, have saved.
 #pragma once
 
 #include <cstdint>

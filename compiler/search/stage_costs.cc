@@ -195,6 +195,7 @@ StageCosts StageProbes::probe(const Shape& shape) {
 }
 
 void StageProbes::read_memory(const Shape& shape, const plan::Bundle& bundle, StageCosts& costs) const {
+  std::map<std::string, int32_t> first;  // stage that has it
   for (size_t p = 0; p < bundle.ranks.size(); ++p) {
     const plan::RankPlan& plan = bundle.ranks[p];
     if (plan.rank % ranks_of_stage(shape) != 0) continue;  // the others of its stage are like it, or have less
@@ -204,6 +205,11 @@ void StageProbes::read_memory(const Shape& shape, const plan::Bundle& bundle, St
     stage.one_microbatch_bytes = summary.peak_bytes - summary.persistent_bytes;
     for (const plan::Placement& placement : plan.placements) {
       const int64_t bytes = placement.part.count * dtype_bytes(placement.dtype);
+      const int32_t own = stage_of_rank(shape, plan.rank);
+      const bool tied = first.emplace(placement.name, own).first->second != own;
+      if (tied && placement.kind == plan::PlacementKind::kGradient)
+        stage.tied_gradients += static_cast<double>(placement.part.count);
+      else if (tied) stage.tied_bytes += bytes;
       switch (placement.kind) {
         case plan::PlacementKind::kMaster:
         case plan::PlacementKind::kFirstMoment:

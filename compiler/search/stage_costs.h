@@ -1,4 +1,4 @@
-// What the stages of a model cost, by probes: strategies of one or two microbatches with each stage on ranks of its
+// What the stages of a model cost, by probes: strategies of one or three microbatches with each stage on ranks of its
 // own, which the compiler makes plans of as of any other. So there is no second model of the network. Kept for all
 // points that have such stages.
 #pragma once
@@ -33,6 +33,9 @@ struct StageCost {
   // What replicas can divide, of the persistent bytes.
   int64_t optimizer_bytes = 0, gradient_bytes = 0, parameter_bytes = 0;
   double gradients = 0;  // elements
+  // Of what an earlier stage has, too: a rank with both keeps it, updates it and gathers it once.
+  int64_t tied_bytes = 0;
+  double tied_gradients = 0;
 };
 // What stages depend on.
 struct Shape {

@@ -81,6 +81,13 @@ TEST_CASE("gradients of dualpipe are summed over both groups that have a stage")
   CHECK(gradient_times(point, stages, machine, 0).after_last_us[1] == Approx(2 * (2 * 1 + 8) + 300));
   point.family = "1f1b";
   CHECK(gradient_times(point, stages, machine, 0).after_last_us[1] == Approx(2 * 8 + 400));
+  // Half of each to the other, and of what is updated two bytes of each element.
+  point.divided = Divided::kOptimizer;
+  CHECK(gradient_times(point, stages, machine, 0).after_last_us[1] == Approx(200 + 100));
+  CHECK(gradient_times(point, stages, machine, 0).links_us[1] == Approx(200 + 100));
+  point.divided = Divided::kParameters;
+  CHECK(gradient_times(point, stages, machine, 0).after_last_us[1] == Approx(8 + 200));
+  CHECK(gradient_times(point, stages, machine, 0).each_links_us[1] == Approx(200));
 }
 
 TEST_CASE("a misspelt choice is refused with the names that there are") {
