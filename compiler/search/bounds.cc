@@ -40,9 +40,11 @@ double divided_us(const Point& point, double us) {
 }
 
 // What a transfer under way takes of its ranks' devices.
-double part_of_device(const timeline::Machine& machine) {
+double part_of_device(const timeline::Machine& machine, const SumSettings& sums) {
   if (machine.cores > 0 || machine.multiprocessors == 0) return 0;
-  return std::min(1.0, static_cast<double>(machine.of_a_transfer) / machine.multiprocessors);
+  int64_t taken = machine.of_a_transfer;
+  if (sums.max_ctas > 0) taken = std::min(taken, sums.max_ctas);
+  return std::min(1.0, static_cast<double>(taken) / machine.multiprocessors);
 }
 
 // The least step of M microbatches that take `us` each, all stages together, wherever the model is cut. Evenly over R
@@ -112,7 +114,7 @@ Bound Bounds::by_stages(const Point& point) {
   const auto table = strategy::expand_family(point.family, request);
   if (!table.ok()) return {0, 0, table.error().message};
   const PlayedTable played = play_table(*table, costs.stages);
-  const GradientTimes sums = gradient_times(point, costs.stages, machine_, bytes_of_sum_);
+  const GradientTimes sums = gradient_times(point, costs.stages, machine_, sums_.bytes);
   Bound bound;
   for (size_t row = 0; row < table->rows.size(); ++row) {
     double kept = 0, update = 0, once = 0, in_stages = 0, one = 0, sent = 0, links = 0;
@@ -134,7 +136,7 @@ Bound Bounds::by_stages(const Point& point) {
       links += sums.links_us[stage] + sums.each_links_us[stage] * times;
     }
     // Transfers and kernels share the device, whatever goes on beside what.
-    const double device = played.work[row] + update + once + part_of_device(machine_) * links;
+    const double device = played.work[row] + update + once + part_of_device(machine_, sums_) * links;
     bound.step_us = std::max({bound.step_us, played.end[row] + update + once, in_stages, sent, device});
     // Where a rank has one stage the microbatches in flight come on top of what one needs; where it has several, the
     // peak with one may be of another moment.

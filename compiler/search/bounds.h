@@ -23,11 +23,17 @@ struct Bound {
   std::string why_not;  // the point does not compile: a line
 };
 
+// What a strategy says of sums over replicas.
+struct SumSettings {
+  double bytes = 0;      // the fewest that an element of a gradient has in a message; 0: its own type's
+  int64_t max_ctas = 0;  // the fewest multiprocessors that a stream may take; 0: nothing is said
+};
+
 class Bounds {
  public:
   // `layers`: into how many stages the model can be cut at most.
-  Bounds(StageProbes& probes, const timeline::Machine& machine, int64_t batch, double bytes_of_sum, int32_t layers)
-      : probes_(probes), machine_(machine), batch_(batch), bytes_of_sum_(bytes_of_sum), layers_(layers) {}
+  Bounds(StageProbes& probes, const timeline::Machine& machine, int64_t batch, const SumSettings& sums, int32_t layers)
+      : probes_(probes), machine_(machine), batch_(batch), sums_(sums), layers_(layers) {}
 
   Bound by_model(const Point& point);
   Bound by_cut(const Point& point);
@@ -40,7 +46,7 @@ class Bounds {
   StageProbes& probes_;
   const timeline::Machine& machine_;
   int64_t batch_;
-  double bytes_of_sum_;  // the fewest that an element of a gradient has in a message; 0: its own type's
+  SumSettings sums_;
   int32_t layers_;
 };
 
