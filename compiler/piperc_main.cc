@@ -247,7 +247,11 @@ piper::Result<Outcome> search_or_fit(Flags& flags, piper::diag::Diagnostics& dia
   };
   const bool shown = isatty(STDERR_FILENO) != 0;
   if (shown) searched.progress = show_progress;
-  std::signal(SIGINT, [](int) { interrupted = 1; });
+  // A second one ends the process.
+  std::signal(SIGINT, [](int) {
+    interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+  });
   piper::Status status =
       flags.fits ? piper::search::fits(searched, diags, std::cout) : piper::search::search(searched, diags, std::cout);
   if (shown) std::fprintf(stderr, "\n");

@@ -39,6 +39,14 @@ double divided_us(const Point& point, double us) {
   return point.divided == Divided::kNothing ? us : us / parts_of(point);
 }
 
+// What a transfer under way takes of its ranks' devices.
+double part_of_device(const timeline::Machine& machine, const SumSettings& sums) {
+  if (machine.cores > 0 || machine.multiprocessors == 0) return 0;
+  int64_t taken = machine.of_a_transfer;
+  if (sums.max_ctas > 0) taken = std::min(taken, sums.max_ctas);
+  return std::min(1.0, static_cast<double>(taken) / machine.multiprocessors);
+}
+
 // The least step of M microbatches that take `us` each, all stages together, wherever the model is cut. Evenly over R
 // ranks: M us / R. Rank r of a schedule with a stage a rank and whole backwards also waits for the stages before it:
 // its first forward, and after its last backward theirs. So M w(r) + w(0) + .. + w(r - 1) <= step, which is least where
@@ -53,10 +61,13 @@ double least_step(const Point& point, double us) {
 }  // namespace
 
 Bound Bounds::by_model(const Point& point) {
+  // Whole kernels may be measured, and their parts not.
+  if (point.tp > 1 && probes_.measured()) return by_cut(point);
   Shape shape = shape_of(point, batch_);
   shape.stages = 1;
   shape.tp = 1;
   shape.sequence = shape.vocabulary = shape.halves = false;
+  shape.replicated = needs_replicas(shape, point.replicas() * point.tp);
   return by_one_stage(point, shape, point.tp);
 }
 
@@ -72,8 +83,9 @@ Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places
   if (!costs.why_not.empty()) return {0, 0, costs.why_not};
   const StageCost& whole = costs.stages[0];
   // Where one pass comes after the other, their exchanges count; at a border of stages those of a layer may not.
-  const double work = whole.forward.work + whole.backward.work;
-  const double exchanges = whole.forward.alone + whole.backward.alone - work;
+  const double work = whole.forward.work + whole.backward.work -
+                      (point.vocabulary && !shape.vocabulary ? whole.in_blocks_us : 0);  // parts of logits are in none
+  const double exchanges = whole.forward.alone + whole.backward.alone - whole.forward.work - whole.backward.work;
   const bool overlaps = point.family.starts_with("dualpipe"), halves = splits_backwards(point.family);
   const double inside = overlaps || halves ? 0 : std::max(0.0, 1 - static_cast<double>(point.stages()) / layers_);
   Bound bound;
@@ -102,23 +114,30 @@ Bound Bounds::by_stages(const Point& point) {
   const auto table = strategy::expand_family(point.family, request);
   if (!table.ok()) return {0, 0, table.error().message};
   const PlayedTable played = play_table(*table, costs.stages);
-  const GradientTimes sums = gradient_times(point, costs.stages, machine_, bytes_of_sum_);
+  const GradientTimes sums = gradient_times(point, costs.stages, machine_, sums_.bytes);
   Bound bound;
   for (size_t row = 0; row < table->rows.size(); ++row) {
-    double kept = 0, update = 0, once = 0, in_stages = 0, one = 0, sent = 0;
+    double kept = 0, update = 0, once = 0, in_stages = 0, one = 0, sent = 0, links = 0;
     int32_t stages = 0;
     for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
       const double last = played.last_backward[row][stage];
       if (last < 0) continue;
       ++stages;
-      kept += persistent(point, costs.stages[stage]);
-      update += divided_us(point, costs.stages[stage].update_us);
-      once = std::max(once, divided_us(point, costs.stages[stage].once_us));
-      one = std::max(one, static_cast<double>(costs.stages[stage].one_microbatch_bytes));
+      const StageCost& own = costs.stages[stage];
+      const bool once_more = stages > 1;
+      kept += std::max(0.0, persistent(point, own) - (once_more ? static_cast<double>(own.tied_bytes) : 0));
+      update += divided_us(point, own.update_us) *
+                (once_more && own.tied_gradients > 0 ? 1 - own.tied_gradients / own.gradients : 1);
+      once = std::max(once, divided_us(point, own.once_us));
+      one = std::max(one, static_cast<double>(own.one_microbatch_bytes));
       in_stages = std::max(in_stages, last + sums.after_last_us[stage]);
-      sent += sums.each_microbatch_us[stage] * static_cast<double>(played.backwards[row][stage]);
+      const auto times = static_cast<double>(played.backwards[row][stage]);
+      sent += sums.each_microbatch_us[stage] * times;
+      links += sums.links_us[stage] + sums.each_links_us[stage] * times;
     }
-    bound.step_us = std::max({bound.step_us, played.end[row] + update + once, in_stages, sent});
+    // Transfers and kernels share the device, whatever goes on beside what.
+    const double device = played.work[row] + update + once + part_of_device(machine_, sums_) * links;
+    bound.step_us = std::max({bound.step_us, played.end[row] + update + once, in_stages, sent, device});
     // Where a rank has one stage the microbatches in flight come on top of what one needs; where it has several, the
     // peak with one may be of another moment.
     const double open = played.most_saved[row];

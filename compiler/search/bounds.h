@@ -4,9 +4,10 @@
 // Time, by the whole model: kernels of all microbatches on one device, evenly over the ranks. By the model's cut: the
 // same with weights, values and tables cut as the point says, and the exchanges between kernels. By stages: the
 // schedule's own table is played with what the stages' passes cost at least (stage_costs.h); after the last backward of
-// a stage come the sums of its gradients, and after a rank's last pass its part of the update. Messages between stages
-// take no time. Memory: what the stages keep persistently, divided as the point says, and what the most microbatches
-// whose backward is open at a time, by the same table, have saved.
+// a stage come the sums of its gradients, and after a rank's last pass its part of the update; a rank's kernels and
+// what these sums take of its device fit into the step. Messages between stages take no time. Memory: what the stages
+// keep persistently, divided as the point says, and what the most microbatches whose backward is open at a time, by the
+// same table, have saved.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,17 @@ struct Bound {
   std::string why_not;  // the point does not compile: a line
 };
 
+// What a strategy says of sums over replicas.
+struct SumSettings {
+  double bytes = 0;      // the fewest that an element of a gradient has in a message; 0: its own type's
+  int64_t max_ctas = 0;  // the fewest multiprocessors that a stream may take; 0: nothing is said
+};
+
 class Bounds {
  public:
   // `layers`: into how many stages the model can be cut at most.
-  Bounds(StageProbes& probes, const timeline::Machine& machine, int64_t batch, double bytes_of_sum, int32_t layers)
-      : probes_(probes), machine_(machine), batch_(batch), bytes_of_sum_(bytes_of_sum), layers_(layers) {}
+  Bounds(StageProbes& probes, const timeline::Machine& machine, int64_t batch, const SumSettings& sums, int32_t layers)
+      : probes_(probes), machine_(machine), batch_(batch), sums_(sums), layers_(layers) {}
 
   Bound by_model(const Point& point);
   Bound by_cut(const Point& point);
@@ -39,7 +46,7 @@ class Bounds {
   StageProbes& probes_;
   const timeline::Machine& machine_;
   int64_t batch_;
-  double bytes_of_sum_;  // the fewest that an element of a gradient has in a message; 0: its own type's
+  SumSettings sums_;
   int32_t layers_;
 };
 

@@ -41,7 +41,8 @@ int64_t least_factor(int64_t number) {
 
 }  // namespace
 
-Result<ModelLimits> limits_of(Pricer& pricer, const BaseStrategy& base, int32_t most_stages, int64_t samples) {
+Result<ModelLimits> limits_of(Pricer& pricer, const BaseStrategy& base, int32_t most_stages, int64_t samples,
+                              diag::Diagnostics* diags) {
   ModelLimits limits;
   const auto stages_compile = [&](int32_t stages) {
     Point point;
@@ -50,7 +51,11 @@ Result<ModelLimits> limits_of(Pricer& pricer, const BaseStrategy& base, int32_t 
     return pricer.compile(strategy_of(point, base, {}), samples);
   };
   const Compiled whole = stages_compile(1);
-  if (whole.compilation == nullptr) return Status::failure("", whole.why_not);
+  if (whole.compilation == nullptr) {
+    // The base's own lines come first in the text, so that places are those of the user's file.
+    if (diags != nullptr) pricer.compile(strategy_of(Point(), base, {}), samples, diags);
+    return diags != nullptr && diags->failed() ? Status::reported("") : Status::failure("", whole.why_not);
+  }
   int32_t above = most_stages + 1;
   while (limits.most_stages + 1 < above) {
     // The most that is asked for first: large models have more layers than that.

@@ -17,7 +17,8 @@ struct ModelLimits {
   std::vector<std::string> expert_globs;  // of the modules that hold them
 };
 // `most_stages`: more are not asked for. `samples`: of a probe, that the model takes. Fails, with the compiler's
-// reason, where the model does not compile for one rank.
-Result<ModelLimits> limits_of(Pricer& pricer, const BaseStrategy& base, int32_t most_stages, int64_t samples);
+// reason, where the model does not compile for one rank; `diags` then has the errors with their places.
+Result<ModelLimits> limits_of(Pricer& pricer, const BaseStrategy& base, int32_t most_stages, int64_t samples,
+                              diag::Diagnostics* diags = nullptr);
 
 }  // namespace piper::search

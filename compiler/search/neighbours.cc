@@ -33,7 +33,8 @@ std::string cause(const Cost& best, const Cost& other) {
 std::string why(const Cost& best, const Cost& other, int64_t limit) {
   std::string text = fmt::format("{:+.1f} %", 100 * (other.step_us / best.step_us - 1));
   if (other.peak_bytes > limit) return text + ", and " + human_bytes(other.peak_bytes - limit) + " too much";
-  if (other.step_us <= best.step_us) return text + ": as fast";
+  if (other.step_us == best.step_us) return text + ": as fast";
+  if (other.step_us < best.step_us) return text + ": faster";
   return text + ": " + cause(best, other);
 }
 

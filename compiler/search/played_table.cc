@@ -34,6 +34,7 @@ class Player {
     const size_t rows = table.rows.size(), microbatches = table.stage_rank[0].size();
     for (auto& ends : ends_) ends.assign(stages.size(), std::vector<double>(microbatches, -1));
     played_.end.assign(rows, 0);
+    played_.work.assign(rows, 0);
     played_.last_backward.assign(rows, std::vector<double>(stages.size(), -1));
     played_.most_saved.assign(rows, 0);
     played_.one_saved.assign(rows, 0);
@@ -98,6 +99,7 @@ class Player {
     }
     for (const int32_t stage : made) ++played_.backwards[row][static_cast<size_t>(stage)];
     played_.end[row] = std::max(until, first + work);
+    played_.work[row] += work;
     ++next_[row];
     return true;
   }

@@ -11,6 +11,7 @@ namespace piper::search {
 
 struct PlayedTable {
   std::vector<double> end;                         // [row] of its last pass
+  std::vector<double> work;                        // [row] of its passes' kernels
   std::vector<std::vector<double>> last_backward;  // [row][stage] begin of its last pass that makes gradients; -1: none
   std::vector<std::vector<int64_t>> backwards;     // [row][stage] how many microbatches'
   std::vector<double> most_saved, one_saved;       // [row] bytes: the most at a time; of one microbatch of its stages

@@ -22,6 +22,40 @@ bool ranks_share_nothing(const timeline::Machine& machine) {
          machine.between.ports >= machine.ranks_per_node;
 }
 
+// Where a communicator's members lie: by their nodes, which are counted as they come.
+std::vector<int32_t> nodes_of(const std::vector<int32_t>& ranks, int32_t ranks_of_node) {
+  std::vector<int32_t> known, nodes;
+  for (const int32_t rank : ranks) {
+    const auto at = std::find(known.begin(), known.end(), rank / ranks_of_node);
+    nodes.push_back(static_cast<int32_t>(at - known.begin()));
+    if (at == known.end()) known.push_back(rank / ranks_of_node);
+  }
+  return nodes;
+}
+
+// Whether all that a rank does with others goes over links like those of the first rank of its kind.
+bool lie_alike(const plan::RankPlan& plan, const plan::RankPlan& first, int32_t ranks_of_node) {
+  const auto leaves = [&](const plan::RankPlan& from, size_t channel) {
+    return from.rank / ranks_of_node != from.channels[channel].peer / ranks_of_node;
+  };
+  for (size_t c = 0; c < plan.channels.size(); ++c)
+    if (leaves(plan, c) != leaves(first, c)) return false;
+  for (size_t c = 0; c < plan.communicators.size(); ++c)
+    if (nodes_of(plan.communicators[c].ranks, ranks_of_node) != nodes_of(first.communicators[c].ranks, ranks_of_node))
+      return false;
+  return true;
+}
+
+// [rank] -> the first of its kind, where all of a kind share nothing and lie alike on nodes; else nothing.
+std::vector<int32_t> like_and_alone(const plan::Bundle& bundle, const timeline::Machine& machine) {
+  if (!ranks_share_nothing(machine)) return {};
+  std::vector<int32_t> like = plan::like_ranks(bundle);
+  for (size_t p = 0; p < like.size(); ++p)
+    if (like[p] >= 0 && !lie_alike(bundle.ranks[p], bundle.ranks[static_cast<size_t>(like[p])], machine.ranks_per_node))
+      return {};
+  return like;
+}
+
 std::string first_error(const diag::Diagnostics& diags) {
   for (const diag::Diagnostic& diagnostic : diags.all())
     if (diagnostic.severity == diag::Severity::kError) return diagnostic.code + ": " + diagnostic.message;
@@ -37,7 +71,7 @@ Pricer::Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFi
       machine_(std::move(machine)),
       times_(std::move(times)) {}
 
-Compiled Pricer::compile(const std::string& text, int64_t batch) {
+Compiled Pricer::compile(const std::string& text, int64_t batch, diag::Diagnostics* diags) {
   ++compiled_;
   Compiled made;
   auto compilation = std::make_unique<driver::Compilation>();
@@ -45,10 +79,11 @@ Compiled Pricer::compile(const std::string& text, int64_t batch) {
   driver::CompileOptions options = options_;
   options.reference = false;
   if (batch > 0) options.overrides.push_back("model.batch=" + std::to_string(batch));
-  diag::Diagnostics diags;
+  diag::Diagnostics own;
+  diag::Diagnostics& told = diags != nullptr ? *diags : own;
   try {
-    const Status status = driver::compile_in_memory(options, text, *compilation, diags);
-    if (!status.ok()) made.why_not = status.error().reported ? first_error(diags) : status.error().message;
+    const Status status = driver::compile_in_memory(options, text, *compilation, told);
+    if (!status.ok()) made.why_not = status.error().reported ? first_error(told) : status.error().message;
   } catch (const driver::PassFailure& bug) {
     // Nobody wrote this strategy: it is left out, and the table says so.
     made.why_not = "bug in piperc: " + bug.pass() + ": " + bug.what();
@@ -61,10 +96,10 @@ Result<PlayedStep> Pricer::play(Compiled compiled, const timeline::Machine& mach
   PlayedStep step;
   step.kinds = std::move(compiled.compilation->emitted.bundle);
   step.num_ranks.assign(step.kinds.ranks.size(), 1);
+  const std::vector<int32_t> like = like_and_alone(step.kinds, machine);
   std::optional<verify::FoldedRanks> folded;
-  if (ranks_share_nothing(machine)) folded = verify::fold_ranks(step.kinds);
+  if (!like.empty()) folded = verify::fold_ranks(step.kinds);
   if (folded) {
-    const std::vector<int32_t> like = plan::like_ranks(step.kinds);
     std::vector<plan::RankPlan> firsts;
     for (size_t p = 0; p < like.size(); ++p)
       if (like[p] < 0) firsts.push_back(std::move(step.kinds.ranks[p]));

@@ -22,7 +22,7 @@ struct Compiled {
 };
 
 // Plans with one rank for each kind of rank, where that gives the same times: ranks of a kind do the same at the same
-// time, each with links and a device of its own.
+// time, each with links and a device of its own, and lie alike on nodes.
 struct PlayedStep {
   plan::Bundle kinds;              // its ranks have their own numbers, peers and members
   std::vector<int64_t> num_ranks;  // [loaded rank] that it stands for
@@ -44,8 +44,8 @@ class Pricer {
   Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
          plan::KernelTimes times = {});
 
-  // `batch` > 0: in place of the text's.
-  Compiled compile(const std::string& text, int64_t batch = 0);
+  // `batch` > 0: in place of the text's. `diags`: where errors are told with their places, as well.
+  Compiled compile(const std::string& text, int64_t batch = 0, diag::Diagnostics* diags = nullptr);
   // Takes the plans. On a machine with links and devices like those of this one.
   Result<PlayedStep> play(Compiled compiled, const timeline::Machine& machine) const;
   // Why it does not compile is the message of the failure.

@@ -45,13 +45,18 @@ Result<BaseStrategy> base_of(const SearchOptions& options, diag::Diagnostics& di
   return read_base(options.compile.strategy, std::string(file->text()), options.compile.overrides, diags);
 }
 
-// Bytes of an element of a gradient between replicas, where the strategy says so.
-double bytes_of_sum(Pricer& pricer, const BaseStrategy& base, int64_t samples) {
-  Point point;
-  const Compiled whole = pricer.compile(strategy_of(point, base, {}), samples);
-  if (whole.compilation == nullptr || !whole.compilation->strategy.precision) return 0;
-  const auto reduce = whole.compilation->strategy.precision->reduce;
-  return reduce ? static_cast<double>(dtype_bytes(*reduce)) : 0;
+// What the strategy says of sums of gradients between replicas.
+SumSettings settings_of_sums(Pricer& pricer, const BaseStrategy& base, int64_t samples) {
+  SumSettings settings;
+  const Compiled whole = pricer.compile(strategy_of(Point(), base, {}), samples);
+  if (whole.compilation == nullptr) return settings;
+  const strategy::Strategy& strategy = whole.compilation->strategy;
+  if (strategy.precision && strategy.precision->reduce)
+    settings.bytes = static_cast<double>(dtype_bytes(*strategy.precision->reduce));
+  for (const strategy::StreamConfig& stream : strategy.streams)
+    if (stream.max_ctas > 0)
+      settings.max_ctas = std::min(settings.max_ctas > 0 ? settings.max_ctas : stream.max_ctas, stream.max_ctas);
+  return settings;
 }
 
 class Search {
@@ -80,7 +85,7 @@ class Search {
     space.ranks_of_node = std::min(space.ranks, machine.ranks_per_node);
     space.batch = found_.base.batch;
     space.samples = std::max<int64_t>(0, only);
-    PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples));
+    PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples, &diags_));
     found_.experts = limits.expert_globs;
     space.experts = limits.experts;
     space.most_stages = limits.most_stages;
@@ -90,7 +95,7 @@ class Search {
              << "a batch of " << space.batch << " on " << space.ranks << " ranks leaves no strategy to try";
     probes_ = std::make_unique<StageProbes>(*pricer_, found_.base, found_.experts, samples, only > 0);
     bounds_ = std::make_unique<Bounds>(*probes_, pricer_->machine(), space.batch,
-                                       bytes_of_sum(*pricer_, found_.base, samples), limits.most_stages);
+                                       settings_of_sums(*pricer_, found_.base, samples), limits.most_stages);
     ExploreOptions explored;
     explored.memory_limit = found_.memory_limit;
     explored.worth = options_.worth;
@@ -110,7 +115,10 @@ class Search {
   Status nothing_fits() {
     auto error = diags_.error("P0271");
     error << nearest_text(found_);
-    error.help("more ranks, a smaller batch or a shorter sequence need less; --memory-limit says how much there is");
+    error.help(
+        found_.explored.complete
+            ? "more ranks, a smaller batch or a shorter sequence need less; --memory-limit says how much there is"
+            : "give it more time: a larger --budget, or none; --fix leaves less to look at");
     return error;
   }
 
@@ -192,7 +200,9 @@ Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostre
 
 Status fits(const SearchOptions& options, diag::Diagnostics& diags, std::ostream& out) {
   const KeptHelpers helpers(loop_threads() - 1);
-  Search search(options, diags);
+  SearchOptions one = options;
+  one.keep = 1;
+  Search search(one, diags);
   PIPER_RETURN_IF_ERROR(search.run());
   const Searched& found = search.found();
   if (found.explored.fit.empty()) return search.nothing_fits();

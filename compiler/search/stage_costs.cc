@@ -7,6 +7,7 @@
 #include "compiler/search/pass_exchanges.h"
 #include "compiler/search/write_strategy.h"
 #include "schemas/plan/actions.h"
+#include "schemas/plan/head_blocks.h"
 #include "schemas/timeline/priced.h"
 
 namespace piper::search {
@@ -14,10 +15,14 @@ namespace {
 
 // Microbatches of the probe that says what a further one saves, and what passes take that follow on others.
 constexpr int32_t kSeveral = 3;
+// Of a stage in a probe.
+int32_t replicas_of(const Shape& shape) { return shape.replicated ? 2 : shape.ep; }
+int32_t ranks_of_stage(const Shape& shape) { return replicas_of(shape) * shape.tp; }
 // The probe's point: one replica for each part of the experts, each stage on ranks of its own.
 Point probe_point(const Shape& shape, int32_t microbatches) {
   Point point;
   point.pp = shape.stages;
+  point.dp = replicas_of(shape) / shape.ep;
   point.ep = shape.ep;
   point.tp = shape.tp;
   point.sequence = shape.sequence;
@@ -28,7 +33,7 @@ Point probe_point(const Shape& shape, int32_t microbatches) {
   return point;
 }
 
-int32_t stage_of_rank(const Shape& shape, int32_t rank) { return rank / (shape.ep * shape.tp); }
+int32_t stage_of_rank(const Shape& shape, int32_t rank) { return rank / ranks_of_stage(shape); }
 
 PassCost* passes_cost(StageCost& stage, plan::Pass pass) {
   switch (pass) {
@@ -48,6 +53,20 @@ void take_least(PassCost& kept, const PassCost& other) {
   kept.work = std::min(kept.work, other.work);
 }
 
+// What a call of a head takes more in blocks than the same for all rows at once, of which the gradients make the logits
+// no second time.
+double in_blocks_us(const plan::KernelCall& call, const timeline::Priced& prices) {
+  if (!plan::is_of_blocks(call.kernel)) return 0;
+  const bool forward = call.kernel == plan::Kernel::kLinearCrossEntropy;
+  double at_once = 0;
+  for (const plan::KernelCall& one : plan::calls_on_all_rows(call, false)) {
+    const bool again = one.kernel == plan::Kernel::kLinear || one.kernel == plan::Kernel::kCast ||
+                       one.kernel == plan::Kernel::kCrossEntropyBackward;
+    if (forward || !again) at_once += prices.call_us(one);
+  }
+  return std::max(0.0, prices.call_us(call) - at_once);
+}
+
 // A backward that repeats its forward begins with that, exchanges and all, and may then wait for its gradient.
 void settle(const Shape& shape, StageCosts& costs) {
   if (shape.repeated == Repeated::kNothing) return;
@@ -60,6 +79,10 @@ bool splits_backwards(const std::string& family) {
   return family != "gpipe" && family != "1f1b" && family != "interleaved_1f1b";
 }
 
+bool needs_replicas(const Shape& shape, int32_t devices) {
+  return shape.repeated != Repeated::kNothing && shape.ep == 1 && shape.tp == 1 && devices > 1;
+}
+
 Shape shape_of(const Point& point, int64_t batch) {
   Shape shape;
   shape.stages = point.stages();
@@ -70,6 +93,7 @@ Shape shape_of(const Point& point, int64_t batch) {
   shape.repeated = point.repeated;
   shape.samples = batch / (static_cast<int64_t>(point.replicas()) * point.microbatches);
   shape.halves = splits_backwards(point.family);
+  shape.replicated = needs_replicas(shape, point.replicas());
   return shape;
 }
 
@@ -77,7 +101,9 @@ const StageCosts& StageProbes::of(const Shape& shape) {
   const auto found = known_.find(shape);
   if (found != known_.end()) return found->second;
   const bool exchanges = shape.tp > 1 || shape.ep > 1;
-  const bool large = !only_ && !exchanges && shape.samples > least_samples_ + 1;
+  // Measured times are there for some numbers of samples and not for others.
+  const bool line = !only_ && !exchanges && pricer_.times().empty();
+  const bool large = line && shape.samples > least_samples_ + 1;
   return known_.emplace(shape, large ? extrapolated(shape) : probe(shape)).first->second;
 }
 
@@ -105,6 +131,7 @@ StageCosts StageProbes::extrapolated(const Shape& shape) {
       line((stage.*pass).work, (before.*pass).work);
     }
     line(stage.repeated_us, before.repeated_us);
+    line(stage.in_blocks_us, before.in_blocks_us);
     // The peak beside a block grows along a line at least, and blocks of other numbers of samples may be smaller.
     stage.one_microbatch_bytes = std::max<int64_t>(0, stage.one_microbatch_bytes - costs.block_bytes);
     line(stage.one_microbatch_bytes, before.one_microbatch_bytes);
@@ -123,7 +150,7 @@ StageCosts StageProbes::probe(const Shape& shape) {
     costs = of(whole);
     if (!costs.why_not.empty()) return costs;
   }
-  const int64_t samples = shape.samples * shape.ep;
+  const int64_t samples = shape.samples * replicas_of(shape);
   Compiled one = pricer_.compile(strategy_of(probe_point(shape, 1), base_, experts_), samples);
   if (one.compilation == nullptr) {
     costs.why_not = one.why_not;
@@ -151,7 +178,7 @@ StageCosts StageProbes::probe(const Shape& shape) {
   if (three.compilation == nullptr) return costs;
   for (int32_t s = 0; s < shape.stages; ++s) {
     StageCost& stage = costs.stages[static_cast<size_t>(s)];
-    const auto rank = static_cast<size_t>(s) * static_cast<size_t>(shape.ep * shape.tp);
+    const auto rank = static_cast<size_t>(s) * static_cast<size_t>(ranks_of_stage(shape));
     const int64_t more =
         three.bundle().manifest.ranks[rank].peak_bytes - stage.persistent_bytes - stage.one_microbatch_bytes;
     stage.saved_bytes = std::max<int64_t>(0, more / (kSeveral - 1));
@@ -168,15 +195,21 @@ StageCosts StageProbes::probe(const Shape& shape) {
 }
 
 void StageProbes::read_memory(const Shape& shape, const plan::Bundle& bundle, StageCosts& costs) const {
+  std::map<std::string, int32_t> first;  // stage that has it
   for (size_t p = 0; p < bundle.ranks.size(); ++p) {
     const plan::RankPlan& plan = bundle.ranks[p];
-    if (plan.rank % (shape.ep * shape.tp) != 0) continue;  // the others of its stage are like it, or have less
+    if (plan.rank % ranks_of_stage(shape) != 0) continue;  // the others of its stage are like it, or have less
     StageCost& stage = costs.stages[static_cast<size_t>(stage_of_rank(shape, plan.rank))];
     const plan::RankSummary& summary = bundle.manifest.ranks[static_cast<size_t>(plan.rank)];
     stage.persistent_bytes = summary.persistent_bytes;
     stage.one_microbatch_bytes = summary.peak_bytes - summary.persistent_bytes;
     for (const plan::Placement& placement : plan.placements) {
       const int64_t bytes = placement.part.count * dtype_bytes(placement.dtype);
+      const int32_t own = stage_of_rank(shape, plan.rank);
+      const bool tied = first.emplace(placement.name, own).first->second != own;
+      if (tied && placement.kind == plan::PlacementKind::kGradient)
+        stage.tied_gradients += static_cast<double>(placement.part.count);
+      else if (tied) stage.tied_bytes += bytes;
       switch (placement.kind) {
         case plan::PlacementKind::kMaster:
         case plan::PlacementKind::kFirstMoment:
@@ -218,6 +251,8 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
       PassCost* cost = passes_cost(own, of->pass);
       if (cost == nullptr) continue;
       cost->work += us;
+      for (const plan::KernelCall& call : step.kinds.programs[static_cast<size_t>(program)].calls)
+        own.in_blocks_us += in_blocks_us(call, prices) / static_cast<double>(microbatches);
     }
     for (const auto& [pass, inside] : exchanges_of_passes(step, p, microbatches)) {
       PassCost* cost = passes_cost(own, pass);
@@ -240,6 +275,7 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
       stage.backward_input = own.backward_input;
       stage.backward_weight = own.backward_weight;
       stage.update_us = own.update_us;
+      stage.in_blocks_us = own.in_blocks_us;
       stage.once_us = own.once_us;
     } else {
       take_least(stage.forward, own.forward);
@@ -247,6 +283,7 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
       take_least(stage.backward_input, own.backward_input);
       take_least(stage.backward_weight, own.backward_weight);
       stage.update_us = std::min(stage.update_us, own.update_us);
+      stage.in_blocks_us = std::max(stage.in_blocks_us, own.in_blocks_us);
       stage.once_us = std::min(stage.once_us, own.once_us);
     }
     seen[at] = true;

@@ -1,4 +1,4 @@
-// What the stages of a model cost, by probes: strategies of one or two microbatches with each stage on ranks of its
+// What the stages of a model cost, by probes: strategies of one or three microbatches with each stage on ranks of its
 // own, which the compiler makes plans of as of any other. So there is no second model of the network. Kept for all
 // points that have such stages.
 #pragma once
@@ -25,13 +25,17 @@ struct StageCost {
   PassCost forward, backward, backward_input, backward_weight;  // the halves are 0 where none were asked for
   double repeated_us = 0;  // of a backward: what of it may be done before the gradient that it reads has come, at most
   double update_us = 0;
-  double once_us = 0;  // beside passes and updates, that a rank with several stages does not do for each of them
+  double in_blocks_us = 0;  // of passes: what the head takes more because its logits are made in blocks
+  double once_us = 0;       // beside passes and updates, that a rank with several stages does not do for each of them
   int64_t persistent_bytes = 0;
   int64_t one_microbatch_bytes = 0;  // the peak with one microbatch, beside what is persistent
   int64_t saved_bytes = 0;           // more for each further microbatch whose backward is open
   // What replicas can divide, of the persistent bytes.
   int64_t optimizer_bytes = 0, gradient_bytes = 0, parameter_bytes = 0;
   double gradients = 0;  // elements
+  // Of what an earlier stage has, too: a rank with both keeps it, updates it and gathers it once.
+  int64_t tied_bytes = 0;
+  double tied_gradients = 0;
 };
 // What stages depend on.
 struct Shape {
@@ -40,6 +44,9 @@ struct Shape {
   Repeated repeated = Repeated::kNothing;
   int64_t samples = 1;  // of a microbatch on a replica
   bool halves = false;  // backwards in two halves
+  // Of stages that repeat and have one device in a replica: there are several replicas. Their passes are then in
+  // segments (passes/cut_segments.h), which repeat less, and keep less at a time, than the passes of one.
+  bool replicated = false;
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 struct StageCosts {
@@ -50,6 +57,8 @@ struct StageCosts {
 };
 
 bool splits_backwards(const std::string& family);
+// Whether probes of stages that `devices` share need several replicas (Shape::replicated).
+bool needs_replicas(const Shape& shape, int32_t devices);
 Shape shape_of(const Point& point, int64_t batch);
 
 class StageProbes {
@@ -59,11 +68,12 @@ class StageProbes {
               int64_t least_samples = 1, bool only = false)
       : pricer_(pricer), base_(base), experts_(experts), least_samples_(least_samples), only_(only) {}
 
-  // By a probe; of stages without exchanges, of large microbatches, by the line through the two smallest ones: a kernel
-  // takes the larger of what its products and its bytes take, both of which grow with the samples from what they are at
-  // none, so that what passes take, and save, lies above that line. Exchanges lie below it: a library has faster
-  // algorithms for long ones.
+  // By a probe; of stages without exchanges or measured times, of large microbatches, by the line through the two
+  // smallest ones: a kernel takes the larger of what its products and its bytes take, both of which grow with the
+  // samples from what they are at none, so that what passes take, and save, lies above that line. Exchanges lie below
+  // it: a library has faster algorithms for long ones.
   const StageCosts& of(const Shape& shape);
+  bool measured() const { return !pricer_.times().empty(); }
   size_t probed() const { return known_.size(); }
 
  private:

@@ -6,7 +6,7 @@
 namespace piper::search {
 namespace {
 
-// The largest peaks first by kind of rank, each once.
+// Of the rank that needs least, and of the one that needs most.
 std::string peaks_text(const Cost& cost) {
   if (cost.peak_of_kind.size() <= 1) return human_bytes(cost.peak_bytes);
   int64_t least = cost.peak_bytes;
@@ -114,6 +114,7 @@ std::string rejected_text(const Report& report) {
   for (const Neighbour& one : report.neighbours)
     text += "| " + one.choice + " | " + describe(one.point) + " | " + (one.cost ? time_text(one.cost->step_us) : "") +
             " | " + (one.cost ? human_bytes(one.cost->peak_bytes) : "") + " | " + one.why + " |\n";
+  if (!report.found.explored.complete) text += "\nThe search was ended before it priced these.\n";
   return text;
 }
 

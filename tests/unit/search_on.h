@@ -42,7 +42,7 @@ struct SearchedSpace {
       : pricer(options(), model_of(model), machine_of(links, ranks)),
         limits(limits_of(pricer, base, 4 * ranks, 1).value()),
         probes(pricer, base, limits.expert_globs),
-        bounds(probes, pricer.machine(), base.batch, 0, limits.most_stages) {
+        bounds(probes, pricer.machine(), base.batch, {}, limits.most_stages) {
     SpaceLimits space;
     space.ranks = ranks;
     space.ranks_of_node = ranks / 2;

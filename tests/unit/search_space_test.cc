@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/search/group_times.h"
 #include "compiler/search/space.h"
+#include "compiler/search/stage_costs.h"
 
 namespace piper::search {
 namespace {
@@ -46,6 +48,46 @@ TEST_CASE("a fixed choice is the same at all points") {
     CHECK(point.pp == 2);
     CHECK(point.family == "zb_v");
   }
+}
+
+TEST_CASE("stages that repeat are probed in segments where the point has several devices for them") {
+  Point point;
+  point.dp = 4;
+  CHECK(!shape_of(point, 8).replicated);
+  point.repeated = Repeated::kAll;
+  CHECK(shape_of(point, 8).replicated);
+  point.tp = 2;  // a group of several devices has segments in any case
+  CHECK(!shape_of(point, 8).replicated);
+  point.tp = point.dp = 1;
+  CHECK(!shape_of(point, 8).replicated);
+}
+
+TEST_CASE("gradients of dualpipe are summed over both groups that have a stage") {
+  // Two nodes of two ranks; both ranks of a node have each stage, and each has a port.
+  timeline::Machine machine;
+  machine.ranks_per_node = 2;
+  machine.inside = {1, 5.0e7, 2};
+  machine.between = {8, 1.0e7, 2};
+  Point point;
+  point.pp = point.dp = 2;
+  point.family = "dualpipe";
+  point.pipeline_inside = true;
+  std::vector<StageCost> stages(2);
+  for (StageCost& stage : stages) {
+    stage.gradients = 1000;
+    stage.gradient_bytes = 4000;
+  }
+  // A ring of four: twice 2 steps inside of nodes and 1 between, and 3/4 of the bytes twice over two ports.
+  CHECK(gradient_times(point, stages, machine, 0).after_last_us[1] == Approx(2 * (2 * 1 + 8) + 300));
+  point.family = "1f1b";
+  CHECK(gradient_times(point, stages, machine, 0).after_last_us[1] == Approx(2 * 8 + 400));
+  // Half of each to the other, and of what is updated two bytes of each element.
+  point.divided = Divided::kOptimizer;
+  CHECK(gradient_times(point, stages, machine, 0).after_last_us[1] == Approx(200 + 100));
+  CHECK(gradient_times(point, stages, machine, 0).links_us[1] == Approx(200 + 100));
+  point.divided = Divided::kParameters;
+  CHECK(gradient_times(point, stages, machine, 0).after_last_us[1] == Approx(8 + 200));
+  CHECK(gradient_times(point, stages, machine, 0).each_links_us[1] == Approx(200));
 }
 
 TEST_CASE("a misspelt choice is refused with the names that there are") {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "schemas/timeline/priced.h"
 #include "tests/unit/search_on.h"
 
 namespace piper::search {
@@ -114,6 +115,35 @@ TEST_CASE("a base that says how to spread the step is refused") {
   CHECK(holds(done.errors, "error[P0270]"));
   CHECK(holds(done.errors, "'schedule'"));
   CHECK(holds(searched(options_of(folder, "piper: 1\noptimizer: {sgd: {lr: 0.1}}\n")).errors, "P0228"));
+}
+
+TEST_CASE("an error of the base is told with its line") {
+  const TempFolder folder;
+  const Done done = searched(options_of(folder, "piper: 1\nmodel: {batch: 8}\noptimizer: {sgdd: {lr: 0.1}}\n"));
+  CHECK(!done.status.ok());
+  INFO(done.errors);
+  CHECK(holds(done.errors, "base.yaml:3:"));
+  CHECK(holds(done.errors, "error[P0201]"));
+}
+
+TEST_CASE("a price is that of all ranks where replicas lie differently on nodes") {
+  // Nodes of four, replicas of three: the second and the third lie on two nodes.
+  timeline::Machine machine = machine_of("slow links", 8);
+  Pricer pricer(SearchedSpace::options(), model_of("tiny_gpt.onnx"), machine);
+  Point point;
+  point.pp = 3;
+  point.dp = 4;
+  point.microbatches = 3;
+  point.pipeline_inside = true;
+  const BaseStrategy base{"piper: 1\nmodel: {batch: 12}\noptimizer: {sgd: {lr: 0.1}}\n", 12};
+  const std::string text = strategy_of(point, base, {});
+  const Compiled compiled = pricer.compile(text);
+  REQUIRE(compiled.compilation != nullptr);
+  const auto all = timeline::simulate_on(compiled.bundle(), timeline::Priced(compiled.bundle(), machine));
+  const auto cost = pricer.price(text);
+  REQUIRE(all.ok());
+  REQUIRE(cost.ok());
+  CHECK(cost->step_us == Approx(all->step).epsilon(1e-9));
 }
 
 TEST_CASE("where nothing fits the nearest is named with what it lacks") {
