@@ -44,7 +44,7 @@ class Pricer {
   Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
          plan::KernelTimes times = {});
 
-  // `batch` > 0: in place of the text's. `diags`: where errors are told with their places, as well.
+  // `batch` > 0: in place of the text's. `diags`: errors go there too, with their places.
   Compiled compile(const std::string& text, int64_t batch = 0, diag::Diagnostics* diags = nullptr);
   // Takes the plans. On a machine with links and devices like those of this one.
   Result<PlayedStep> play(Compiled compiled, const timeline::Machine& machine) const;

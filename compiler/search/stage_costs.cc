@@ -15,7 +15,7 @@ namespace {
 
 // Microbatches of the probe that says what a further one saves, and what passes take that follow on others.
 constexpr int32_t kSeveral = 3;
-// Of a stage in a probe.
+// How many replicas a stage has in a probe.
 int32_t replicas_of(const Shape& shape) { return shape.replicated ? 2 : shape.ep; }
 int32_t ranks_of_stage(const Shape& shape) { return replicas_of(shape) * shape.tp; }
 // The probe's point: one replica for each part of the experts, each stage on ranks of its own.

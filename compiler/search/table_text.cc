@@ -6,7 +6,7 @@
 namespace piper::search {
 namespace {
 
-// Of the rank that needs least, and of the one that needs most.
+// The peak of the rank that needs least, and that of the one that needs most.
 std::string peaks_text(const Cost& cost) {
   if (cost.peak_of_kind.size() <= 1) return human_bytes(cost.peak_bytes);
   int64_t least = cost.peak_bytes;

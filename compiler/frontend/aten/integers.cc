@@ -102,7 +102,7 @@ Item shift_right(Call& c) {
   return made(c.op(OpKind::kWhere, {all, sign, quotient}));
 }
 
-// Of bools; of integers and one number: x | m = x + m - (x & m), and xor takes the common bits away twice.
+// Bits of bools, or of integers and one number: x | m = x + m - (x & m), and xor takes the common bits away twice.
 Item bitwise(Call& c) {
   const Item &a = c.arg("self"), &b = c.arg("other");
   const DType t = promoted(c.graph(), {&a, &b});
