@@ -80,10 +80,10 @@ Compiled Pricer::compile(const std::string& text, int64_t batch, diag::Diagnosti
   options.reference = false;
   if (batch > 0) options.overrides.push_back("model.batch=" + std::to_string(batch));
   diag::Diagnostics own;
-  diag::Diagnostics& told = diags != nullptr ? *diags : own;
+  diag::Diagnostics& errors = diags != nullptr ? *diags : own;
   try {
-    const Status status = driver::compile_in_memory(options, text, *compilation, told);
-    if (!status.ok()) made.why_not = status.error().reported ? first_error(told) : status.error().message;
+    const Status status = driver::compile_in_memory(options, text, *compilation, errors);
+    if (!status.ok()) made.why_not = status.error().reported ? first_error(errors) : status.error().message;
   } catch (const driver::PassFailure& bug) {
     // Nobody wrote this strategy: it is left out, and the table says so.
     made.why_not = "bug in piperc: " + bug.pass() + ": " + bug.what();

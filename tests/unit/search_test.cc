@@ -117,7 +117,7 @@ TEST_CASE("a base that says how to spread the step is refused") {
   CHECK(holds(searched(options_of(folder, "piper: 1\noptimizer: {sgd: {lr: 0.1}}\n")).errors, "P0228"));
 }
 
-TEST_CASE("an error of the base is told with its line") {
+TEST_CASE("an error of the base has its line") {
   const TempFolder folder;
   const Done done = searched(options_of(folder, "piper: 1\nmodel: {batch: 8}\noptimizer: {sgdd: {lr: 0.1}}\n"));
   CHECK(!done.status.ok());
