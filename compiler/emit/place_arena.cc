@@ -5,12 +5,12 @@
 
 #include "compiler/emit/lives.h"
 #include "compiler/emit/pack.h"
-#include "schemas/plan/held_messages.h"
 
 namespace piper::emit {
 namespace {
 
-constexpr double kPatienceCosts = 1.02;  // of the bytes alive without patience, at most
+// The most bytes that are alive with patience, and the most of an arena, which has holes: in those alive without.
+constexpr double kPatienceAlive = 1.01, kPatienceCosts = 1.02;
 
 // The buffers of the arena that are touched at all, in the order in which they are first touched.
 std::vector<int32_t> arena_buffers(const plan::RankPlan& plan, const Trace& trace) {
@@ -27,36 +27,57 @@ std::vector<int32_t> arena_buffers(const plan::RankPlan& plan, const Trace& trac
 class PatientPacker {
  public:
   PatientPacker(const plan::RankPlan& plan, const Trace& trace, const DataOrder& order, int64_t alignment)
-      : plan_(plan), trace_(trace), order_(order), alignment_(alignment), buffers_(arena_buffers(plan, trace)) {}
+      : positions_(trace.size()),
+        alignment_(alignment),
+        buffers_(arena_buffers(plan, trace)),
+        lives_(lives_of(trace, order, buffers_, plan.streams.size())) {
+    for (size_t b = 0; b < buffers_.size(); ++b) lives_.hard[b].bytes = plan.buffers[buffers_[b]].bytes;
+    live_ = plan::fullest(lives_.hard).bytes;
+  }
 
   Packed packed() const {
-    const std::vector<plan::Life> hard = lives(0);
-    const auto affordable = static_cast<int64_t>(kPatienceCosts * static_cast<double>(plan::fullest(hard).bytes));
-    if (std::optional<Packed> patient = with_patience(plan::kMostPatience, affordable)) return std::move(*patient);
-    Packed hasty = pack(hard, alignment_);
+    const int64_t affordable = times(kPatienceCosts);
+    if (std::optional<Packed> patient = with_patience(kMostPatience, affordable)) return std::move(*patient);
+    Packed hasty = pack(lives_.hard, alignment_);
     const int64_t limit = std::max(affordable, hasty.bytes);
     const bool again = limit > affordable;
-    for (int patience = again ? plan::kMostPatience : plan::kMostPatience / 2; patience > 0; patience /= 2)
-      if (std::optional<Packed> patient = with_patience(patience, limit)) return std::move(*patient);
+    for (size_t passes = again ? kMostPatience : kMostPatience / 2; passes > 0; passes /= 2)
+      if (std::optional<Packed> patient = with_patience(passes, limit)) return std::move(*patient);
     return hasty;
   }
   const std::vector<int32_t>& buffers() const { return buffers_; }
 
  private:
-  std::vector<plan::Life> lives(int patience) const {
-    std::vector<plan::Life> found = lives_of(trace_, order_, buffers_, plan_.streams.size(), patience);
-    for (size_t b = 0; b < found.size(); ++b) found[b].bytes = plan_.buffers[buffers_[b]].bytes;
-    return found;
+  int64_t times(double factor) const { return static_cast<int64_t>(factor * static_cast<double>(live_)); }
+  std::optional<Packed> with_patience(size_t passes, int64_t limit) const {
+    return pack_within(kept_for(passes), alignment_, limit);
   }
-  std::optional<Packed> with_patience(int patience, int64_t limit) const {
-    return pack_within(lives(patience), alignment_, limit);
+  // Lives of what ends in messages, longer where there is room: all by one pass, then by a second one, ..
+  std::vector<plan::Life> kept_for(size_t passes) const {
+    std::vector<plan::Life> lives = lives_.hard;
+    const int64_t most = times(kPatienceAlive);
+    std::vector<int64_t> alive(positions_ + 1, 0);  // [position] bytes
+    for (const plan::Life& life : lives) {
+      alive[life.first] += life.bytes;
+      alive[life.end] -= life.bytes;
+    }
+    for (size_t i = 1; i < alive.size(); ++i) alive[i] += alive[i - 1];
+    for (size_t pass = 0; pass < passes; ++pass)
+      for (const Lives::SoftEnds& soft : lives_.soft) {
+        plan::Life& life = lives[soft.life];
+        const auto from = alive.begin() + life.end, to = alive.begin() + soft.ends[pass];
+        if (std::any_of(from, to, [&](int64_t bytes) { return bytes + life.bytes > most; })) continue;
+        std::for_each(from, to, [&](int64_t& bytes) { bytes += life.bytes; });
+        life.end = soft.ends[pass];
+      }
+    return lives;
   }
 
-  const plan::RankPlan& plan_;
-  const Trace& trace_;
-  const DataOrder& order_;
+  uint32_t positions_;
   int64_t alignment_;
   std::vector<int32_t> buffers_;
+  Lives lives_;
+  int64_t live_ = 0;  // bytes at one time, without patience
 };
 
 }  // namespace

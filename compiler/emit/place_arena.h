@@ -1,8 +1,9 @@
 // Offsets of a rank's buffers in its arena, in which they share bytes over time.
 //
-// Bytes that end in a message are kept for it as long as that costs little (lives.h): with the patience of 4, 2, or 1
-// runs, the first with which the arena needs at most 1.02 of the bytes that are alive without any, or no more than it
-// would need without; else they are free once the message is issued, and a run that takes them waits for it.
+// Bytes that end in a message are kept for it (lives.h) where there is room: each for one pass more, then each for a
+// second one, up to four, while what is alive stays within 1.01 of what is alive without. Where the arena then takes
+// more than 1.02 of that, and more than it would need without, fewer passes are tried. What is not kept is free once
+// the message is issued, and a run that takes it waits for the message.
 #pragma once
 
 #include <cstdint>

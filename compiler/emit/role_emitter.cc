@@ -96,6 +96,7 @@ void RoleEmitter::emit(const Visit& at, const ir::ComputeNode& n) {
     if (outlives_microbatches(plan_.buffers[arguments[slot].buffer].cls)) fixed[slot] = arguments[slot];
   }
   run(index, pass_name(module_, n), std::move(arguments), at.provenance, on);
+  trace_.instructions.back().pass = true;
   if (module_.step.split) plan_.arguments.edit().back().microbatch = n.microbatch;
 }
 

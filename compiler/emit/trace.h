@@ -21,6 +21,7 @@ struct Trace {
     plan::Instruction instruction;
     uint32_t first_access = 0;    // its accesses end where those of the next instruction begin
     int64_t workspace_bytes = 0;  // that its program asks for
+    bool pass = false;            // of a chunk: what takes time
   };
   std::vector<Traced> instructions;
   std::vector<Access> accesses;

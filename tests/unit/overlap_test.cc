@@ -98,7 +98,10 @@ struct Traced {
     trace.instructions.push_back({{stream, action, -1}, static_cast<uint32_t>(trace.accesses.size())});
     trace.accesses.push_back(access);
   }
-  void run(int32_t buffer) { add(0, plan::Run{.arguments = 0}, {buffer, true, true}); }
+  void run(int32_t buffer) {
+    add(0, plan::Run{.arguments = 0}, {buffer, true, true});
+    trace.instructions.back().pass = true;
+  }
   void send(int32_t buffer) { add(1, plan::Send{.data = {buffer, 0}, .channel = 0}, {buffer, true, false}); }
   void place() { emit::place_buffers(plan, trace, 64); }
   int64_t waits_of_compute() const {
@@ -135,7 +138,7 @@ TEST_CASE("but where the arena would grow by much, it takes them and waits") {
   CHECK(traced.plan.arena_bytes == 64);
 }
 
-TEST_CASE("several runs later the bytes of a message are taken, behind an event") {
+TEST_CASE("several passes later the bytes of a message are taken, after an event") {
   Traced traced;
   traced.run(0);
   traced.send(0);

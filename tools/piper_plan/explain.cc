@@ -161,7 +161,6 @@ class Explainer {
   std::string arena() const {
     const auto peak = verify::live_at_peak(bundle_, plan_);
     if (peak.buffers.empty()) return "  nothing in the arena\n";
-    const auto patience = verify::patience_of(bundle_, plan_);
     std::string text = "  arena: " + std::to_string(plan_.arena_bytes) + " bytes, " +
                        live_ratio(plan_.arena_bytes, peak.bytes) + " of the " + std::to_string(peak.bytes) +
                        " that are alive at " + describe(peak.instruction) + "\n";
@@ -175,11 +174,8 @@ class Explainer {
     if (shown < peak.buffers.size())
       text += "    " + std::to_string(peak.buffers.size() - shown) +
               " smaller ones: " + std::to_string(peak.bytes - told) + " bytes\n";
-    text += patience.runs > 0
-                ? "    patience: what ends in a message is kept for up to " + std::to_string(patience.runs) + " runs: "
-                : std::string("    no patience: a run may wait for a message to have room: ");
-    text += std::to_string(patience.bytes - peak.bytes) + " bytes more alive\n";
-    return text + "    fragmentation and alignment: " + std::to_string(plan_.arena_bytes - patience.bytes) + " bytes\n";
+    return text + "    kept for messages, holes and alignment: " + std::to_string(plan_.arena_bytes - peak.bytes) +
+           " bytes\n";
   }
 
   std::string describe(size_t index) const { return verify::describe_instruction(bundle_, plan_, index); }
