@@ -40,7 +40,7 @@ struct Packed {
 // Bytes of lives are rounded up to `alignment`, zero to one of it, so that what lives at one time has distinct offsets.
 // Ends come after beginnings.
 Packed pack(std::span<const plan::Life> lives, int64_t alignment);
-// Offsets in a block of at most `limit` bytes; nothing where none are found, with an eighth of the effort of `pack`.
+// Offsets in a block of at most `limit` bytes; nothing where none are found, with a thirtieth of the effort of `pack`.
 std::optional<Packed> pack_within(std::span<const plan::Life> lives, int64_t alignment, int64_t limit);
 
 }  // namespace piper::emit

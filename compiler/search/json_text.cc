@@ -1,3 +1,6 @@
+#include <charconv>
+#include <cstdint>
+
 #include "compiler/search/search_texts.h"
 #include "schemas/plan/json_writer.h"
 
@@ -15,7 +18,14 @@ void write_cost(plan::JsonWriter& json, const Cost& cost) {
 
 void write_point(plan::JsonWriter& json, const Point& point) {
   json.member("strategy", describe(point));
-  for (const auto& [name, value] : choices(point)) json.member(name.c_str(), value);
+  for (const auto& [name, value] : choices(point)) {
+    int64_t number = 0;
+    const char* const end = value.data() + value.size();
+    if (const auto read = std::from_chars(value.data(), end, number); read.ec == std::errc() && read.ptr == end)
+      json.member(name, number);
+    else if (value == "true" || value == "false") json.member(name, value == "true");
+    else json.member(name, value);
+  }
 }
 
 }  // namespace
@@ -40,6 +50,8 @@ std::string json_text(const Report& report) {
     json.member("file", file.name);
     write_point(json, file.found.point);
     write_cost(json, file.found.cost);
+    if (report.dollars_per_hour > 0) json.member("dollars_a_step", dollars_of_step(report, file.found));
+    if (!file.tuned_name.empty()) json.member("tuned", file.tuned_name);
     json.raw("}");
   }
   json.end_lines(']');

@@ -22,6 +22,8 @@ namespace piper::search {
 namespace {
 
 constexpr size_t kTuned = 1;  // of the best
+constexpr int kMostWritten = 99;
+constexpr const char* kTable = "table.md";  // in the folder of every search
 // Tuning compiles and plays a strategy for each of its tries: so many instructions in all.
 constexpr int64_t kTunedInstructions = 3'000'000;
 
@@ -90,9 +92,11 @@ class Search {
     space.experts = limits.experts;
     space.most_stages = limits.most_stages;
     found_.points = points_of(space);
-    if (found_.points.empty())
+    if (found_.points.empty()) {
+      PIPER_RETURN_IF_ERROR(check_fixed(space));
       return diags_.error("P0271").help("take another batch, another number of ranks, or fix less")
              << "a batch of " << space.batch << " on " << space.ranks << " ranks leaves no strategy to try";
+    }
     probes_ = std::make_unique<StageProbes>(*pricer_, found_.base, found_.experts, samples, only > 0);
     bounds_ = std::make_unique<Bounds>(*probes_, pricer_->machine(), space.batch,
                                        settings_of_sums(*pricer_, found_.base, samples), limits.most_stages);
@@ -135,6 +139,18 @@ class Search {
   Searched found_;
 };
 
+// The folder of the strategies, without those of an earlier search.
+Status make_room(const std::filesystem::path& directory) {
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);
+  if (failed) return Status::failure("P0602", directory.string() + " cannot be made: " + failed.message());
+  if (!std::filesystem::exists(directory / kTable)) return {};
+  for (int place = 1; place <= kMostWritten; ++place)
+    for (const char* ending : {".yaml", ".tuned.yaml"})
+      std::filesystem::remove(directory / fmt::format("{:02}{}", place, ending), failed);
+  return {};
+}
+
 // A file that is written, read again and proved as any strategy of a user: compiled with the model's own step.
 Status prove(const SearchOptions& options, const std::string& path, diag::Diagnostics& diags) {
   driver::CompileOptions compile = options.compile;
@@ -153,6 +169,7 @@ Status tuned(const SearchOptions& options, int64_t candidates, const std::string
   tuning.output = output;
   tuning.kernel_times = options.kernel_times;
   tuning.candidates = candidates;
+  tuning.stop = options.stop;
   return tune::tune(tuning, diags, told);
 }
 
@@ -164,9 +181,7 @@ Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostre
   PIPER_RETURN_IF_ERROR(search.run());
   const Searched& found = search.found();
   if (found.explored.fit.empty()) return search.nothing_fits();
-  std::error_code failed;
-  std::filesystem::create_directories(options.directory, failed);
-  if (failed) return Status::failure("P0602", options.directory + " cannot be made: " + failed.message());
+  PIPER_RETURN_IF_ERROR(make_room(options.directory));
   const Found& best = found.explored.fit.front();
   const std::vector<Neighbour> neighbours = price_neighbours(
       best, found, search.pricer(), search.bounds(), [&](const Point& point) { return search.text_of(point); },
@@ -187,11 +202,12 @@ Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostre
       std::ostringstream told;
       PIPER_RETURN_IF_ERROR(tuned(options, candidates, path, output, told, diags));
       file.tuned = told.str();
+      file.tuned_name = fmt::format("{:02}.tuned.yaml", i + 1);
     }
     written.push_back(std::move(file));
   }
   const Report report{found, written, neighbours, options.compile.machine->name, options.dollars_per_hour};
-  PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/table.md", table_text(report)));
+  PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/" + kTable, table_text(report)));
   PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/rejected.md", rejected_text(report)));
   PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/tradeoff.html", page_text(report)));
   out << (options.json ? json_text(report) : table_text(report));

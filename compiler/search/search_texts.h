@@ -13,7 +13,7 @@ namespace piper::search {
 struct Written {
   std::string name;  // "01.yaml"
   Found found;
-  std::string tuned;  // what tuning said; "": it was not tuned
+  std::string tuned, tuned_name;  // what tuning said, "01.tuned.yaml"; "": it was not tuned
 };
 struct Report {
   const Searched& found;
@@ -23,6 +23,7 @@ struct Report {
   double dollars_per_hour = 0;  // of a rank
 };
 
+double dollars_of_step(const Report& report, const Found& one);
 // "812 ms", "3.25 s".
 std::string time_text(double us);
 // How far the best can be from the optimum, in words.

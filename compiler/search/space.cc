@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "compiler/strategy/families.h"
 
@@ -95,17 +96,25 @@ class Space {
       point.stages_of_group = stages;
       if (point.stages() > limits_.most_stages) continue;
       if (stages == 1 && family.starts_with("interleaved")) continue;  // that is the family without the word
-      strategy::FamilyRequest request;
-      request.ranks = point.pp;
-      request.stages = point.stages();
-      request.microbatches = point.microbatches;
-      if (!strategy::expand_family(family, request).ok()) continue;
+      if (!expands(point)) continue;
       for (const Repeated repeated :
            {Repeated::kNothing, Repeated::kAttention, Repeated::kAllButProducts, Repeated::kAll}) {
         point.repeated = repeated;
         keep(point);
       }
     }
+  }
+
+  // Whether the family has a table for the point; it does not depend on the replicas.
+  bool expands(const Point& point) {
+    const auto [known, fresh] =
+        expands_.try_emplace({point.family, point.pp, point.stages_of_group, point.microbatches}, false);
+    if (!fresh) return known->second;
+    strategy::FamilyRequest request;
+    request.ranks = point.pp;
+    request.stages = point.stages();
+    request.microbatches = point.microbatches;
+    return known->second = strategy::expand_family(point.family, request).ok();
   }
 
   void keep(const Point& point) {
@@ -118,6 +127,7 @@ class Space {
   }
 
   const SpaceLimits& limits_;
+  std::map<std::tuple<std::string, int32_t, int32_t, int32_t>, bool> expands_;
   std::vector<Point> points_;
 };
 
@@ -137,6 +147,23 @@ Status fix(const std::string& text, std::map<std::string, std::string>& fixed) {
   }
   return Status::failure("P0272",
                          "'" + text + "' fixes no choice of a search; write NAME=VALUE, as pp=4, with one of " + names);
+}
+
+Status check_fixed(const SpaceLimits& limits) {
+  SpaceLimits free = limits;
+  free.fixed.clear();
+  std::map<std::string, std::set<std::string>> values;  // of each choice
+  for (const Point& point : points_of(free))
+    for (const auto& [name, value] : choices(point)) values[name].insert(value);
+  for (const auto& [name, value] : limits.fixed) {
+    const std::set<std::string>& offered = values[name];
+    if (offered.empty() || offered.count(value) > 0) continue;
+    std::string list;
+    for (const std::string& one : offered) list += (list.empty() ? "" : ", ") + one;
+    return Status::failure("P0272", "no strategy of this space has '" + name + "=" + value + "'; " + name +
+                                        (offered.size() > 1 ? " may be " : " is ") + list);
+  }
+  return {};
 }
 
 std::vector<std::pair<std::string, Point>> neighbours_of(const Point& point, const std::vector<Point>& all,

@@ -28,6 +28,10 @@ std::vector<Point> points_of(const SpaceLimits& limits);
 // "pp=4" into `fixed`. Fails, with what would be valid, where there is no such choice.
 Status fix(const std::string& text, std::map<std::string, std::string>& fixed);
 
+// P0272 where a choice is fixed to a value that no point of the space has, with the values that there are. For a space
+// without points.
+Status check_fixed(const SpaceLimits& limits);
+
 // For each choice of which `all` has another value than `point`, and each such value, the point of `all` with it for
 // which `cost` is the least; it may differ in what follows from the choice as well (what divides the same ranks or the
 // same batch), and in nothing else.

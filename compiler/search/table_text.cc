@@ -16,13 +16,17 @@ std::string peaks_text(const Cost& cost) {
 
 std::string dollars_text(const Report& report, const Found& one) {
   if (report.dollars_per_hour <= 0) return "";
-  const double of_step = report.dollars_per_hour * one.point.ranks() * one.cost.step_us / 3.6e9;
+  const double of_step = dollars_of_step(report, one);
   if (one.cost.tokens_per_s <= 0) return fmt::format(" {:.4g} a step |", of_step);
   const double tokens = one.cost.tokens_per_s * one.cost.step_us / 1e6;
   return fmt::format(" {:.4g} |", 1e9 * of_step / tokens);
 }
 
 }  // namespace
+
+double dollars_of_step(const Report& report, const Found& one) {
+  return report.dollars_per_hour * one.point.ranks() * one.cost.step_us / 3.6e9;
+}
 
 std::string time_text(double us) {
   if (us >= 1e6) return fmt::format("{:.3f} s", us / 1e6);

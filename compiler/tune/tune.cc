@@ -27,8 +27,8 @@ const std::string kGainToCome = "\x01";
 std::string milliseconds(double us) { return fmt::format("{:.4g}", us / 1000); }
 class Search {
  public:
-  Search(Judge& judge, Trial start, int64_t candidates)
-      : judge_(judge), best_(std::move(start)), candidates_(candidates), least_us_(kLeastGain * best_.step_us) {}
+  Search(Judge& judge, Trial start, const TuneOptions& options)
+      : judge_(judge), best_(std::move(start)), options_(options), least_us_(kLeastGain * best_.step_us) {}
 
   Status run() {
     PIPER_RETURN_IF_ERROR(fit());
@@ -83,7 +83,7 @@ class Search {
     if (a.excess_bytes != b.excess_bytes) return a.excess_bytes < b.excess_bytes;
     return a.step_us < b.step_us - least_us_;
   }
-  bool has_budget() const { return judge_.compiled() < candidates_; }
+  bool has_budget() const { return judge_.compiled() < options_.candidates && !(options_.stop && options_.stop()); }
 
   // Until everything fits: of all that needs less memory, the change that costs the least time for each byte that it
   // brings the ranks closer to the limit. What it brings below the limit counts for nothing.
@@ -191,7 +191,7 @@ class Search {
 
   Judge& judge_;
   Trial best_;
-  int64_t candidates_;
+  const TuneOptions& options_;
   double least_us_;
   std::vector<std::string> changes_;
   std::map<const char*, Failed, std::less<std::string_view>> failed_;  // by kind
@@ -255,7 +255,7 @@ Status tune(const TuneOptions& options, diag::Diagnostics& diags, std::ostream& 
   const timeline::Priced prices = judge.prices(first.compilation->emitted.bundle);
   const Start start{first.step_us, judge.without_links_us(first), first.peak_bytes, prices.measured_calls(),
                     prices.distinct_calls()};
-  Search search(judge, std::move(first), options.candidates);
+  Search search(judge, std::move(first), options);
   PIPER_RETURN_IF_ERROR(search.run());
   if (search.best().excess_bytes > 0)
     return diags.error("P0520").help("shard more, use more microbatches or more ranks")

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <string>
 
@@ -19,6 +20,7 @@ struct TuneOptions {
   std::string kernel_times;        // a file of `piper-run --calibrate`, or ""
   std::string profile;             // a file of `piper-run --profile` of the start, or ""
   int64_t candidates = 300;        // strategies that are compiled at most
+  std::function<bool()> stop;      // end with the best so far; asked between candidates
 };
 
 // Kernel calls take the times of the profile (profile_times.h), those that it lacks the times of the table, and the

@@ -72,6 +72,10 @@ TEST_CASE("a search writes strategies that compile, with a table of them") {
   const Done json = searched(as_json);
   std::ostringstream step;
   CHECK(holds(json.told, "\"complete\":true"));
+  CHECK(holds(json.told, "\"tp\":1"));
+  CHECK(holds(json.told, "\"sequence\":false"));
+  CHECK(holds(json.told, "\"tuned\":\"01.tuned.yaml\""));
+  CHECK(!holds(json.told, "dollars"));
   CHECK(holds(json.told, "\"peak_bytes\":" + std::to_string(again->peak_bytes)));
   CHECK(read(options.directory + "/01.yaml") == first);
 }
@@ -106,6 +110,56 @@ TEST_CASE("a search that is stopped when it has one strategy writes that one, pr
   CHECK(!std::filesystem::exists(options.directory + "/01.tuned.yaml"));
   Pricer pricer(SearchedSpace::options(), model_of("tiny_gpt.onnx"), *options.compile.machine);
   CHECK(pricer.price(read(options.directory + "/01.yaml")).ok());
+}
+
+TEST_CASE("a search takes away what an earlier one has written, and nothing else") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  REQUIRE(searched(options).status.ok());
+  std::ofstream(options.directory + "/mine.yaml") << "mine";
+  REQUIRE(std::filesystem::exists(options.directory + "/01.tuned.yaml"));
+  options.keep = 1;
+  options.candidates = 0;
+  options.dollars_per_hour = 2;
+  options.json = true;
+  const Done again = searched(options);
+  REQUIRE(again.status.ok());
+  CHECK(std::filesystem::exists(options.directory + "/01.yaml"));
+  CHECK(!std::filesystem::exists(options.directory + "/01.tuned.yaml"));
+  CHECK(!std::filesystem::exists(options.directory + "/02.yaml"));
+  CHECK(read(options.directory + "/mine.yaml") == "mine");
+  CHECK(holds(again.told, "\"dollars_a_step\":"));
+  CHECK(!holds(again.told, "\"tuned\""));
+}
+
+TEST_CASE("a search that is stopped while it tunes writes what it has") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.keep = 1;
+  options.candidates = 60;
+  int64_t asked = 0;
+  options.stop = [&] { return ++asked, false; };
+  REQUIRE(searched(options).status.ok());
+  const int64_t whole = asked;
+  // The last questions are those of tuning.
+  options.stop = [&, left = whole - 5]() mutable { return --left < 0; };
+  const Done done = searched(options);
+  INFO(done.errors);
+  REQUIRE(done.status.ok());
+  CHECK(std::filesystem::exists(options.directory + "/01.tuned.yaml"));
+}
+
+TEST_CASE("a choice that is fixed to a value that there is not") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.fixed = {"tp=abc"};
+  const Done done = searched(options);
+  CHECK(!done.status.ok());
+  INFO(done.errors);
+  CHECK(holds(done.errors, "'tp=abc'; tp may be 1, 2"));
+  // Each value is there, and not both of them on four ranks.
+  options.fixed = {"tp=2", "dp=4"};
+  CHECK(holds(searched(options).errors, "P0271"));
 }
 
 TEST_CASE("a base that says how to spread the step is refused") {
