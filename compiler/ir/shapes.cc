@@ -5,7 +5,6 @@
 namespace piper::ir {
 
 bool is_within_bounds(const Shape& shape) {
-  constexpr int64_t kMostElements = int64_t{1} << 48;
   int64_t elements = 1;
   for (const int64_t extent : shape) {
     if (extent > kMostExtent || (extent > 0 && elements > kMostElements / extent)) return false;

@@ -21,8 +21,9 @@ inline int64_t elements_before(const Shape& shape, size_t axis) { return element
 inline int64_t elements_behind(const Shape& shape, size_t axis) { return elements(shape, axis + 1, shape.size()); }
 
 // Bounds that keep all later arithmetic on extents, attributes and bytes inside int64_t: texts and model files may hold
-// any number.
-inline constexpr int64_t kMostExtent = int64_t{1} << 40;
+// any number. Weights of experts that are gathered for each token of a step (of 32 million tokens 2^50 elements) are
+// recognised and never made, but have a shape until then.
+inline constexpr int64_t kMostExtent = int64_t{1} << 40, kMostElements = int64_t{1} << 51;
 // Whether no extent, nor the number of elements, is beyond them.
 bool is_within_bounds(const Shape& shape);
 

@@ -73,3 +73,12 @@ TEST_CASE("a factor of an axis is found by the length of its step") {
   CHECK(at({4, 0}, 0, 4, 0) == "none");
   CHECK(at({4, 6}, 0, 0, 6) == "none");
 }
+
+TEST_CASE("weights of experts for each token of a large step are within bounds, what overflows is not") {
+  const int64_t tokens = 4096 * 8192, rows = 8 * tokens;
+  CHECK(is_within_bounds({rows, 1536, 2048}));
+  CHECK(is_within_bounds({0, kMostExtent}));
+  CHECK(!is_within_bounds({kMostExtent + 1}));
+  CHECK(!is_within_bounds({int64_t{1} << 26, int64_t{1} << 26}));
+  CHECK(!is_within_bounds({0, kMostExtent, kMostExtent}));
+}

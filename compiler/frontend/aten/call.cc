@@ -10,8 +10,7 @@
 namespace piper::frontend::aten {
 namespace {
 
-// Results beyond this are not evaluated here: looking ahead must not blow up memory.
-constexpr int64_t kMostElements = int64_t{1} << 46;
+// Ranges beyond this are not made: looking ahead must not blow up memory.
 constexpr int64_t kMaxRange = int64_t{1} << 33;
 // Beyond any extent, and any two can be added. What is larger counts nothing, and no index or axis is as large.
 constexpr int64_t kMostInteger = int64_t{1} << 61;
@@ -245,7 +244,7 @@ int64_t Call::extent(ValueId v, int64_t dim) const {
 
 int64_t Call::product(int64_t a, int64_t b) {
   int64_t out = 0;
-  if (!__builtin_mul_overflow(a, b, &out) && out <= kMostElements && out >= -kMostElements) return out;
+  if (!__builtin_mul_overflow(a, b, &out) && out <= ir::kMostElements && out >= -ir::kMostElements) return out;
   fail("a tensor of " + std::to_string(a) + " x " + std::to_string(b) + " elements");
   return 1;
 }

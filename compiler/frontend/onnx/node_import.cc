@@ -13,7 +13,7 @@
 namespace piper::frontend::onnx {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 46;
+using ir::kMostElements;
 
 template <class T>
 T element(const ConstantTensor& t, int64_t i) {

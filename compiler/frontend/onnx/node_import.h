@@ -208,7 +208,7 @@ class NodeImport {
   std::vector<std::string> read_attributes_;
 };
 
-// The product of extents; nullopt where one is negative or the product is beyond 2^46.
+// The product of extents; nullopt where one is negative or the product is beyond ir::kMostElements.
 std::optional<int64_t> count_elements(const std::vector<int64_t>& shape);
 
 }  // namespace piper::frontend::onnx
