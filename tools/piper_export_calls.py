@@ -22,6 +22,9 @@ _TARGETS = {    # by the names of their arguments
     "fill_value dtype": """
         aten.scalar_tensor.default
     """,
+    "high size dtype": """
+        aten.randint.default
+    """,
     "input hx params has_biases num_layers dropout train bidirectional batch_first": """
         aten.gru.input aten.lstm.input aten.rnn_relu.input aten.rnn_tanh.input
     """,
@@ -92,8 +95,11 @@ _TARGETS = {    # by the names of their arguments
     "input1 input2 weight bias": """
         aten.bilinear.default
     """,
+    "low high size dtype": """
+        aten.randint.low
+    """,
     "n dtype": """
-        aten.eye.default
+        aten.eye.default aten.randperm.default
     """,
     "n m dtype": """
         aten.eye.m
@@ -103,6 +109,9 @@ _TARGETS = {    # by the names of their arguments
     """,
     "query key value attn_mask dropout_p is_causal scale enable_gqa": """
         aten.scaled_dot_product_attention.default
+    """,
+    "repeats output_size": """
+        aten.repeat_interleave.Tensor
     """,
     "self": """
         aten.abs.default aten.absolute.default aten.acos.default aten.acosh.default aten.alias.default aten.all.default aten.angle.default
@@ -114,13 +123,13 @@ _TARGETS = {    # by the names of their arguments
         aten.lgamma.default aten.lift_fresh.default aten.lift_fresh_copy.default aten.log.default aten.log10.default aten.log1p.default
         aten.log2.default aten.log_sigmoid.default aten.log_sigmoid_forward.default aten.logical_not.default aten.mT.default
         aten.max.default aten.median.default aten.min.default aten.mish.default aten.nanmedian.default aten.neg.default
-        aten.negative.default aten.numpy_T.default aten.rad2deg.default aten.ravel.default aten.real.default aten.reciprocal.default
-        aten.relu.default aten.relu6.default aten.round.default aten.rsqrt.default aten.selu.default aten.sgn.default aten.sigmoid.default
-        aten.sign.default aten.signbit.default aten.silu.default aten.sin.default aten.sinc.default aten.sinh.default
-        aten.special_entr.default aten.special_erfcx.default aten.special_i0e.default aten.special_i1.default aten.special_i1e.default
-        aten.special_log_ndtr.default aten.special_logit.default aten.special_ndtr.default aten.special_ndtri.default aten.sqrt.default
-        aten.square.default aten.squeeze.default aten.sym_numel.default aten.t.default aten.tan.default aten.tanh.default aten.trunc.default
-        aten.view_as_real.default
+        aten.negative.default aten.nonzero.default aten.nonzero_numpy.default aten.numpy_T.default aten.poisson.default aten.rad2deg.default
+        aten.ravel.default aten.real.default aten.reciprocal.default aten.relu.default aten.relu6.default aten.round.default
+        aten.rsqrt.default aten.selu.default aten.sgn.default aten.sigmoid.default aten.sign.default aten.signbit.default aten.silu.default
+        aten.sin.default aten.sinc.default aten.sinh.default aten.special_entr.default aten.special_erfcx.default aten.special_i0e.default
+        aten.special_i1.default aten.special_i1e.default aten.special_log_ndtr.default aten.special_logit.default aten.special_ndtr.default
+        aten.special_ndtri.default aten.sqrt.default aten.square.default aten.squeeze.default aten.sym_numel.default aten.t.default
+        aten.tan.default aten.tanh.default aten.trunc.default aten.view_as_real.default
     """,
     "self alpha": """
         aten.celu.default
@@ -234,6 +243,9 @@ _TARGETS = {    # by the names of their arguments
     "self groups": """
         aten.channel_shuffle.default aten.native_channel_shuffle.default
     """,
+    "self high dtype": """
+        aten.randint_like.default
+    """,
     "self index": """
         operator.getitem
     """,
@@ -265,10 +277,13 @@ _TARGETS = {    # by the names of their arguments
         aten.max_pool1d.default aten.max_pool2d.default aten.max_pool2d_with_indices.default
     """,
     "self lambd": """
-        aten.hardshrink.default aten.softshrink.default
+        aten.exponential.default aten.hardshrink.default aten.softshrink.default
     """,
     "self lower upper training": """
         aten.rrelu.default
+    """,
+    "self mask": """
+        aten.masked_select.default
     """,
     "self mask value": """
         aten.masked_fill.Scalar aten.masked_fill.Tensor
@@ -308,6 +323,9 @@ _TARGETS = {    # by the names of their arguments
     """,
     "self num_classes": """
         aten.one_hot.default
+    """,
+    "self num_samples replacement": """
+        aten.multinomial.default
     """,
     "self ord dim keepdim dtype": """
         aten.linalg_vector_norm.default
@@ -371,6 +389,9 @@ _TARGETS = {    # by the names of their arguments
     "self repeats dim output_size": """
         aten.repeat_interleave.self_int
     """,
+    "self return_inverse return_counts dim": """
+        aten.unique_consecutive.default
+    """,
     "self s dim norm": """
         aten.fft_fft2.default aten.fft_fftn.default
     """,
@@ -397,6 +418,9 @@ _TARGETS = {    # by the names of their arguments
     """,
     "self size stride storage_offset": """
         aten.as_strided.default
+    """,
+    "self sorted return_inverse return_counts": """
+        aten._unique2.default
     """,
     "self source destination": """
         aten.moveaxis.int aten.moveaxis.intlist aten.movedim.int aten.movedim.intlist

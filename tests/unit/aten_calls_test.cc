@@ -101,6 +101,10 @@ TEST_CASE("windows, bags and slopes that cannot be had exactly are refused") {
   CHECK_THAT(refused("aten.rrelu.default", {{2, 3}}, {Item::of_float(0.1), Item::of_float(0.3), Item::of_bool(true)}),
              Contains("P0321 rrelu in training draws"));
   CHECK(refused("aten.rrelu.default", {{2, 3}}, {Item::of_float(0.1), Item::of_float(0.3)}).empty());
+  CHECK_THAT(refused("aten.exponential.default", {{2, 3}}, {}), Contains("P0321 'aten.exponential.default' draws"));
+  CHECK_THAT(refused("aten.masked_select.default", {{2, 3}, {2, 3}}, {}), Contains("P0323 the shape that"));
+  CHECK_THAT(refused("aten.nonzero.default", {{6}}, {}), Contains("P0323 the shape that"));
+  CHECK_THAT(refused("aten._unique2.default", {{6}}, {}), Contains("P0323 the shape that"));
   CHECK_THAT(refused("aten.feature_dropout.default", {{6}}, {Item::of_float(0.5), Item::of_bool(true)}),
              Contains("wants [N, C, ..]"));
   CHECK(refused("aten.feature_dropout.default", {{6}}, {Item::of_float(0.5), Item::of_bool(false)}).empty());

@@ -105,4 +105,9 @@ Item random(Call& c) {
       "P0321", "'" + c.target() + "' draws random numbers that no seed of the step fixes; only dropout is supported");
 }
 
+// How many elements the result has depends on the data.
+Item shaped_by_data(Call& c) {
+  return c.refuse("P0323", "the shape that '" + c.target() + "' makes depends on the data");
+}
+
 }  // namespace piper::frontend::aten
