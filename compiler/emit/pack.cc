@@ -22,7 +22,7 @@ using Order = std::vector<uint32_t>;  // of lives
 constexpr double kGoodEnough = 1.01, kWorthRepair = 1.02;  // of the bytes alive together
 constexpr size_t kRepaired = 2;                            // orders, the first
 constexpr int64_t kLooks = 2'000'000;                      // at placed lives, of all repair together: some milliseconds
-constexpr int64_t kLooksWithin = 60'000;                  // the same where a limit is given
+constexpr int64_t kLooksWithin = 60'000;                   // the same where a limit is given
 
 constexpr int64_t kLooksOfInsertion = 32;  // what putting a life among the others costs
 
