@@ -182,7 +182,8 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
                               const diag::Diagnostics& diags) {
   // All samples of a step that is one piece are there, so kernels may read them together.
   const int64_t batch = c.module.step.batch;
-  const bool is_one_piece = c.module.variants[0].local_batch == batch;
+  const bool is_one_piece = std::all_of(c.module.variants.begin(), c.module.variants.end(),
+                                        [&](const ir::ModelVariant& variant) { return variant.local_batch == batch; });
   const auto merged = [&](const TwoSizes& model) -> Result<References> {
     auto made = of_samples(model, nullptr, batch);
     if (is_one_piece && made.ok() && has_constants_of_samples(*made))
