@@ -26,7 +26,7 @@ TensorType with_axes(DType dtype, Shape lead, const Shape& own) {
   lead.insert(lead.end(), own.begin(), own.end());
   return {dtype, std::move(lead)};
 }
-// Of operand 0: its leading axes, then `own`.
+// The leading axes of operand 0, then `own`.
 TensorType of_each(const Call& c, const Shape& own, DType dtype) {
   return with_axes(dtype, lead_of(c.x(0).shape), own);
 }

@@ -61,7 +61,7 @@ void add_factor_cases(std::vector<RuleCase>& cases) {
                        return c.loss_of({c.b.add1(OpKind::kPinv, {symmetric(c, shape)}, ir::PinvAttrs{0, 1e-5, true})});
                      }});
   }
-  // Of a matrix that is not symmetric: PyTorch gives half of the gradient to each triangle.
+  // A matrix that is not symmetric: PyTorch gives half of the gradient to each triangle.
   const std::string one_triangle = "a step into the other triangle changes nothing; PyTorch's gradient is symmetric";
   cases.push_back({"cholesky of one triangle", [](CaseBuilder& c) {
                      return c.loss_of({c.b.add1(OpKind::kCholesky, {apart(c, {3, 3})}, ir::CheckAttrs{true})});
@@ -70,6 +70,12 @@ void add_factor_cases(std::vector<RuleCase>& cases) {
   cases.push_back({"eigh of one triangle",
                    [](CaseBuilder& c) { return c.loss_of(c.b.add(OpKind::kEigh, {apart(c, {2, 3, 3})})); }});
   cases.back().no_differences = one_triangle;
+  // The sum of equal singular values has a derivative, of which the vectors' is no part.
+  cases.push_back({"svd, equal values", [](CaseBuilder& c) {
+                     const ValueId zeros = c.parameter_of({3, 3}, {0, 0, 0, 0, 0, 0, 0, 0, 0});
+                     return c.b.sum(c.b.add(OpKind::kSvd, {zeros}, ir::SvdAttrs{false})[1], {0}, false);
+                   }});
+  cases.back().no_differences = "a norm is not smooth at zero";
   for (const Shape& shape : {Shape{3, 3}, Shape{4, 2}, Shape{2, 4}, Shape{2, 3, 2}, Shape{2, 2, 3}}) {
     const std::string of = " " + std::to_string(shape[shape.size() - 2]) + " x " + std::to_string(shape.back()) +
                            (shape.size() == 2 ? "" : " of several");

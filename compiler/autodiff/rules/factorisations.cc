@@ -82,7 +82,10 @@ class Matrices {
 // The gradient of a result that somebody reads; that of result 0 is there always.
 ValueId gradient_of(const RuleContext& ctx, size_t result) {
   const ValueId g = grad(ctx, result);
-  return g.valid() && constant_value(ctx.b.graph(), g) == 0.0 ? ValueId() : g;
+  const ir::Graph& graph = ctx.b.graph();
+  if (!g.valid() || graph.value(g).kind != ir::ValueKind::kOpResult) return g;
+  const ir::Op& made = graph.op(graph.value(g).producer);
+  return made.kind == OpKind::kFill && std::get<ir::FillAttrs>(made.attrs).value == 0 ? ValueId() : g;
 }
 
 // g as [.., 1, 1], a factor of whole matrices.

@@ -51,8 +51,8 @@ ValueId inverse_of(Call& c, ValueId a, bool check) {
   return solved(c, a, unit_matrix(c, rows_of(c, a), columns_of(c, a), c.dtype(a)), true, check);
 }
 
-// The x of l l^T x = b, l a triangle of x. PyTorch's gradient goes to all of l, not to the triangle alone: that of a
-// right side less a x, whose value is left out.
+// The x of l l^T x = b, by a triangle of l. PyTorch's gradient goes to all of l, and is made of all of it: that of a
+// right side less l l^T x, whose value is left out.
 Item solved_by_cholesky(Call& c, ValueId l, ValueId b, bool upper) {
   if (!are_matrices(c, l, true) || !are_matrices(c, b, false)) return Item::none();
   if (upper) l = transposed(c, l);
@@ -62,9 +62,7 @@ Item solved_by_cholesky(Call& c, ValueId l, ValueId b, bool upper) {
                               true, true, false);
   };
   const ValueId x = c.op(OpKind::kDetach, {solve(b)});
-  const ValueId other = c.op(OpKind::kDetach, {kept(c, l, OpKind::kGt)});
-  const ValueId lower = c.binary(OpKind::kSub, l, other);
-  const ValueId product = matrices_times(c, lower, matrices_times(c, transposed(c, lower), x));
+  const ValueId product = matrices_times(c, l, matrices_times(c, transposed(c, l), x));
   const ValueId moved = solve(c.binary(OpKind::kSub, b, product));
   const ValueId nothing = c.binary(OpKind::kSub, moved, c.op(OpKind::kDetach, {moved}));
   return made(c.binary(OpKind::kAdd, x, nothing));
