@@ -39,12 +39,18 @@ def block(words):
     return textwrap.fill(" ".join(words), 140, initial_indent="        ", subsequent_indent="        ", break_on_hyphens=False)
 
 
+def entry(names, found):
+    words = sorted(found)
+    line = f'    "{names}": "{" ".join(words)}",\n'
+    return line if len(line) <= 140 else f'    "{names}": """\n{block(words)}\n    """,\n'
+
+
 def generated(compiler):
     targets = collections.defaultdict(list)
     for text in rows(compiler, TABLE, "PIPER_ATEN"):
         target, arguments = re.fullmatch(r"([^(]+)\((.*)\)", text).groups()
         targets[" ".join(parameters(arguments))].append(target)
-    calls = "".join(f'    "{names}": """\n{block(sorted(found))}\n    """,\n' for names, found in sorted(targets.items()))
+    calls = "".join(entry(names, found) for names, found in sorted(targets.items()))
     operators = block(sorted(rows(compiler, ONNX_TABLE, "PIPER_ONNX_OP")))
     return (HEAD + "_TARGETS = {    # by the names of their arguments\n" + calls + "}\n" +
             "ROWS = {target: tuple(names.split()) for names, targets in _TARGETS.items() for target in targets.split()}\n" +

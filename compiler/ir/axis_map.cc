@@ -37,6 +37,7 @@ class AxisMap::Maker {
       case AxisRule::kPad: return pad();
       case AxisRule::kMatmul: return matmul();
       case AxisRule::kLinear: return linear();
+      case AxisRule::kMatrices: return matrices();
       case AxisRule::kPerSample: return per_sample();
       case AxisRule::kRowNorm: return row_norm();
       case AxisRule::kRotary:
@@ -199,6 +200,25 @@ class AxisMap::Maker {
     add_of(AxisRole::kEach, 0, rank(0) - 2).results.push_back({0, rank_of_result() - 2, {}});
     add_of(AxisRole::kEach, 1, rank(1) - 1).results.push_back({0, rank_of_result() - 1, {}});
     add_of(AxisRole::kSummed, 0, rank(0) - 1).operands.push_back({1, rank(1) - 2, {}});
+  }
+
+  // Every result has the leading axes first.
+  void matrices() {
+    int64_t lead = 0;
+    for (const uint32_t i : all_operands()) lead = std::max(lead, rank(i) - 2);
+    for (int64_t d = 0; d < lead; ++d) {
+      OpAxis& axis = add(AxisRole::kEach, result(0)[static_cast<size_t>(d)]);
+      for (const uint32_t i : all_operands())
+        if (const int64_t own = d - (lead - (rank(i) - 2)); own >= 0)
+          axis.operands.push_back({i, own, {}, extent(i, own) != axis.extent});
+      for (const uint32_t r : all_results()) axis.results.push_back({r, d, {}});
+    }
+    const bool solves = op_.kind == OpKind::kSolve || op_.kind == OpKind::kTriangularSolve;
+    for (const uint32_t i : all_operands()) {
+      add_of(AxisRole::kWhole, i, rank(i) - 2);
+      OpAxis& last = add_of(solves && i == 1 ? AxisRole::kEach : AxisRole::kWhole, i, rank(i) - 1);
+      if (last.role == AxisRole::kEach) last.results.push_back({0, rank_of_result() - 1, {}});
+    }
   }
 
   void linear() {

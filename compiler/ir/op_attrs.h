@@ -76,6 +76,25 @@ struct PolygammaAttrs {
   int64_t n = 1;
   PIPER_FIELDS(PIPER_FIELD(n))
 };
+// Whether a matrix that has no such factors, or no inverse, ends the run; else its results are not numbers.
+struct CheckAttrs {
+  bool check = true;
+  PIPER_FIELDS(PIPER_FIELD(check))
+};
+struct TriangularAttrs {
+  bool upper = false, unitriangular = false;  // with ones on the diagonal, whatever there is
+  PIPER_FIELDS(PIPER_FIELD(upper) PIPER_FIELD(unitriangular))
+};
+struct SvdAttrs {
+  bool full = false;  // square matrices of singular vectors
+  PIPER_FIELDS(PIPER_FIELD(full))
+};
+// Singular values of at most max(atol, rtol x the largest) count as zero.
+struct PinvAttrs {
+  double atol = 0, rtol = 0;
+  bool hermitian = false;
+  PIPER_FIELDS(PIPER_FIELD(atol) PIPER_FIELD(rtol) PIPER_FIELD(hermitian))
+};
 struct ClampAttrs {
   double min = 0, max = 0;  // -inf / +inf where unbounded
   PIPER_FIELDS(PIPER_FIELD(min) PIPER_FIELD(max))
@@ -246,12 +265,13 @@ struct FillAttrs {
   PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(value) PIPER_FIELD(to))
 };
 
-using Attrs = std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
-                           SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs,
-                           EmbeddingAttrs, EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs,
-                           LayerNormAttrs, GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs,
-                           DropoutAttrs, CrossEntropyAttrs, LinearCrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs,
-                           NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs,
-                           ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs>;
+using Attrs =
+    std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
+                 SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs, EmbeddingAttrs,
+                 EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs, LayerNormAttrs,
+                 GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs,
+                 CrossEntropyAttrs, LinearCrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs, NllBackwardAttrs,
+                 ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExpertOrderAttrs, TakeRowsAttrs,
+                 GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs, CheckAttrs, TriangularAttrs, SvdAttrs, PinvAttrs>;
 
 }  // namespace piper::ir

@@ -42,6 +42,7 @@ enum class AxisRule : uint8_t {
   kRowNorm,          // the last LayerNormAttrs::axes axes are one row, and rows are computed one by one
   kRotary,           // as kBroadcast, but elements of the last axis are mixed
   kAttention,        // axes 0 and 1 of all operands, then the queries of operand 0
+  kMatrices,         // the last two axes of operands are one matrix; leading axes are broadcast
   kDropout,          // as kElement, by a mask that goes by the number of the sample
   kExpertOrder,      // rows in the order of their experts, a number that is known at run time
   kTakeRows,         // rows of operand 0 in the order of operand 1

@@ -111,7 +111,9 @@ void NamedKernel::execute_named() {
 
 std::optional<ScratchBeyondPlan> NamedKernel::execute_metered(ScratchMeter& meter) {
   meter.begin();
+  is_measured_ = true;
   execute_named();
+  is_measured_ = false;
   const int64_t taken = meter.peak() - meter.in_use();
   if (taken <= scratch_bound_) return std::nullopt;
   return ScratchBeyondPlan{who_, taken, scratch_bound_};

@@ -89,8 +89,13 @@ class NamedKernel : public PreparedKernel {
   virtual bool wants_same_bits() const { return false; }
   int64_t scratch_bound(int threads) const { return scratch_bound_ + (threads - 1) * scratch_per_thread_; }
 
+ protected:
+  // It runs on memory that holds zeros, for what it takes.
+  bool is_measured() const { return is_measured_; }
+
  private:
   virtual void execute() = 0;
+  bool is_measured_ = false;
   const OperatorDevice& device_;
   std::string who_;
   int64_t scratch_bound_, scratch_per_thread_;

@@ -43,6 +43,8 @@ class PreparedKernel {
   // On a CPU does the work and ignores the queue, on a GPU enqueues it there. Throws only OverCapacity, and on our own
   // bugs and library failures.
   virtual void run(hal::Queue& queue) = 0;
+  // Why a graph of a GPU's cannot hold it, for the user; null where one can.
+  virtual const char* waits_for_host() const { return nullptr; }
   // Whether this one wrote what is in a copy of the library's fault record.
   virtual bool wrote(const std::byte*) const { return false; }
 };

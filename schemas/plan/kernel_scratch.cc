@@ -151,6 +151,22 @@ int64_t update_bytes(const KernelCall& call) {
   return 2 * 4 * (rows * columns + side * side);
 }
 
+// For a factorisation: all operands and results in f32, those too that the plan does not want, once as the library
+// wants them and once as it makes them, and of one matrix what LAPACK works on. A series of powers takes more.
+int64_t factor_bytes(const KernelCall& call) {
+  int64_t most = 0, side = 1, size = 4;
+  for (const auto* list : {&call.outputs, &call.inputs})
+    for (const Operand& operand : *list) {
+      if (operand.slot == Operand::kAbsent || operand.shape.size() < 2) continue;
+      const int64_t m = operand.shape[operand.shape.size() - 2], n = operand.shape.back(), longest = std::max(m, n);
+      size = std::max(size, dtype_bytes(operand.dtype));
+      most = std::max(most, m * n == 0 ? 0 : elements(operand) / (m * n) * longest * longest);
+      side = std::max(side, longest);
+    }
+  const int64_t copies = call.kernel == "matrix_exp_backward" ? 96 : call.kernel == "matrix_exp" ? 24 : 12;
+  return size * (copies * most + 8 * side * side + 256 * side);
+}
+
 }  // namespace
 
 int64_t attends_queries_on_gpu(int64_t batch, int64_t keys) {
@@ -178,6 +194,7 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
     }
   switch (info.scratch) {
     case Scratch::kNone: return kScratchSlack;
+    case Scratch::kFactor: return factor_bytes(call) + kScratchSlack;
     case Scratch::kUpdate: return update_bytes(call) + kScratchSlack;
     case Scratch::kProduct: {
       if (f32) return 2 * copied_bytes(info, call, nullptr) + kScratchSlack;

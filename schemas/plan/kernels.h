@@ -20,6 +20,7 @@ enum class Scratch : uint8_t {
   kConvolution,  // layout changes of the convolution library, which pads channels to 16, and its workspace
   kBlocks,       // the most of the calls that it stands for (head_blocks.h)
   kAttention,    // copies of operands whose heads are not dense, and the tiles of the flash kernels
+  kFactor,       // copies of matrices, and what the library works on beside them
   kUpdate,       // of an update of a whole matrix: what Newton-Schulz works on
 };
 inline constexpr int kMany = 1 << 20;

@@ -167,6 +167,54 @@ def left_out(x, p):
     return (F.dropout2d(image, 1e-9) + F.alpha_dropout(image, 1e-9) + F.feature_alpha_dropout(image, 1e-9) + F.alpha_dropout(image, 0.5, training=False)).flatten(1)
 
 
+def definite(x):
+    """Symmetric matrices of 4 rows with eigenvalues above 1."""
+    a = x.view(-1, 4, 4)
+    return a @ a.mT + (1 + torch.arange(4.)).diag()
+
+
+def factored(x, p):
+    """Matrices of each sample, of a weight that all share, and of both; both triangles."""
+    linalg, s, b = torch.linalg, definite(x), x.view(-1, 4, 4)
+    w = definite(p)[0]
+    y = linalg.cholesky(s, upper=True) + linalg.cholesky(w) @ linalg.inv(s) + linalg.solve(w, b) + linalg.solve(s, p.view(4, 4), left=False)
+    y = y + torch.cholesky_solve(b, linalg.cholesky(w)) + torch.cholesky_inverse(linalg.cholesky(s)) + linalg.solve(s, p[:4])[..., None]
+    y = y + linalg.solve_triangular(w.tril(), b, upper=False) + linalg.solve_triangular(s, p.view(4, 4), upper=True, left=False, unitriangular=True)
+    y = y + (linalg.det(s).log() + linalg.slogdet(w)[1] + torch.logdet(s))[:, None, None] * 0.1
+    return 0.1 * (y + 0.1 * linalg.matrix_exp(0.3 * b * p[0]) + linalg.matrix_power(w, 3) * 1e-3 + linalg.matrix_power(s, -2)).flatten(1)
+
+
+def solved_with_factors(x, p):
+    """By factors with row exchanges, from both sides; a matrix that is exactly singular has a derivative of zeros."""
+    a = x.view(-1, 4, 4) + p.view(4, 4).flip(0) + torch.eye(4).flip(0)
+    lu, pivots = torch.linalg.lu_factor(a)
+    left, lower, upper = torch.linalg.lu(x.view(-1, 8, 2))
+    b = p.view(4, 4)
+    y = sum(torch.linalg.lu_solve(lu, pivots, b, left=side, adjoint=turned) for side in (True, False) for turned in (True, False))
+    singular = torch.linalg.det(torch.stack([p[:2], p[:2] * 2]))
+    return 0.1 * (y.flatten(1) + (left @ lower @ upper.cos()).flatten(1) + torch.lu_unpack(lu, pivots)[1].flatten(1) + singular)
+
+
+def decomposed(x, p):
+    """Second and third results; those of one triangle, of few rows and of many."""
+    linalg, s, a = torch.linalg, definite(x), x.view(-1, 2, 8) + p.view(2, 8)
+    values, vectors = linalg.eigh(s, UPLO="U")
+    y = (vectors.square() @ values[..., None] + linalg.eigvalsh(definite(p))[0].sum()).expand(-1, 4, 4)
+    u, d, v = linalg.svd(a, full_matrices=False)
+    q, r = linalg.qr(a)
+    wide = (u.abs() * d[:, None]) @ v.abs() + q @ r.cos() + linalg.svd(a, full_matrices=True)[1][..., None] * linalg.matrix_norm(a, "nuc")[:, None, None]
+    tall, triangle = linalg.qr(a.mT)
+    return 0.1 * (y.flatten(1) + wide.flatten(1) + (tall @ triangle.sin()).flatten(1) + linalg.pinv(a).flatten(1) + linalg.pinv(s, hermitian=True).flatten(1))
+
+
+def reflected(x, p):
+    """Products of reflections, and with what they are applied to; of both sides."""
+    v, y = x.view(-1, 4, 4), p.view(4, 4)
+    tau = torch.sigmoid(p[:3]) * (1 + 0.1 * x[:, :3])
+    y = sum(torch.ormqr(v[..., :3], tau, y.expand_as(v), left, turned) for left in (True, False) for turned in (True, False))
+    return 0.1 * (torch.linalg.householder_product(v[..., :3], tau) @ torch.ones(3, 4) + y).flatten(1)
+
+
 CALLS = {
     "attention_on_five_axes": attention_on_five_axes,
     "means_of_volumes": means_of_volumes,
@@ -288,6 +336,10 @@ CALLS = {
              + torch.linalg.vector_norm(x * p, 1.5, -1, True) + torch.linalg.vector_norm(x, 0, -1, True) + torch.linalg.vector_norm(x * 0, 3, -1, True),
     "rounded_quotients": lambda x, p: torch.div(9 * x, 1 + p.abs(), rounding_mode="floor") * p + torch.div(9 * x, 1 + p.abs(), rounding_mode="trunc") * x
                          + torch.fmod(torch.arange(-8, 8), 3) * p + torch.fmax(torch.arange(-8, 8), torch.tensor(2)) * x,
+    "factored": factored,
+    "solved_with_factors": solved_with_factors,
+    "decomposed": decomposed,
+    "reflected": reflected,
     "small_arguments": lambda x, p: 1e6 * (torch.log1p(1e-6 * x) + torch.expm1(1e-6 * x * p)) + torch.log1p(3 * x.abs()) + torch.expm1(2 * x)
                             + torch.log1p(1e-3 * x) - torch.expm1(1e-3 * p),
 }

@@ -53,6 +53,7 @@ class Forms {
     along_axes();
     indices();
     products();
+    factors();
     layers();
     return std::move(forms_);
   }
@@ -242,6 +243,27 @@ class Forms {
                placed({{2, 2, 3, 4}}, Content::kNumbers, false),
                {vectors}},
               always(ir::SdpaAttrs{false, 0.5, "q - k >= 0 & r0[q] - r1[k] = 0"}), 3);
+  }
+
+  void factors() {
+    const std::vector<Operand> squares = placed({{2, 3, 3}, {3, 3}}), tall = placed({{2, 4, 3}});
+    for (const Operand& x : squares) {
+      add(OpKind::kCholesky, {x}, always(ir::CheckAttrs{false}));
+      add(OpKind::kLuFactor, {x}, always(ir::CheckAttrs{false}));
+      add(OpKind::kSvd, {x}, always(ir::SvdAttrs{}));
+      add(OpKind::kPinv, {x}, always(ir::PinvAttrs{0, 1e-5, false}));
+      for (const OpKind kind : {OpKind::kDet, OpKind::kSlogdet, OpKind::kQr, OpKind::kEigh, OpKind::kMatrixExp})
+        add(kind, {x}, always(ir::NoAttrs{}));
+    }
+    for (const Operand& x : tall) {
+      add(OpKind::kQr, {x}, always(ir::NoAttrs{}));
+      add(OpKind::kSvd, {x}, always(ir::SvdAttrs{true}));
+    }
+    for (const Operand& x : placed({{2, 3, 1}, {3, 1}}, Content::kIndices))
+      add(OpKind::kPermutation, {x}, always(ir::RowsAttrs{4}));
+    const std::vector<Operand> right = placed({{2, 3, 2}, {3, 2}});
+    product(OpKind::kTriangularSolve, {squares, right}, always(ir::TriangularAttrs{}));
+    product(OpKind::kSolve, {squares, right}, always(ir::CheckAttrs{false}));
   }
 
   void layers() {

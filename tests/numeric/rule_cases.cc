@@ -93,6 +93,7 @@ std::vector<RuleCase> rule_cases() {
   add_shape_cases(cases);
   add_layer_cases(cases);
   add_expert_cases(cases);
+  add_factor_cases(cases);
   return cases;
 }
 

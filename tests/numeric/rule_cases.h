@@ -59,6 +59,7 @@ void add_pointwise_cases(std::vector<RuleCase>& cases);
 void add_shape_cases(std::vector<RuleCase>& cases);
 void add_layer_cases(std::vector<RuleCase>& cases);
 void add_expert_cases(std::vector<RuleCase>& cases);
+void add_factor_cases(std::vector<RuleCase>& cases);
 
 // PIPER_TEST_SEED of the environment, or 1; printed at its first use.
 uint64_t test_seed();

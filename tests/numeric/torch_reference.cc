@@ -3,6 +3,7 @@
 #include <cstring>
 #include <exception>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -58,6 +59,7 @@ class Call {
     if (auto result = reduce(); !result.empty()) return result;
     if (auto result = index(); result.defined()) return {result};
     if (auto result = experts(); !result.empty()) return result;
+    if (auto result = factors(); !result.empty()) return result;
     return layer();
   }
 
@@ -254,6 +256,41 @@ class Call {
       }
       default: return {};
     }
+  }
+
+  template <class T>
+  static std::vector<at::Tensor> all_of(T&& results) {
+    return std::apply([](auto&... each) { return std::vector<at::Tensor>{each...}; }, results);
+  }
+  // A right side with the leading axes of the result, which is no vector then.
+  at::Tensor right_side() const { return x_[1].expand(at::matmul(x_[0], x_[1]).sizes()); }
+
+  std::vector<at::Tensor> factors() const {
+    switch (op_.kind) {
+      case OpKind::kCholesky: return {at::linalg_cholesky(x_[0])};
+      case OpKind::kTriangularSolve: {
+        const auto& a = as<ir::TriangularAttrs>();
+        return {at::linalg_solve_triangular(x_[0], right_side(), a.upper, true, a.unitriangular)};
+      }
+      case OpKind::kSolve: return {at::linalg_solve(x_[0].expand(matrices()), right_side())};
+      case OpKind::kLuFactor: return {std::get<0>(at::linalg_lu_factor(x_[0]))};
+      case OpKind::kDet: return {at::linalg_det(x_[0])};
+      case OpKind::kSlogdet: return all_of(at::linalg_slogdet(x_[0]));
+      case OpKind::kQr: return all_of(at::linalg_qr(x_[0]));
+      case OpKind::kEigh: return all_of(at::linalg_eigh(x_[0]));
+      case OpKind::kSvd: return all_of(at::linalg_svd(x_[0], as<ir::SvdAttrs>().full));
+      case OpKind::kPinv: {
+        const auto& a = as<ir::PinvAttrs>();
+        return {at::linalg_pinv(x_[0], a.atol, a.rtol, a.hermitian)};
+      }
+      case OpKind::kMatrixExp: return {at::linalg_matrix_exp(x_[0])};
+      default: return {};
+    }
+  }
+  std::vector<int64_t> matrices() const {
+    std::vector<int64_t> shape = right_side().sizes().vec();
+    shape.back() = shape[shape.size() - 2];
+    return shape;
   }
 
   std::vector<at::Tensor> layer() const {

@@ -189,6 +189,25 @@ TEST_CASE("element-wise calls that PyTorch computes otherwise, or not, are refus
   CHECK_THAT(refused("aten.round.decimals", {Item::of_int(1)}, DType::kI64), Contains("not rounded to decimals"));
 }
 
+TEST_CASE("factorisations that PyTorch does not differentiate, or does not have, are refused") {
+  const auto refused = [](const char* target, std::vector<int64_t> shape, std::vector<Item> arguments = {},
+                          std::vector<std::pair<std::string, Item>> named = {}, DType type = DType::kF32) {
+    Model m;
+    arguments.insert(arguments.begin(), m.input("x", type, std::move(shape)));
+    m.call(target, std::move(arguments), std::move(named));
+    return m.status.ok() ? std::string() : m.status.error().message;
+  };
+  CHECK(refused("aten.linalg_qr.default", {2, 3}, {Item::of_text("complete")}).empty());
+  CHECK_THAT(refused("aten.linalg_qr.default", {3, 2}, {Item::of_text("complete")}), Contains("no derivative"));
+  CHECK_THAT(refused("aten.linalg_qr.default", {3, 2}, {Item::of_text("r")}), Contains("no derivative"));
+  CHECK_THAT(refused("aten.linalg_cholesky.default", {3, 2}), Contains("square matrices"));
+  CHECK_THAT(refused("aten.linalg_cholesky.default", {3}), Contains("square matrices"));
+  CHECK_THAT(refused("aten.linalg_svd.default", {3, 3}, {}, {}, DType::kI64), Contains("floating-point"));
+  CHECK_THAT(refused("aten.linalg_lu_factor.default", {3, 3}, {}, {{"pivot", Item::of_bool(false)}}),
+             Contains("without pivots"));
+  CHECK_THAT(refused("aten.linalg_tensorinv.default", {2, 3, 4}), Contains("square matrices"));
+}
+
 TEST_CASE("flip and squeeze of no axes leave their operand") {
   for (const char* target : {"aten.flip.default", "aten.squeeze.dims"}) {
     Model m;

@@ -3,7 +3,7 @@ include(PiperTorch)
 set(kernels_test_directory ${CMAKE_CURRENT_LIST_DIR})
 piper_test(kernels_test GROUP kernels LABELS unit
   SOURCES ${kernels_test_directory}/kernels_test.cc ${kernels_test_directory}/kernels_heads_test.cc ${kernels_test_directory}/kernels_nn_test.cc
-          ${kernels_test_directory}/kernels_experts_test.cc
+          ${kernels_test_directory}/kernels_experts_test.cc ${kernels_test_directory}/kernels_factor_test.cc
           ${kernels_test_directory}/kernels_meter_test.cc
           ${kernels_test_directory}/kernels_of_places_test.cc
           ${kernels_test_directory}/kernels_own_test.cc ${kernels_test_directory}/kernels_scratch_test.cc

@@ -52,6 +52,41 @@ void attend(Ints q, Ints k, const at::Tensor& mask, bool causal) {
       {some(q), some(q), some(k), some(k), some(q), lse, mask}, attrs);
 }
 
+// All that factors matrices of a shape, as they lie and transposed.
+void factor(Ints shape) {
+  INFO("matrices " << at::IntArrayRef(shape));
+  const int64_t m = shape[shape.size() - 2], n = shape.back(), k = std::min(m, n);
+  const auto with = [&](Ints own) {
+    Ints all(shape.begin(), shape.end() - 2);
+    all.insert(all.end(), own.begin(), own.end());
+    return some(all);
+  };
+  const auto pivots = [&](int64_t count) { return with({count, 1}).to(at::kLong); };
+  for (const bool turned : {false, true}) {
+    const at::Tensor a = turned ? (some(shape) + 0.1).mT().contiguous().mT() : some(shape) + 0.1;
+    run("lu_factor", {with({m, n}), pivots(k)}, {a}, {{"check", false}});
+    run("permutation", {with({m, m})}, {pivots(k)}, {{"rows", m}});
+    for (const bool full : {false, true})
+      run("svd", {with({m, full ? m : k}), with({k}), with({full ? n : k, n})}, {a}, {{"full", full}});
+    run("svd", {{}, with({k}), {}}, {a}, {{"full", false}});
+    run("pinv", {with({n, m})}, {a}, {{"atol", 0.0}, {"rtol", 1e-5}, {"hermitian", false}});
+    if (m >= n) run("qr", {with({m, n}), with({n, n})}, {a});
+    if (m != n) continue;
+    run("cholesky", {some(shape)}, {a}, {{"check", false}});
+    run("solve", {some(shape)}, {a, some(shape)}, {{"check", false}});
+    run("solve", {with({n, 1})}, {a, with({n, 1})}, {{"check", false}});
+    run("triangular_solve", {some(shape)}, {a, some(shape)}, {{"upper", true}, {"unitriangular", false}});
+    run("det", {with({}), some(shape), pivots(n)}, {a});
+    run("slogdet", {with({}), with({})}, {a});
+    run("eigh", {with({n}), some(shape)}, {a});
+    run("eigh", {with({n}), {}}, {a});
+    for (const double size : {0.001, 0.02, 1.0, 20.0}) {
+      run("matrix_exp", {some(shape)}, {a * (size / static_cast<double>(n))});
+      run("matrix_exp_backward", {some(shape)}, {a, a * (size / static_cast<double>(n))});
+    }
+  }
+}
+
 // Products of matrices that lie in rows, in columns, and in neither; rows that are one row.
 void multiply_as_they_lie() {
   const at::Tensor rows = some({256, 96}), columns = some({96, 256}).t(),
@@ -143,6 +178,11 @@ TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes
     multiply_as_they_lie();
     multiply_by_groups();
     look_up_as_they_lie();
+
+    for (const int64_t n : {1, 5, 64, 300}) factor({n, n});
+    factor({40, 12, 12});
+    factor({3, 200, 7});
+    factor({3, 7, 200});
 
     const at::Tensor x = some({8, 256, 384}), w = some({384}), row = some({8 * 256});
     const std::vector<Attr> norm{{"axes", int64_t{1}}, {"eps", 1e-5}}, last{{"dim", int64_t{2}}},

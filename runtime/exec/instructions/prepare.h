@@ -46,6 +46,7 @@ class ProgramCommand : public hal::Command {
  public:
   ProgramCommand(const plan::Bundle& bundle, const BoundProgram& program) : bundle_(bundle), program_(program) {}
   Status issue(hal::Queue& queue, const hal::Submission& submission) override;
+  const char* prevents_capture() const override;
   // Calls [first, end) alone.
   Status issue_calls(hal::Queue& queue, size_t first, size_t end) const;
   // What its kernels found wrong in their data, where it is theirs; `record` is a copy of the library's. R0403, R0406.

@@ -27,6 +27,12 @@ Status ProgramCommand::issue(hal::Queue& queue, const hal::Submission&) {
   return issue_calls(queue, 0, program_.kernels.size());
 }
 
+const char* ProgramCommand::prevents_capture() const {
+  for (const auto& kernel : program_.kernels)
+    if (const char* reason = kernel->waits_for_host()) return reason;
+  return nullptr;
+}
+
 // R0403, R0406.
 Status ProgramCommand::issue_calls(hal::Queue& queue, size_t first, size_t end) const {
   size_t at = first;

@@ -71,6 +71,7 @@ class LinearShares {
       case RowForm::kRowsByMatrix: return yes(shares.size() == 1 && (operands < 3 || !call_.present(2)));
       case RowForm::kSelect: return only(0);
       case RowForm::kAlongAxes:
+      case RowForm::kMatrices:
       case RowForm::kBySample: break;
     }
     // A derivative in what it is the derivative of.
@@ -85,6 +86,8 @@ class LinearShares {
       case Kernel::kRotary:
       case Kernel::kAvgPool2d:
       case Kernel::kNllSum: return only(0);
+      case Kernel::kTriangularSolve:
+      case Kernel::kSolve: return only(1);
       case Kernel::kConvolution: return yes(shares.size() == 1 && !call_.present(2));
       case Kernel::kScatter:
       case Kernel::kScatterAdd:

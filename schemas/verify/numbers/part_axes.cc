@@ -44,6 +44,7 @@ class PartAxes {
       case RowForm::kRowsByMatrix: return rows_by_matrix();
       case RowForm::kSumOfRowProducts: return sum_of_row_products();
       case RowForm::kMatmul: return matmul();
+      case RowForm::kMatrices: return matrices(one_place, from_end);
       case RowForm::kBySample:
         if (const int64_t heads = axis_of_heads(call_.whole.call.kernel.id(), from_end); heads > 0 && call_.of_cut())
           return by_heads(heads);
@@ -61,6 +62,17 @@ class PartAxes {
   std::string at_end(int64_t from_end) {
     call_.whole.part = static_cast<int32_t>(static_cast<int64_t>(call_.rank()) - from_end);
     return call_.whole.part < 0 ? "a result without experts" : "";
+  }
+  // All operands have the part of their matrices that is here.
+  std::string matrices(bool one_place, int64_t from_end) {
+    int64_t axes = 0;
+    for (size_t i = 0; i < call_.where.size(); ++i) {
+      one_place = one_place && (!call_.present(i) || call_.part_of(i) == from_end);
+      axes = std::max(axes, static_cast<int64_t>(call_.whole.operands[i].axes.size()));
+    }
+    if (!one_place || from_end < 3) return call_.parts() + " in what a factorisation reads as a whole";
+    call_.whole.part = static_cast<int32_t>(axes - from_end);
+    return "";
   }
   // Attention computes each head by itself, and those of several queries' heads by the keys' and values' head that they
   // share; a rotation each row.

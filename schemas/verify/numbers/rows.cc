@@ -55,6 +55,7 @@ class Applied {
       case RowForm::kRowsByMatrix: return {rows_by_matrix()};
       case RowForm::kSumOfRowProducts: return {sum_of_row_products()};
       case RowForm::kMatmul: return {matmul()};
+      case RowForm::kMatrices: return {matrices()};
       case RowForm::kBySample: return by_sample();
     }
     return {};
@@ -254,6 +255,29 @@ class Applied {
     int64_t from_end = 0;
     if (auto why = align(from_end); !why.empty()) return unknown(std::move(why));
     return by_each(static_cast<int64_t>(rank()) - from_end);
+  }
+
+  // Samples number the matrices, or the columns of a right side. What solves for one is linear in it, and a derivative
+  // in the gradient.
+  RowResult matrices() {
+    const bool solves = call_.kernel == Kernel::kTriangularSolve || call_.kernel == Kernel::kSolve;
+    if (count(Over::kSum) > 0) {
+      const size_t in = solves ? 1 : 0;
+      const bool linear_here = solves || call_.kernel == Kernel::kMatrixExpBackward;
+      return linear_here && operands_.size() == 2 && over(operands_[in]) == Over::kSum &&
+                     over(operands_[1 - in]) == Over::kNothing
+                 ? RowResult{Over::kSum, -1, ""}
+                 : unknown("no linear function of a sum");
+    }
+    if (solves && over(operands_[0]) == Over::kNothing && over(operands_[1]) == Over::kEach &&
+        static_cast<size_t>(sample_axis(operands_[1])) + 1 == operands_[1].axes.size())
+      return by_each(static_cast<int64_t>(rank()) - 1);
+    int64_t from_end = 0, axes = 0;
+    if (auto why = align(from_end); !why.empty()) return unknown(std::move(why));
+    if (from_end == 0) return {};
+    if (from_end < 3) return unknown("samples along an axis of a matrix");
+    for (const View& view : operands_) axes = std::max(axes, static_cast<int64_t>(view.axes.size()));
+    return by_each(axes - from_end);
   }
 
   // Whatever a sample's part of the operands is, its part of the results is made of that, in the order of the samples;

@@ -23,6 +23,7 @@ enum class RowForm : uint8_t {
   kRowsByMatrix,      // the last axis of operand 0 by operand 1, each row by itself; operand 2 is added to each row
   kSumOfRowProducts,  // the sum over all rows of (row of operand 0) x (row of operand 1)
   kMatmul,            // products of matrices, one for each place of the axes in front
+  kMatrices,          // any function of the matrices in the last two axes, one for each place of the axes in front
   kBySample,          // operands that are not shared have samples along axis 0; each is computed by itself
 };
 struct Row {
