@@ -36,6 +36,7 @@ struct Compilation {
   Ahead<std::shared_ptr<const WholeSteps>> whole_steps;
   ExpandedSchedule schedule;  // the directives that the schedule was turned into; --expand prints them
   plan::Target target;
+  bool packs = true;  // CompileOptions
   ir::Module module;
   std::optional<ir::Module> evaluation;  // where the strategy has `eval`; after derive_evaluation
   emit::Emitted emitted;

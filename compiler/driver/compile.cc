@@ -45,6 +45,7 @@ Status finish_loading(const CompileOptions& options, Compilation& c, diag::Diagn
   }
   c.target = options.target;
   c.reference = options.reference;
+  c.packs = options.packs;
   for (const strategy::StreamConfig& stream : c.strategy.streams)
     if (c.target.device == plan::DeviceKind::kCpu)
       diags.remark("resources of stream '" + stream.name + "' have no effect on CPU ranks", stream.span);

@@ -40,6 +40,7 @@ struct CompileOptions {
   plan::WeightMode weights = plan::WeightMode::kCopy;
   plan::Target target;                               // what the plans are made for
   bool reference = true;                             // the bundle holds the model's step, for the proof
+  bool packs = true;                                 // buffers share bytes; without, plans can be priced and not run
   std::optional<timeline::Machine> machine;          // that the plans are priced for, of the target's device
   int64_t memory_limit = 0;                          // bytes per rank; 0: none
   bool checkpoints = false;                          // runs will save some: the peak of CPU ranks has the copy

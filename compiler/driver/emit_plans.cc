@@ -28,6 +28,7 @@ Status emit_plans(Compilation& c, diag::Diagnostics& diags) {
   emit::EmitRequest request;
   request.module = &c.module;
   request.target = c.target;
+  request.packs = c.packs;
   Digests digests = c.digests.valid() ? c.digests.get() : Digests();  // a module read from text has none
   request.model = {c.model == nullptr ? "" : c.model->base_name(), std::move(digests.model)};
   request.strategy = {c.strategy.file_name, std::move(digests.strategy)};

@@ -23,6 +23,7 @@ struct EmitRequest {
   const plan::Bundle* training = nullptr;
   plan::Source model, strategy;  // the files that the module is made of
   plan::Target target;
+  bool packs = true;  // of place_buffers.h
 };
 struct Emitted {
   plan::Bundle bundle;

@@ -90,4 +90,19 @@ Arena place_arena(const plan::RankPlan& plan, const Trace& trace, const DataOrde
   return arena;
 }
 
+Arena spread_arena(const plan::RankPlan& plan, const Trace& trace, const DataOrder& order, int64_t alignment) {
+  Arena arena{0, std::vector<int64_t>(plan.buffers.size(), 0)};
+  const std::vector<int32_t> buffers = arena_buffers(plan, trace);
+  std::vector<plan::Life> lives;
+  int64_t end = 0;
+  for (const int32_t b : buffers) {
+    const int64_t bytes = align_up(std::max<int64_t>(plan.buffers[b].bytes, 1), alignment);
+    lives.push_back({order.uses[b].first, order.uses[b].last + 1, bytes});
+    arena.offsets[b] = end;
+    end += bytes;
+  }
+  arena.bytes = plan::fullest(lives).bytes;
+  return arena;
+}
+
 }  // namespace piper::emit

@@ -21,5 +21,7 @@ struct Arena {
 };
 // `alignment`: of every buffer, in bytes.
 Arena place_arena(const plan::RankPlan& plan, const Trace& trace, const DataOrder& order, int64_t alignment);
+// Nothing shares bytes; Arena::bytes is what is alive at one time.
+Arena spread_arena(const plan::RankPlan& plan, const Trace& trace, const DataOrder& order, int64_t alignment);
 
 }  // namespace piper::emit

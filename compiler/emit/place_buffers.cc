@@ -62,8 +62,9 @@ struct Events {
 };
 
 // Orders what conflicts: accesses of one buffer, and a buffer's first access after the last ones of those that had its
-// bytes before.
-Events order_streams(const plan::RankPlan& plan, const Trace& trace, const DataOrder& order, int64_t alignment) {
+// bytes before; `shares`: some have.
+Events order_streams(const plan::RankPlan& plan, const Trace& trace, const DataOrder& order, int64_t alignment,
+                     bool shares) {
   const std::vector<plan::Buffer>& buffers = plan.buffers.get();
   Events out;
   out.recorded.assign(trace.size(), false);
@@ -81,6 +82,7 @@ Events order_streams(const plan::RankPlan& plan, const Trace& trace, const DataO
     after.assign(needs.begin(), needs.end());
     clocks.order(stream, after, wait);
     const auto each_once = [&](std::vector<bool>& seen, const auto& visit) {
+      if (!shares) return;
       for (const Access& a : trace.accesses_of(i)) {
         if (buffers[a.buffer].cls != plan::BufferClass::kArena || seen[a.buffer]) continue;
         if (visit(a.buffer, align_up(std::max<int64_t>(buffers[a.buffer].bytes, 1), alignment))) seen[a.buffer] = true;
@@ -115,14 +117,14 @@ void place_persistent(plan::RankPlan& plan, int64_t alignment) {
   }
 }
 
-void place_buffers(plan::RankPlan& plan, const Trace& trace, int64_t alignment) {
+void place_buffers(plan::RankPlan& plan, const Trace& trace, int64_t alignment, bool packs) {
   const DataOrder order = data_order(trace, plan.buffers.size());
-  const Arena arena = place_arena(plan, trace, order, alignment);
+  const Arena arena = packs ? place_arena(plan, trace, order, alignment) : spread_arena(plan, trace, order, alignment);
   const uint32_t n = trace.size();
   plan.arena_bytes = arena.bytes;
   std::vector<plan::Buffer>& buffers = plan.buffers.edit();
   for (size_t b = 0; b < buffers.size(); ++b) buffers[b].offset = arena.offsets[b];
-  const Events events = order_streams(plan, trace, order, alignment);
+  const Events events = order_streams(plan, trace, order, alignment, packs);
   EventNames names(plan);
   std::vector<int32_t> event_of(n, -1);
   for (uint32_t i = 0; i < n; ++i)

@@ -16,8 +16,9 @@
 namespace piper::emit {
 
 // Sets arena offsets and arena_bytes, and fills plan.instructions and plan.events (named after what they follow:
-// event_names.h). `alignment`: of every buffer, in bytes.
-void place_buffers(plan::RankPlan& plan, const Trace& trace, int64_t alignment);
+// event_names.h). `alignment`: of every buffer, in bytes. `packs`: buffers share bytes over time; else each has bytes
+// of its own, for which nothing waits, and arena_bytes is what is alive at one time, which no packing is below.
+void place_buffers(plan::RankPlan& plan, const Trace& trace, int64_t alignment, bool packs = true);
 // Offsets of the persistent buffers, one after the other within each class, in the order of their declarations.
 void place_persistent(plan::RankPlan& plan, int64_t alignment);
 

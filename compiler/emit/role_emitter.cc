@@ -149,7 +149,7 @@ Result<RolePlan> RoleEmitter::emit() {
   place_model();
   const int64_t alignment = plan::buffer_alignment(s_.request.target.device);
   divide_workspaces(plan_, trace_);
-  place_buffers(plan_, trace_, alignment);
+  place_buffers(plan_, trace_, alignment, s_.request.packs);
   const SortedDeclarations sorted = sort_declarations(plan_);
   for (SampleOrigin& origin : out_.samples) origin.buffer = sorted.buffers[origin.buffer];
   for (PartArgument& part : out_.parts) part.list = sorted.arguments[part.list];

@@ -60,23 +60,29 @@ double least_step(const Point& point, double us) {
 
 }  // namespace
 
-Bound Bounds::by_model(const Point& point) {
+Shape Bounds::model_shape(const Point& point) const {
+  Shape shape = cut_shape(point);
   // Whole kernels may be measured, and their parts not.
-  if (point.tp > 1 && probes_.measured()) return by_cut(point);
-  Shape shape = shape_of(point, batch_);
-  shape.stages = 1;
+  if (point.tp > 1 && probes_.measured()) return shape;
   shape.tp = 1;
-  shape.sequence = shape.vocabulary = shape.halves = false;
+  shape.sequence = shape.vocabulary = false;
   shape.replicated = needs_replicas(shape, point.replicas() * point.tp);
-  return by_one_stage(point, shape, point.tp);
+  return shape;
 }
 
-Bound Bounds::by_cut(const Point& point) {
+Shape Bounds::cut_shape(const Point& point) const {
   Shape shape = shape_of(point, batch_);
   shape.stages = 1;
   shape.halves = false;
-  return by_one_stage(point, shape, 1);
+  return shape;
 }
+
+Bound Bounds::by_model(const Point& point) {
+  const Shape shape = model_shape(point);
+  return by_one_stage(point, shape, shape.tp < point.tp ? point.tp : 1);
+}
+
+Bound Bounds::by_cut(const Point& point) { return by_one_stage(point, cut_shape(point), 1); }
 
 Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places) {
   const StageCosts& costs = probes_.of(shape);
@@ -105,7 +111,7 @@ Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places
 }
 
 Bound Bounds::by_stages(const Point& point) {
-  const StageCosts& costs = probes_.of(shape_of(point, batch_));
+  const StageCosts& costs = probes_.of(stages_shape(point));
   if (!costs.why_not.empty()) return {0, 0, costs.why_not};
   strategy::FamilyRequest request;
   request.ranks = point.pp;

@@ -38,6 +38,11 @@ class Bounds {
   Bound by_model(const Point& point);
   Bound by_cut(const Point& point);
   Bound by_stages(const Point& point);
+  // The shape whose costs each of these goes by.
+  Shape model_shape(const Point& point) const;
+  Shape cut_shape(const Point& point) const;
+  Shape stages_shape(const Point& point) const { return shape_of(point, batch_); }
+  StageProbes& probes() { return probes_; }
 
  private:
   // The bound of the whole model as one stage; `places`: ranks that share what the probe's one has.

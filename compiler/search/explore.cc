@@ -1,12 +1,15 @@
 #include "compiler/search/explore.h"
 
 #include <algorithm>
-#include <limits>
-#include <queue>
+#include <map>
+#include <optional>
+#include <set>
 #include <tuple>
 
 namespace piper::search {
 namespace {
+
+constexpr size_t kMostLookedAt = 1000;  // of the queue, for what free threads may do
 
 class Explorer {
  public:
@@ -14,18 +17,25 @@ class Explorer {
            const std::function<std::string(const Point&)>& text_of, const ExploreOptions& options)
       : points_(points), pricer_(pricer), bounds_(bounds), text_of_(text_of), options_(options) {}
 
+  ~Explorer() {
+    for (const auto& [point, price] : prices_) MadeAhead::abandon(price.work);
+  }
+  Explorer(const Explorer&) = delete;
+  Explorer& operator=(const Explorer&) = delete;
+
   Explored run() {
+    // All of these are needed.
+    for (const Point& point : points_) bounds_.probes().begin(bounds_.model_shape(point));
     for (size_t i = 0; i < points_.size() && !stopped(); ++i) bound(i, Level::kModel, 0);
     while (!queue_.empty() && !stopped()) {
-      const Next next = queue_.top();
-      const bool enough = out_.fit.size() >= options_.keep;
-      if (enough && next.bound_us >= best_us_ * (1 - options_.worth)) break;
-      queue_.pop();
+      const Next next = *queue_.begin();
+      if (ends_at(next)) break;
+      queue_.erase(queue_.begin());
       if (next.level == Level::kStages) price(next.point);
       else bound(next.point, after(next.level, points_[next.point]), next.bound_us);
     }
     out_.complete = !stopped_;
-    out_.least_us = queue_.empty() || best_us_ <= queue_.top().bound_us ? best_us_ : queue_.top().bound_us;
+    out_.least_us = queue_.empty() || best_us_ <= queue_.begin()->bound_us ? best_us_ : queue_.begin()->bound_us;
     return finished();
   }
 
@@ -39,11 +49,45 @@ class Explorer {
     double bound_us = 0;
     Level level = Level::kModel;
     size_t point = 0;
-    // The priority queue has the greatest on top: the least bound, of equal ones the closer bound, then the first.
+    // The least bound comes first, of equal ones the closer bound, then the first point.
     bool operator<(const Next& other) const {
-      return std::make_tuple(bound_us, other.level, point) > std::make_tuple(other.bound_us, level, other.point);
+      return std::make_tuple(bound_us, other.level, point) < std::make_tuple(other.bound_us, level, other.point);
     }
   };
+  struct Price {
+    std::optional<Result<Cost>> cost;
+    MadeAhead::Handle work;
+  };
+
+  // Whether nothing from here on is worth a look.
+  bool ends_at(const Next& next) const {
+    return out_.fit.size() >= options_.keep && next.bound_us >= best_us_ * (1 - options_.worth);
+  }
+  Shape shape_at(Level level, const Point& point) const {
+    return level == Level::kModel ? bounds_.model_shape(point)
+           : level == Level::kCut ? bounds_.cut_shape(point)
+                                  : bounds_.stages_shape(point);
+  }
+
+  // Has free threads make what the next ones need, if what comes first does not say otherwise.
+  void look_ahead() {
+    size_t room = pricer_.ahead().room(), looked = 0;
+    for (auto next = queue_.begin(); room > 0 && next != queue_.end() && looked < kMostLookedAt; ++next, ++looked) {
+      if (ends_at(*next)) return;
+      const Point& point = points_[next->point];
+      const size_t begun = next->level == Level::kStages
+                               ? begin_price(next->point)
+                               : bounds_.probes().begin(shape_at(after(next->level, point), point));
+      room -= std::min(room, begun);
+    }
+  }
+  size_t begin_price(size_t at) {
+    const auto [found, fresh] = prices_.try_emplace(at);
+    if (!fresh) return 0;
+    Price& price = found->second;
+    price.work = pricer_.ahead().offer([this, at, &price] { price.cost = pricer_.price(text_of_(points_[at])); });
+    return 1;
+  }
 
   bool stopped() {
     stopped_ = stopped_ || (options_.stop && options_.stop());
@@ -61,6 +105,11 @@ class Explorer {
 
   void bound(size_t at, Level level, double before_us) {
     const Point& point = points_[at];
+    const Shape shape = shape_at(level, point);
+    if (!bounds_.probes().known(shape)) {
+      bounds_.probes().begin(shape);
+      look_ahead();
+    }
     const Bound found = level == Level::kModel ? bounds_.by_model(point)
                         : level == Level::kCut ? bounds_.by_cut(point)
                                                : bounds_.by_stages(point);
@@ -73,13 +122,17 @@ class Explorer {
       }
       return done();
     }
-    queue_.push({std::max(before_us, found.step_us), level, at});
+    queue_.insert({std::max(before_us, found.step_us), level, at});
   }
 
   void price(size_t at) {
     const Point& point = points_[at];
     ++out_.priced;
-    auto cost = pricer_.price(text_of_(point));
+    begin_price(at);
+    look_ahead();
+    Price& price = prices_.at(at);
+    pricer_.ahead().finish(price.work);
+    Result<Cost> cost = *std::move(price.cost);
     if (!cost.ok()) return refuse(cost.error().message);
     const bool fits = cost->peak_bytes <= options_.memory_limit;
     if (fits && (best_us_ == 0 || cost->step_us < best_us_)) best_us_ = cost->step_us;
@@ -102,8 +155,9 @@ class Explorer {
   Bounds& bounds_;
   const std::function<std::string(const Point&)>& text_of_;
   const ExploreOptions& options_;
-  std::priority_queue<Next> queue_;
-  double best_us_ = 0;  // of what fits; 0: nothing does so far
+  std::set<Next> queue_;
+  std::map<size_t, Price> prices_;  // by point
+  double best_us_ = 0;              // of what fits; 0: nothing does so far
   size_t done_ = 0;
   bool stopped_ = false;
   Explored out_;

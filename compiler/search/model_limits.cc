@@ -48,12 +48,13 @@ Result<ModelLimits> limits_of(Pricer& pricer, const BaseStrategy& base, int32_t 
     Point point;
     point.pp = stages;
     point.family = "gpipe";
-    return pricer.compile(strategy_of(point, base, {}), samples);
+    ++limits.compiled;
+    return pricer.probe(strategy_of(point, base, {}), samples);
   };
   const Compiled whole = stages_compile(1);
   if (whole.compilation == nullptr) {
     // The base's own lines come first in the text, so that places are those of the user's file.
-    if (diags != nullptr) pricer.compile(strategy_of(Point(), base, {}), samples, diags);
+    if (diags != nullptr) pricer.probe(strategy_of(Point(), base, {}), samples, diags);
     return diags != nullptr && diags->failed() ? Status::reported("") : Status::failure("", whole.why_not);
   }
   int32_t above = most_stages + 1;
@@ -65,7 +66,8 @@ Result<ModelLimits> limits_of(Pricer& pricer, const BaseStrategy& base, int32_t 
   for (const auto& [glob, experts] : candidates(whole.bundle().manifest)) {
     Point point;
     point.ep = static_cast<int32_t>(least_factor(experts));
-    if (pricer.compile(strategy_of(point, base, {glob}), samples * point.ep).compilation == nullptr) continue;
+    ++limits.compiled;
+    if (pricer.probe(strategy_of(point, base, {glob}), samples * point.ep).compilation == nullptr) continue;
     if (limits.experts != 0 && limits.experts != experts) continue;
     limits.experts = experts;
     limits.expert_globs.push_back(glob);

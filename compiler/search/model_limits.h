@@ -15,6 +15,7 @@ struct ModelLimits {
   int32_t most_stages = 1;
   int64_t experts = 0;                    // of a layer; 0: none that can be on several ranks
   std::vector<std::string> expert_globs;  // of the modules that hold them
+  int64_t compiled = 0;                   // plans that it took to know this
 };
 // `most_stages`: more are not asked for. `samples`: of a probe, that the model takes. Fails, with the compiler's
 // reason, where the model does not compile for one rank; `diags` then has the errors with their places.

@@ -11,16 +11,25 @@
 namespace piper::search {
 namespace {
 
-struct Parts {
+// Being made by whoever is free; not at all where it is not wanted.
+struct Price {
+  std::optional<Result<Cost>> cost;
+  MadeAhead::Handle work;
+  ~Price() {
+    if (work != nullptr) MadeAhead::abandon(work);
+  }
+};
+
+struct Times {
   double busy, exposed, idle;  // microseconds of a mean rank
 };
-Parts parts_of(const Cost& cost) {
+Times times_of(const Cost& cost) {
   return {cost.step_us * (1 - cost.exposed - cost.idle), cost.step_us * cost.exposed, cost.step_us * cost.idle};
 }
 
 // What grows most, where the step does.
 std::string cause(const Cost& best, const Cost& other) {
-  const Parts before = parts_of(best), after = parts_of(other);
+  const Times before = times_of(best), after = times_of(other);
   const double busy = after.busy - before.busy, exposed = after.exposed - before.exposed,
                idle = after.idle - before.idle;
   if (busy >= exposed && busy >= idle)
@@ -62,16 +71,23 @@ std::vector<Neighbour> price_neighbours(const Found& best, const Searched& found
     if (wider.replicas() == 1) wider.divided = Divided::kNothing;
     points.emplace_back(fmt::format("tp: {}, which leaves the node", wider.tp), wider);
   }
+  std::vector<Price> prices(points.size());
+  for (size_t i = 0; i < points.size(); ++i)
+    if (!(stop && stop()) && known.find(points[i].second) == known.end())
+      prices[i].work = pricer.ahead().offer([&pricer, &text_of, &price = prices[i], &point = points[i].second] {
+        price.cost = pricer.price(text_of(point));
+      });
   std::vector<Neighbour> neighbours;
-  for (const auto& [choice, point] : points) {
-    if (stop && stop()) break;
+  for (size_t i = 0; i < points.size() && !(stop && stop()); ++i) {
+    const auto& [choice, point] = points[i];
     Neighbour one{choice, point, std::nullopt, ""};
     if (const auto at = known.find(point); at != known.end()) {
       one.cost = at->second;
     } else {
-      auto cost = pricer.price(text_of(point));
-      if (cost.ok()) one.cost = *std::move(cost);
-      else one.why = "does not compile: " + cost.error().message;
+      if (prices[i].work == nullptr) break;  // stopped
+      pricer.ahead().finish(prices[i].work);
+      if (prices[i].cost->ok()) one.cost = **std::move(prices[i].cost);
+      else one.why = "does not compile: " + prices[i].cost->error().message;
     }
     if (one.cost) one.why = why(best.cost, *one.cost, found.memory_limit);
     neighbours.push_back(std::move(one));

@@ -56,6 +56,12 @@ std::vector<int32_t> like_and_alone(const plan::Bundle& bundle, const timeline::
   return like;
 }
 
+class FarAhead : public timeline::Priced {
+ public:
+  using Priced::Priced;
+  double issued(size_t, size_t) const override { return 0; }
+};
+
 std::string first_error(const diag::Diagnostics& diags) {
   for (const diag::Diagnostic& diagnostic : diags.all())
     if (diagnostic.severity == diag::Severity::kError) return diagnostic.code + ": " + diagnostic.message;
@@ -71,13 +77,13 @@ Pricer::Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFi
       machine_(std::move(machine)),
       times_(std::move(times)) {}
 
-Compiled Pricer::compile(const std::string& text, int64_t batch, diag::Diagnostics* diags) {
-  ++compiled_;
+Compiled Pricer::made(const std::string& text, int64_t batch, bool packs, diag::Diagnostics* diags) const {
   Compiled made;
   auto compilation = std::make_unique<driver::Compilation>();
   compilation->model = model_;
   driver::CompileOptions options = options_;
   options.reference = false;
+  options.packs = packs;
   if (batch > 0) options.overrides.push_back("model.batch=" + std::to_string(batch));
   diag::Diagnostics own;
   diag::Diagnostics& errors = diags != nullptr ? *diags : own;
@@ -92,26 +98,29 @@ Compiled Pricer::compile(const std::string& text, int64_t batch, diag::Diagnosti
   return made;
 }
 
-Result<PlayedStep> Pricer::play(Compiled compiled, const timeline::Machine& machine) const {
+Result<PlayedStep> Pricer::play(Compiled compiled, bool far_ahead) const {
   PlayedStep step;
-  step.kinds = std::move(compiled.compilation->emitted.bundle);
-  step.num_ranks.assign(step.kinds.ranks.size(), 1);
-  const std::vector<int32_t> like = like_and_alone(step.kinds, machine);
+  auto kinds = std::make_unique<plan::Bundle>(std::move(compiled.compilation->emitted.bundle));
+  step.num_ranks.assign(kinds->ranks.size(), 1);
+  const std::vector<int32_t> like = like_and_alone(*kinds, machine_);
   std::optional<verify::FoldedRanks> folded;
-  if (!like.empty()) folded = verify::fold_ranks(step.kinds);
+  if (!like.empty()) folded = verify::fold_ranks(*kinds);
   if (folded) {
     std::vector<plan::RankPlan> firsts;
     for (size_t p = 0; p < like.size(); ++p)
-      if (like[p] < 0) firsts.push_back(std::move(step.kinds.ranks[p]));
-    step.kinds.ranks = std::move(firsts);
+      if (like[p] < 0) firsts.push_back(std::move(kinds->ranks[p]));
+    kinds->ranks = std::move(firsts);
     step.num_ranks = folded->num_ranks;
   }
-  PIPER_ASSIGN(const verify::Matching matching, verify::match(folded ? folded->bundle : step.kinds));
-  step.timeline = timeline::play(step.kinds, matching, timeline::Priced(step.kinds, machine, 1, times_));
+  PIPER_ASSIGN(const verify::Matching matching, verify::match(folded ? folded->bundle : *kinds));
+  step.kinds = std::move(kinds);
+  if (far_ahead) step.prices = std::make_unique<FarAhead>(*step.kinds, machine_, 1, times_);
+  else step.prices = std::make_unique<timeline::Priced>(*step.kinds, machine_, 1, times_);
+  step.timeline = timeline::play(*step.kinds, matching, *step.prices);
   return step;
 }
 
-Result<Cost> Pricer::price(const std::string& text) {
+Result<Cost> Pricer::price(const std::string& text) const {
   Compiled compiled = compile(text);
   if (compiled.compilation == nullptr) return Status::failure("", compiled.why_not);
   Cost cost;
@@ -119,24 +128,24 @@ Result<Cost> Pricer::price(const std::string& text) {
     cost.instructions += static_cast<int64_t>(plan.instructions.size());
   for (const plan::RankSummary& rank : compiled.bundle().manifest.ranks)
     cost.peak_bytes = std::max(cost.peak_bytes, rank.peak_bytes);
-  PIPER_ASSIGN(const PlayedStep step, play(std::move(compiled), machine_));
+  PIPER_ASSIGN(const PlayedStep step, play(std::move(compiled)));
   cost.step_us = step.timeline.step;
-  const std::vector<timeline::RankTime> times = timeline::rank_times(step.kinds, step.timeline);
-  const plan::Manifest& manifest = step.kinds.manifest;
+  const std::vector<timeline::RankTime> times = timeline::rank_times(*step.kinds, step.timeline);
+  const plan::Manifest& manifest = step.kinds->manifest;
   double ranks = 0;
   for (size_t p = 0; p < times.size(); ++p) {
     const auto number = static_cast<double>(step.num_ranks[p]);
     ranks += number;
     cost.idle += number * times[p].waiting;
     cost.exposed += number * times[p].communication;
-    cost.peak_of_kind.push_back(manifest.ranks[static_cast<size_t>(step.kinds.ranks[p].rank)].peak_bytes);
+    cost.peak_of_kind.push_back(manifest.ranks[static_cast<size_t>(step.kinds->ranks[p].rank)].peak_bytes);
   }
   if (cost.step_us <= 0) return cost;
   cost.idle /= ranks * cost.step_us;
   cost.exposed /= ranks * cost.step_us;
   const double seconds = cost.step_us / 1e6;
   cost.tokens_per_s = static_cast<double>(manifest.batch * plan::tokens_of_sample(manifest)) / seconds;
-  const auto type = static_cast<size_t>(timeline::Priced(step.kinds, machine_).product_type());
+  const auto type = static_cast<size_t>(step.prices->product_type());
   const double own = machine_.flops[type];
   const double peak = own > 0 ? own : machine_.flops[static_cast<size_t>(DType::kF32)];
   cost.mfu = manifest.model_flops / (seconds * peak * manifest.world_size);

@@ -1,5 +1,5 @@
 // What strategies cost: a text is compiled in memory, and its plans are priced for a machine. The one judge of a
-// search, of points and of probes alike.
+// search, of points and of probes alike. Several threads may ask it at once.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,10 @@
 
 #include "compiler/driver/compilation.h"
 #include "compiler/driver/compile.h"
+#include "compiler/search/made_ahead.h"
 #include "schemas/plan/kernel_times.h"
 #include "schemas/timeline/machine.h"
+#include "schemas/timeline/priced.h"
 #include "schemas/timeline/timeline.h"
 
 namespace piper::search {
@@ -24,8 +26,9 @@ struct Compiled {
 // Plans with one rank for each kind of rank, where that gives the same times: ranks of a kind do the same at the same
 // time, each with links and a device of its own, and lie alike on nodes.
 struct PlayedStep {
-  plan::Bundle kinds;              // its ranks have their own numbers, peers and members
-  std::vector<int64_t> num_ranks;  // [loaded rank] that it stands for
+  std::unique_ptr<const plan::Bundle> kinds;  // its ranks have their own numbers, peers and members
+  std::vector<int64_t> num_ranks;             // [loaded rank] that it stands for
+  std::unique_ptr<const timeline::Priced> prices;
   timeline::Timeline timeline;
 };
 
@@ -44,24 +47,32 @@ class Pricer {
   Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
          plan::KernelTimes times = {});
 
-  // `batch` > 0: in place of the text's. `diags`: errors go there too, with their places.
-  Compiled compile(const std::string& text, int64_t batch = 0, diag::Diagnostics* diags = nullptr);
-  // Takes the plans. On a machine with links and devices like those of this one.
-  Result<PlayedStep> play(Compiled compiled, const timeline::Machine& machine) const;
+  // `diags`: errors go there too, with their places.
+  Compiled compile(const std::string& text) const { return made(text, 0, true, nullptr); }
+  // The same of `batch` samples, in place of the text's. Nothing is packed: no plan of the same work needs less memory,
+  // or waits less.
+  Compiled probe(const std::string& text, int64_t batch, diag::Diagnostics* diags = nullptr) const {
+    return made(text, batch, false, diags);
+  }
+  // Takes the plans. `far_ahead`: the host of every rank has issued everything when the step begins; what it takes
+  // within a run counts.
+  Result<PlayedStep> play(Compiled compiled, bool far_ahead = false) const;
   // Why it does not compile is the message of the failure.
-  Result<Cost> price(const std::string& text);
+  Result<Cost> price(const std::string& text) const;
 
-  int64_t compiled() const { return compiled_; }
+  MadeAhead& ahead() { return ahead_; }
   const timeline::Machine& machine() const { return machine_; }
   const plan::KernelTimes& times() const { return times_; }
   const driver::CompileOptions& options() const { return options_; }
 
  private:
+  Compiled made(const std::string& text, int64_t batch, bool packs, diag::Diagnostics* diags) const;
+
   driver::CompileOptions options_;
   std::shared_ptr<frontend::ModelFile> model_;
   timeline::Machine machine_;
   plan::KernelTimes times_;
-  int64_t compiled_ = 0;
+  MadeAhead ahead_;
 };
 
 }  // namespace piper::search

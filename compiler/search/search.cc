@@ -50,7 +50,7 @@ Result<BaseStrategy> base_of(const SearchOptions& options, diag::Diagnostics& di
 // What the strategy says of sums of gradients between replicas.
 SumSettings settings_of_sums(Pricer& pricer, const BaseStrategy& base, int64_t samples) {
   SumSettings settings;
-  const Compiled whole = pricer.compile(strategy_of(Point(), base, {}), samples);
+  const Compiled whole = pricer.probe(strategy_of(Point(), base, {}), samples);
   if (whole.compilation == nullptr) return settings;
   const strategy::Strategy& strategy = whole.compilation->strategy;
   if (strategy.precision && strategy.precision->reduce)
@@ -108,7 +108,9 @@ class Search {
     explored.progress = options_.progress;
     found_.explored =
         explore(found_.points, *pricer_, *bounds_, [&](const Point& point) { return text_of(point); }, explored);
-    found_.compiled = pricer_->compiled();
+    constexpr int64_t kForSettings = 1;  // settings_of_sums
+    found_.compiled =
+        limits.compiled + kForSettings + probes_->compiled() + static_cast<int64_t>(found_.explored.priced);
     return {};
   }
 

@@ -97,14 +97,68 @@ Shape shape_of(const Point& point, int64_t batch) {
   return shape;
 }
 
+StageProbes::~StageProbes() {
+  for (const auto& [shape, probe] : probes_) MadeAhead::abandon(probe.work);
+}
+
+bool StageProbes::by_line(const Shape& shape) const {
+  const bool exchanges = shape.tp > 1 || shape.ep > 1;
+  // Measured times are there for some numbers of samples and not for others.
+  return !only_ && !exchanges && !measured() && shape.samples > least_samples_ + 1;
+}
+
+size_t StageProbes::begin(const Shape& shape) {
+  if (known_.contains(shape)) return 0;
+  if (!by_line(shape)) return begin_probes(shape);
+  size_t begun = 0;
+  Shape end = shape;
+  for (end.samples = least_samples_; end.samples <= least_samples_ + 1; ++end.samples) begun += begin_probes(end);
+  return begun;
+}
+
+size_t StageProbes::begin_probes(const Shape& shape) {
+  size_t begun = 0;
+  for (const bool halves : {false, true}) {
+    if (halves && !shape.halves) continue;
+    Shape part = shape;
+    part.halves = halves;
+    const auto [at, fresh] = probes_.try_emplace(part);
+    if (!fresh) continue;
+    Probe& probe = at->second;
+    probe.work = pricer_.ahead().offer([this, part, &probe] { probe.costs = this->probe(part); });
+    ++begun;
+  }
+  return begun;
+}
+
+const StageCosts& StageProbes::probed(const Shape& shape) {
+  Probe& probe = probes_.at(shape);
+  if (!probe.taken) {
+    pricer_.ahead().finish(probe.work);
+    compiled_ += probe.costs.compiled;
+  }
+  probe.taken = true;
+  return probe.costs;
+}
+
 const StageCosts& StageProbes::of(const Shape& shape) {
   const auto found = known_.find(shape);
   if (found != known_.end()) return found->second;
-  const bool exchanges = shape.tp > 1 || shape.ep > 1;
-  // Measured times are there for some numbers of samples and not for others.
-  const bool line = !only_ && !exchanges && pricer_.times().empty();
-  const bool large = line && shape.samples > least_samples_ + 1;
-  return known_.emplace(shape, large ? extrapolated(shape) : probe(shape)).first->second;
+  return known_.emplace(shape, by_line(shape) ? extrapolated(shape) : measured_at(shape)).first->second;
+}
+
+StageCosts StageProbes::measured_at(const Shape& shape) {
+  begin_probes(shape);
+  Shape whole = shape;
+  whole.halves = false;
+  const StageCosts& costs = probed(whole);
+  if (!shape.halves || !costs.why_not.empty()) return costs;
+  StageCosts halves = probed(shape);
+  // Halves keep what a whole backward keeps, at least.
+  for (size_t s = 0; s < halves.stages.size(); ++s) static_cast<StageMemory&>(halves.stages[s]) = costs.stages[s];
+  halves.logits_bytes = std::max(halves.logits_bytes, costs.logits_bytes);
+  halves.block_bytes = std::max(halves.block_bytes, costs.block_bytes);
+  return halves;
 }
 
 StageCosts StageProbes::extrapolated(const Shape& shape) {
@@ -114,7 +168,7 @@ StageCosts StageProbes::extrapolated(const Shape& shape) {
   if (!first.why_not.empty()) return first;
   // What is made in blocks here and was whole there takes less than a line says.
   if (first.block_bytes == 0 && first.logits_bytes / smaller.samples * shape.samples > passes::kWorthCutting)
-    return probe(shape);
+    return measured_at(shape);
   ++smaller.samples;
   StageCosts costs = of(smaller);
   if (!costs.why_not.empty()) return costs;
@@ -140,56 +194,47 @@ StageCosts StageProbes::extrapolated(const Shape& shape) {
   return costs;
 }
 
-StageCosts StageProbes::probe(const Shape& shape) {
-  StageCosts costs;
+Compiled StageProbes::compiled_for(const Shape& shape, int32_t microbatches, StageCosts& costs) const {
+  ++costs.compiled;
+  const int64_t samples = shape.samples * replicas_of(shape) * microbatches;
+  return pricer_.probe(strategy_of(probe_point(shape, microbatches), base_, experts_), samples);
+}
+
+Status StageProbes::read_one(const Shape& shape, StageCosts& costs) const {
   costs.stages.resize(static_cast<size_t>(shape.stages));
-  if (shape.halves) {
-    // Halves keep what a whole backward keeps, at least.
-    Shape whole = shape;
-    whole.halves = false;
-    costs = of(whole);
-    if (!costs.why_not.empty()) return costs;
-  }
-  const int64_t samples = shape.samples * replicas_of(shape);
-  Compiled one = pricer_.compile(strategy_of(probe_point(shape, 1), base_, experts_), samples);
-  if (one.compilation == nullptr) {
-    costs.why_not = one.why_not;
-    return costs;
-  }
+  Compiled one = compiled_for(shape, 1, costs);
+  if (one.compilation == nullptr) return Status::failure("", one.why_not);
   for (const passes::Head& head : passes::find_heads(one.compilation->module)) {
     if (!head.why_not.empty()) continue;
     costs.logits_bytes = std::max(costs.logits_bytes, head.logits);
     costs.block_bytes = std::max(costs.block_bytes, head.work);
   }
   if (!shape.halves) read_memory(shape, one.bundle(), costs);
-  if (const Status read = read_passes(shape, std::move(one), costs); !read.ok()) costs.why_not = read.error().message;
-  if (shape.halves) {
-    Compiled others = pricer_.compile(strategy_of(probe_point(shape, kSeveral), base_, experts_), kSeveral * samples);
-    StageCosts among = costs;
-    if (others.compilation == nullptr || !read_passes(shape, std::move(others), among).ok()) return costs;
-    for (size_t s = 0; s < costs.stages.size(); ++s)
-      for (PassCost StageCost::* pass :
-           {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight})
-        take_least(costs.stages[s].*pass, among.stages[s].*pass);
-    settle(shape, costs);
+  return read_passes(shape, std::move(one), costs);
+}
+
+StageCosts StageProbes::probe(const Shape& shape) const {
+  StageCosts costs;
+  if (const Status read = read_one(shape, costs); !read.ok()) {
+    costs.why_not = read.error().message;
     return costs;
   }
-  Compiled three = pricer_.compile(strategy_of(probe_point(shape, kSeveral), base_, experts_), kSeveral * samples);
-  if (three.compilation == nullptr) return costs;
-  for (int32_t s = 0; s < shape.stages; ++s) {
+  Compiled several = compiled_for(shape, kSeveral, costs);
+  if (several.compilation == nullptr) return costs;
+  for (int32_t s = 0; s < shape.stages && !shape.halves; ++s) {
     StageCost& stage = costs.stages[static_cast<size_t>(s)];
     const auto rank = static_cast<size_t>(s) * static_cast<size_t>(ranks_of_stage(shape));
     const int64_t more =
-        three.bundle().manifest.ranks[rank].peak_bytes - stage.persistent_bytes - stage.one_microbatch_bytes;
+        several.bundle().manifest.ranks[rank].peak_bytes - stage.persistent_bytes - stage.one_microbatch_bytes;
     stage.saved_bytes = std::max<int64_t>(0, more / (kSeveral - 1));
   }
   StageCosts among_others;
   among_others.stages.resize(costs.stages.size());
-  if (const Status read = read_passes(shape, std::move(three), among_others); !read.ok()) return costs;
-  for (size_t s = 0; s < costs.stages.size(); ++s) {
-    take_least(costs.stages[s].forward, among_others.stages[s].forward);
-    take_least(costs.stages[s].backward, among_others.stages[s].backward);
-  }
+  if (const Status read = read_passes(shape, std::move(several), among_others); !read.ok()) return costs;
+  for (size_t s = 0; s < costs.stages.size(); ++s)
+    for (PassCost StageCost::* pass :
+         {&StageCost::forward, &StageCost::backward, &StageCost::backward_input, &StageCost::backward_weight})
+      take_least(costs.stages[s].*pass, among_others.stages[s].*pass);
   settle(shape, costs);
   return costs;
 }
@@ -228,21 +273,23 @@ void StageProbes::read_memory(const Shape& shape, const plan::Bundle& bundle, St
 }
 
 Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCosts& costs) const {
-  // In a probe the host is as far ahead as its first passes let it, in a step it can be further: spans are without it.
+  // In a probe the host is as far ahead as its first passes let it, in a step it can be further.
   const auto microbatches = static_cast<size_t>(compiled.compilation->module.step.num_microbatches);
-  timeline::Machine without_host = pricer_.machine();
-  without_host.host_us = 0;
-  PIPER_ASSIGN(const PlayedStep step, pricer_.play(std::move(compiled), without_host));
-  const timeline::Priced prices(step.kinds, pricer_.machine(), 1, pricer_.times());
+  PIPER_ASSIGN(const PlayedStep step, pricer_.play(std::move(compiled), true));
+  std::vector<double> in_blocks;  // [program]
+  for (const plan::Program& program : step.kinds->programs) {
+    in_blocks.push_back(0);
+    for (const plan::KernelCall& call : program.calls) in_blocks.back() += in_blocks_us(call, *step.prices);
+  }
   std::vector<bool> seen(costs.stages.size(), false);
-  for (size_t p = 0; p < step.kinds.ranks.size(); ++p) {
-    const plan::RankPlan& plan = step.kinds.ranks[p];
+  for (size_t p = 0; p < step.kinds->ranks.size(); ++p) {
+    const plan::RankPlan& plan = step.kinds->ranks[p];
     StageCost own;
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const int32_t program = plan::launch_of(plan.instructions[i].action).program;
       if (program < 0) continue;
-      const double us = prices.local(p, i).shared;
-      const auto& of = step.kinds.programs[static_cast<size_t>(program)].of;
+      const double us = step.prices->local(p, i).shared;
+      const auto& of = step.kinds->programs[static_cast<size_t>(program)].of;
       if (!of) {
         const bool of_weights = std::holds_alternative<plan::Update>(plan.instructions[i].action);
         (of_weights ? own.update_us : own.once_us) += us;
@@ -251,8 +298,7 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
       PassCost* cost = passes_cost(own, of->pass);
       if (cost == nullptr) continue;
       cost->work += us;
-      for (const plan::KernelCall& call : step.kinds.programs[static_cast<size_t>(program)].calls)
-        own.in_blocks_us += in_blocks_us(call, prices) / static_cast<double>(microbatches);
+      own.in_blocks_us += in_blocks[static_cast<size_t>(program)] / static_cast<double>(microbatches);
     }
     for (const auto& [pass, inside] : exchanges_of_passes(step, p, microbatches)) {
       PassCost* cost = passes_cost(own, pass);

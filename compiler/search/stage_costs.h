@@ -21,12 +21,7 @@ namespace piper::search {
 struct PassCost {
   double alone = 0, work = 0;
 };
-struct StageCost {
-  PassCost forward, backward, backward_input, backward_weight;  // the halves are 0 where none were asked for
-  double repeated_us = 0;  // of a backward: what of it may be done before the gradient that it reads has come, at most
-  double update_us = 0;
-  double in_blocks_us = 0;  // of passes: what the head takes more because its logits are made in blocks
-  double once_us = 0;       // beside passes and updates, that a rank with several stages does not do for each of them
+struct StageMemory {
   int64_t persistent_bytes = 0;
   int64_t one_microbatch_bytes = 0;  // the peak with one microbatch, beside what is persistent
   int64_t saved_bytes = 0;           // more for each further microbatch whose backward is open
@@ -36,6 +31,13 @@ struct StageCost {
   // Of what an earlier stage has, too: a rank with both keeps it, updates it and gathers it once.
   int64_t tied_bytes = 0;
   double tied_gradients = 0;
+};
+struct StageCost : StageMemory {
+  PassCost forward, backward, backward_input, backward_weight;  // the halves are 0 where none were asked for
+  double repeated_us = 0;  // of a backward: what of it may be done before the gradient that it reads has come, at most
+  double update_us = 0;
+  double in_blocks_us = 0;  // of passes: what the head takes more because its logits are made in blocks
+  double once_us = 0;       // beside passes and updates, that a rank with several stages does not do for each of them
 };
 // What stages depend on.
 struct Shape {
@@ -54,6 +56,7 @@ struct StageCosts {
   std::vector<StageCost> stages;
   // Bytes of the largest head (passes/cut_heads.h) that may be made in blocks: all its logits, and a block where it is.
   int64_t logits_bytes = 0, block_bytes = 0;
+  int64_t compiled = 0;  // plans that it took
 };
 
 bool splits_backwards(const std::string& family);
@@ -67,18 +70,37 @@ class StageProbes {
   StageProbes(Pricer& pricer, const BaseStrategy& base, const std::vector<std::string>& experts,
               int64_t least_samples = 1, bool only = false)
       : pricer_(pricer), base_(base), experts_(experts), least_samples_(least_samples), only_(only) {}
+  ~StageProbes();
+  StageProbes(const StageProbes&) = delete;
+  StageProbes& operator=(const StageProbes&) = delete;
 
   // By a probe; of stages without exchanges or measured times, of large microbatches, by the line through the two
   // smallest ones: a kernel takes the larger of what its products and its bytes take, both of which grow with the
   // samples from what they are at none, so that what passes take, and save, lies above that line. Exchanges lie below
   // it: a library has faster algorithms for long ones.
   const StageCosts& of(const Shape& shape);
+  // Has free threads make what of() will need; how many probes that are.
+  size_t begin(const Shape& shape);
+  bool known(const Shape& shape) const { return known_.contains(shape); }
   bool measured() const { return !pricer_.times().empty(); }
-  size_t probed() const { return known_.size(); }
+  // Plans that were made for what was asked of of().
+  int64_t compiled() const { return compiled_; }
 
  private:
-  StageCosts probe(const Shape& shape);
+  struct Probe {
+    StageCosts costs;
+    MadeAhead::Handle work;
+    bool taken = false;
+  };
+  bool by_line(const Shape& shape) const;
   StageCosts extrapolated(const Shape& shape);
+  StageCosts measured_at(const Shape& shape);  // by probes of this shape
+  size_t begin_probes(const Shape& shape);
+  const StageCosts& probed(const Shape& shape);
+  // By plans alone. Of a shape with halves: their times; what memory they need is that of the whole.
+  StageCosts probe(const Shape& shape) const;
+  Compiled compiled_for(const Shape& shape, int32_t microbatches, StageCosts& costs) const;
+  Status read_one(const Shape& shape, StageCosts& costs) const;
   Status read_passes(const Shape& shape, Compiled compiled, StageCosts& costs) const;
   void read_memory(const Shape& shape, const plan::Bundle& bundle, StageCosts& costs) const;
 
@@ -87,6 +109,8 @@ class StageProbes {
   const std::vector<std::string>& experts_;
   int64_t least_samples_;
   bool only_;
+  int64_t compiled_ = 0;
+  std::map<Shape, Probe> probes_;
   std::map<Shape, StageCosts> known_;
 };
 

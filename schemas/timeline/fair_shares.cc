@@ -10,7 +10,7 @@ void FairShares::add(int32_t activity, std::vector<Use> uses) {
   const auto index = static_cast<size_t>(activity);
   if (active_.size() <= index) active_.resize(index + 1);
   for (const Use& use : uses) {
-    users_[static_cast<size_t>(use.resource)].push_back(activity);
+    users_[static_cast<size_t>(use.resource)].push_back({activity, use.part});
     changed_.push_back(use.resource);
   }
   active_[index] = {std::move(uses), 1, false, false};
@@ -19,7 +19,7 @@ void FairShares::add(int32_t activity, std::vector<Use> uses) {
 void FairShares::remove(int32_t activity) {
   for (const Use& use : active_[static_cast<size_t>(activity)].uses) {
     auto& users = users_[static_cast<size_t>(use.resource)];
-    users.erase(std::find(users.begin(), users.end(), activity));
+    users.erase(std::find_if(users.begin(), users.end(), [&](const User& user) { return user.activity == activity; }));
     changed_.push_back(use.resource);
   }
 }
@@ -43,11 +43,11 @@ void FairShares::spread() {
   };
   for (const int32_t resource : changed_) reach(resource);
   for (size_t k = 0; k < resources_.size(); ++k)
-    for (const int32_t a : users_[static_cast<size_t>(resources_[k])]) {
-      Active& active = active_[static_cast<size_t>(a)];
+    for (const User& user : users_[static_cast<size_t>(resources_[k])]) {
+      Active& active = active_[static_cast<size_t>(user.activity)];
       if (active.seen) continue;
       active.seen = true;
-      touched_.push_back(a);
+      touched_.push_back(user.activity);
       for (const Use& use : active.uses) reach(use.resource);
     }
 }
@@ -61,25 +61,26 @@ void FairShares::fill() {
     int32_t full = -1;
     for (const int32_t r : resources_) {
       double left = 1, wanted = 0;
-      for (const int32_t a : users_[static_cast<size_t>(r)]) {
-        const Active& active = active_[static_cast<size_t>(a)];
-        const auto use =
-            std::find_if(active.uses.begin(), active.uses.end(), [&](const Use& u) { return u.resource == r; });
-        if (active.fixed) left -= active.rate * use->part;
-        else wanted += use->part;
+      for (const User& user : users_[static_cast<size_t>(r)]) {
+        const Active& active = active_[static_cast<size_t>(user.activity)];
+        if (active.fixed) left -= active.rate * user.part;
+        else wanted += user.part;
       }
       if (wanted > 0 && std::max(left, 0.0) < rate * wanted) {
         rate = std::max(left, 0.0) / wanted;
         full = r;
       }
     }
-    for (const int32_t a : full < 0 ? touched_ : users_[static_cast<size_t>(full)]) {
-      Active& active = active_[static_cast<size_t>(a)];
-      if (active.fixed) continue;
+    const auto fix = [&](int32_t activity) {
+      Active& active = active_[static_cast<size_t>(activity)];
+      if (active.fixed) return;
       active.fixed = true;
       active.rate = rate;
       --open;
-    }
+    };
+    if (full < 0) std::for_each(touched_.begin(), touched_.end(), fix);
+    else
+      for (const User& user : users_[static_cast<size_t>(full)]) fix(user.activity);
   }
   for (const int32_t a : touched_) PIPER_CHECK(active_[static_cast<size_t>(a)].rate > 0, "an activity that never ends");
 }

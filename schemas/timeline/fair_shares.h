@@ -36,11 +36,15 @@ class FairShares {
     double rate = 1;
     bool fixed = false, seen = false;
   };
+  struct User {
+    int32_t activity = 0;
+    double part = 0;  // of its use
+  };
   void spread();  // fills touched_ and resources_ with what changed_ reaches
   void fill();    // new rates for touched_
 
-  std::vector<std::vector<int32_t>> users_;  // [resource] -> activities
-  std::vector<Active> active_;               // by activity
+  std::vector<std::vector<User>> users_;  // [resource]
+  std::vector<Active> active_;            // by activity
   std::vector<int32_t> touched_, resources_;
   std::vector<int32_t> changed_;  // resources whose users are others than at the last settle()
   std::vector<char> reached_;     // [resource]

@@ -1,11 +1,15 @@
 // A search of a small model's strategies: what it finds, writes and says.
 #include "compiler/search/search.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
+#include "compiler/search/made_ahead.h"
+#include "schemas/base/parallel.h"
 #include "schemas/timeline/priced.h"
 #include "tests/unit/search_on.h"
 
@@ -220,6 +224,63 @@ TEST_CASE("whether a model fits is one line") {
   REQUIRE(done.status.ok());
   CHECK(holds(done.told, "fits on 4 ranks: "));
   CHECK(std::count(done.told.begin(), done.told.end(), '\n') == 1);
+}
+
+TEST_CASE("work that is made ahead is done once, by whoever comes first") {
+  const KeptHelpers helpers(2);
+  MadeAhead ahead;
+  std::atomic<int> done = 0;
+  std::vector<MadeAhead::Handle> offered;
+  for (int i = 0; i < 50; ++i) offered.push_back(ahead.offer([&done] { ++done; }));
+  const MadeAhead::Handle fails = ahead.offer([] { throw std::runtime_error("a bug"); });
+  for (const MadeAhead::Handle& work : offered) ahead.finish(work);
+  CHECK(done == 50);
+  CHECK_THROWS_AS(ahead.finish(fails), std::runtime_error);
+  bool begun = false;
+  const MadeAhead::Handle unwanted = ahead.offer([&begun] { begun = true; });
+  MadeAhead::abandon(unwanted);
+  const bool was = begun;
+  ahead.finish(ahead.offer([] {}));
+  CHECK(begun == was);
+}
+
+TEST_CASE("helpers change nothing that a search finds") {
+  const auto found = [] {
+    SearchedSpace space("tiny_llama.onnx", "slow links", 4);
+    space.memory_limit = 400'000;
+    const Explored explored = space.explored(3);
+    std::string text = std::to_string(explored.priced) + " " + std::to_string(explored.bounded) + " " +
+                       std::to_string(space.probes.compiled()) + " " + std::to_string(explored.least_us);
+    for (const auto* list : {&explored.fit, &explored.too_large})
+      for (const Found& one : *list)
+        text += "\n" + describe(one.point) + ": " + std::to_string(one.cost.step_us) + ", " +
+                std::to_string(one.cost.peak_bytes);
+    return text;
+  };
+  const std::string alone = found();
+  CHECK(alone.find('\n') != std::string::npos);
+  for (const size_t threads : {1, 3}) {
+    const KeptHelpers helpers(threads);
+    CHECK(found() == alone);
+  }
+}
+
+TEST_CASE("a probe needs no more memory and no more time than the plan that runs") {
+  const SearchedSpace space("tiny_gpt.onnx", "fast links", 4);
+  Point point;
+  point.dp = 2;
+  point.tp = 2;
+  point.microbatches = 2;
+  const std::string text = space.text_of(point);
+  Compiled probe = space.pricer.probe(text, space.base.batch), whole = space.pricer.compile(text);
+  REQUIRE(probe.compilation != nullptr);
+  REQUIRE(whole.compilation != nullptr);
+  const auto peak = [](const Compiled& one) { return one.bundle().manifest.ranks[0].peak_bytes; };
+  CHECK(peak(probe) <= peak(whole));
+  CHECK(static_cast<double>(peak(probe)) > 0.9 * static_cast<double>(peak(whole)));
+  const auto step = [&](Compiled one) { return space.pricer.play(std::move(one))->timeline.step; };
+  const double packed_us = step(std::move(whole));
+  CHECK(step(std::move(probe)) <= packed_us);
 }
 
 }  // namespace piper::search
