@@ -172,7 +172,7 @@ class Reference:
             self.unfit = BENT
 
     def scale(self):
-        """Of gradients. Where all true ones are 0, those of f32 are roundings of the loss by its weights; f32 has none below its smallest number."""
+        """The scale of gradients. Where all true ones are 0, those of f32 are roundings of the loss by its weights; f32 has none below its smallest number."""
         weights = max((w.abs().max().item() for n, w in self.exact.start.items() if n in self.exact.gradients and w.numel()), default=0.0)
         of_loss = abs(self.exact.losses[0]) / max(weights, 1.0)
         return max(self.largest, of_loss if self.largest <= 1e-5 * of_loss else 0.0, 1e3 * torch.finfo(torch.float32).tiny)
