@@ -188,7 +188,8 @@ def _translations():
     aten = torch.ops.aten
     table = {aten.amax.default: extreme(op.ReduceMax), aten.amin.default: extreme(op.ReduceMin), aten.binary_cross_entropy.default: binary_cross_entropy, aten.std.correction: std, aten.std_mean.correction: std_mean,
              aten.var_mean.correction: var_mean, aten.cosine_similarity.default: cosine_similarity, aten.eye.default: eye, aten.eye.m: eye}
-    for whole in (aten.special_log_ndtr.default, aten._safe_softmax.default):    # the gradient of their parts has NaN at infinities
+    # The gradient of parts has NaN at infinities; a part has no row.
+    for whole in (aten.special_log_ndtr.default, aten._safe_softmax.default, aten.adaptive_max_pool3d.default):
         table[whole] = _as_node(whole)
     if hasattr(torch.ops.transformers, "grouped_mm_fallback"):
         table[torch.ops.transformers.grouped_mm_fallback.default] = grouped_mm
