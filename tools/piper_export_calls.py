@@ -21,6 +21,7 @@ _TARGETS = {    # by the names of their arguments
         operator.add operator.eq operator.floordiv operator.ge operator.gt operator.le operator.lt operator.mod operator.mul operator.ne
         operator.pow operator.sub operator.truediv sym_max sym_min
     """,
+    "abs angle": "aten.polar.default",
     "anchor positive negative margin p eps swap reduction": "aten.triplet_margin_loss.default",
     "condition self other": "aten.where.Scalar aten.where.ScalarOther aten.where.ScalarSelf aten.where.self",
     "end dtype": "aten.arange.default",
@@ -31,6 +32,12 @@ _TARGETS = {    # by the names of their arguments
         aten.gru.input aten.lstm.input aten.rnn_relu.input aten.rnn_tanh.input
     """,
     "input hx w_ih w_hh b_ih b_hh": "aten.gru_cell.default aten.lstm_cell.default aten.rnn_relu_cell.default aten.rnn_tanh_cell.default",
+    "input linear_weight target linear_bias weight ignore_index batch_chunk_size acc_policy acc_dtype": """
+        torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default
+    """,
+    "input linear_weight target linear_bias weight reduction ignore_index label_smoothing batch_chunk_size acc_policy acc_dtype allow_retain_graph compute_input_grad compute_linear_weight_grad compute_linear_bias_grad": """
+        torch_nn._linear_cross_entropy_batch_chunked.default
+    """,
     "input normalized_shape weight bias eps": "aten.native_layer_norm.default",
     "input normalized_shape weight bias eps cudnn_enable": "aten.layer_norm.default",
     "input normalized_shape weight eps": "aten._fused_rms_norm.default aten.rms_norm.default",
@@ -71,25 +78,28 @@ _TARGETS = {    # by the names of their arguments
     "n m dtype": "aten.eye.m",
     "n self": "aten.polygamma.default",
     "query key value attn_mask dropout_p is_causal scale enable_gqa": "aten.scaled_dot_product_attention.default",
+    "real imag": "aten.complex.default",
     "repeats output_size": "aten.repeat_interleave.Tensor",
     "self": """
-        aten.abs.default aten.absolute.default aten.acos.default aten.acosh.default aten.alias.default aten.all.default aten.angle.default
-        aten.any.default aten.asin.default aten.asinh.default aten.atan.default aten.atanh.default aten.bernoulli.default
-        aten.bitwise_not.default aten.ceil.default aten.clone.default aten.contiguous.default aten.cos.default aten.cosh.default
+        aten._conj.default aten._conj_physical.default aten._local_scalar_dense.default aten.abs.default aten.absolute.default
+        aten.acos.default aten.acosh.default aten.alias.default aten.all.default aten.angle.default aten.any.default aten.asin.default
+        aten.asinh.default aten.atan.default aten.atanh.default aten.bernoulli.default aten.bitwise_not.default aten.ceil.default
+        aten.clone.default aten.conj.default aten.conj_physical.default aten.contiguous.default aten.cos.default aten.cosh.default
         aten.deg2rad.default aten.detach.default aten.detach_.default aten.digamma.default aten.erf.default aten.erfc.default
         aten.erfinv.default aten.exp.default aten.exp2.default aten.expm1.default aten.floor.default aten.frac.default
         aten.hardsigmoid.default aten.hardswish.default aten.i0.default aten.imag.default aten.isinf.default aten.isnan.default
-        aten.lgamma.default aten.lift_fresh.default aten.lift_fresh_copy.default aten.linalg_matrix_exp.default aten.log.default
-        aten.log10.default aten.log1p.default aten.log2.default aten.log_sigmoid.default aten.log_sigmoid_forward.default
-        aten.logical_not.default aten.mT.default aten.matrix_exp.default aten.max.default aten.median.default aten.min.default
-        aten.mish.default aten.nanmedian.default aten.neg.default aten.negative.default aten.nonzero.default aten.nonzero_numpy.default
-        aten.numpy_T.default aten.poisson.default aten.rad2deg.default aten.ravel.default aten.real.default aten.reciprocal.default
-        aten.relu.default aten.relu6.default aten.round.default aten.rsqrt.default aten.selu.default aten.sgn.default aten.sigmoid.default
+        aten.isneginf.default aten.isposinf.default aten.item.default aten.lgamma.default aten.lift_fresh.default
+        aten.lift_fresh_copy.default aten.linalg_matrix_exp.default aten.log.default aten.log10.default aten.log1p.default aten.log2.default
+        aten.log_sigmoid.default aten.log_sigmoid_forward.default aten.logical_not.default aten.mT.default aten.matrix_exp.default
+        aten.max.default aten.median.default aten.min.default aten.mish.default aten.nanmedian.default aten.neg.default
+        aten.negative.default aten.nonzero.default aten.nonzero_numpy.default aten.numpy_T.default aten.poisson.default aten.rad2deg.default
+        aten.ravel.default aten.real.default aten.reciprocal.default aten.relu.default aten.relu6.default aten.resolve_conj.default
+        aten.resolve_neg.default aten.round.default aten.rsqrt.default aten.selu.default aten.sgn.default aten.sigmoid.default
         aten.sign.default aten.signbit.default aten.silu.default aten.sin.default aten.sinc.default aten.sinh.default
         aten.special_entr.default aten.special_erfcx.default aten.special_i0e.default aten.special_i1.default aten.special_i1e.default
         aten.special_log_ndtr.default aten.special_logit.default aten.special_ndtr.default aten.special_ndtri.default aten.sqrt.default
         aten.square.default aten.squeeze.default aten.sym_numel.default aten.t.default aten.tan.default aten.tanh.default aten.trunc.default
-        aten.view_as_real.default
+        aten.view_as_complex.default aten.view_as_real.default
     """,
     "self A upper transpose unitriangular": "aten.triangular_solve.default",
     "self B upper left unitriangular": "aten.linalg_solve_triangular.default",
@@ -99,6 +109,7 @@ _TARGETS = {    # by the names of their arguments
     "self alpha scale input_scale": "aten.elu.default",
     "self approximate": "aten.gelu.default",
     "self atol rtol hermitian": "aten.linalg_pinv.atol_rtol_float aten.linalg_pinv.atol_rtol_tensor",
+    "self batch1 batch2 beta alpha": "aten.addbmm.default",
     "self beta threshold": "aten.softplus.default",
     "self bins min max": "aten.histc.default",
     "self chunks dim": "aten.chunk.default aten.unsafe_chunk.default",
@@ -125,6 +136,8 @@ _TARGETS = {    # by the names of their arguments
     """,
     "self dim keepdim dtype": "aten.mean.dim aten.prod.dim_int aten.sum.dim_IntList",
     "self dim normalization forward": "aten._fft_c2c.default",
+    "self dim normalization last_dim_size": "aten._fft_c2r.default",
+    "self dim normalization onesided": "aten._fft_r2c.default",
     "self dim sizes": "aten.unflatten.int",
     "self dim start end step": "aten.slice.Tensor",
     "self dim start length": "aten.narrow.default",
@@ -175,12 +188,16 @@ _TARGETS = {    # by the names of their arguments
     "self min max": "aten.clamp.Tensor aten.clamp.default aten.clamp_min.default aten.clip.default",
     "self min_val max_val": "aten.hardtanh.default",
     "self n": "aten.linalg_matrix_power.default aten.matrix_power.default",
-    "self n dim norm": "aten.fft_fft.default",
+    "self n dim norm": """
+        aten.fft_fft.default aten.fft_hfft.default aten.fft_ifft.default aten.fft_ihfft.default aten.fft_irfft.default aten.fft_rfft.default
+    """,
     "self n dim prepend append": "aten.diff.default",
+    "self n_fft hop_length win_length window normalized onesided return_complex align_to_window": "aten.stft.default",
     "self nan posinf neginf": "aten.nan_to_num.default",
     "self negative_slope": "aten.leaky_relu.default",
     "self num_classes": "aten.one_hot.default",
     "self num_samples replacement": "aten.multinomial.default",
+    "self offset dim1 dim2": "aten.diagonal_copy.default",
     "self ord dim keepdim dtype": "aten.linalg_vector_norm.default",
     "self other": """
         aten.__and__.Scalar aten.__and__.Tensor aten.__lshift__.Scalar aten.__lshift__.Tensor aten.__or__.Scalar aten.__or__.Tensor
@@ -223,7 +240,11 @@ _TARGETS = {    # by the names of their arguments
     "self repeats": "aten.repeat.default aten.tile.default",
     "self repeats dim output_size": "aten.repeat_interleave.self_int",
     "self return_inverse return_counts dim": "aten.unique_consecutive.default",
-    "self s dim norm": "aten.fft_fft2.default aten.fft_fftn.default",
+    "self s dim norm": """
+        aten.fft_fft2.default aten.fft_fftn.default aten.fft_hfft2.default aten.fft_hfftn.default aten.fft_ifft2.default
+        aten.fft_ifftn.default aten.fft_ihfft2.default aten.fft_ihfftn.default aten.fft_irfft2.default aten.fft_irfftn.default
+        aten.fft_rfft2.default aten.fft_rfftn.default
+    """,
     "self sections dim": "aten.tensor_split.sections",
     "self shape broadcast_dimensions": "prims.broadcast_in_dim.default",
     "self shifts dims": "aten.roll.default",
@@ -255,6 +276,7 @@ _TARGETS = {    # by the names of their arguments
     """,
     "self target weight reduction ignore_index label_smoothing": "aten.cross_entropy_loss.default",
     "self tensor1 tensor2 value": "aten.addcdiv.default aten.addcmul.default",
+    "self tensor_indices_or_sections dim": "aten.tensor_split.tensor_indices_or_sections",
     "self unbiased dim keepdim": "aten.std.default aten.var.default",
     "self upper": "aten.cholesky.default aten.cholesky_inverse.default aten.linalg_cholesky.default",
     "self upper check_errors": "aten.linalg_cholesky_ex.default",

@@ -26,7 +26,6 @@ _DEPTH = 12
 # In place without a row of the name that is not.
 _IN_PLACE = {"aten.zero_.default", "aten.__iand__.Tensor", "aten.__ior__.Tensor", "aten.__ixor__.Tensor", "aten.__iand__.Scalar",
              "aten.__ior__.Scalar", "aten.__ixor__.Scalar"}
-_NO_PART = {"aten.as_strided.default"}    # strides of the memory that PyTorch happens to have
 _FROM_NODE = ("nn_module_stack", "stack_trace", "source_fn_stack", "torch_fn", "custom", "from_node", "seq_nr")
 
 
@@ -249,7 +248,7 @@ def _all_have_rows(module, taken_apart, depth, listed):
     for node in list(module.graph.nodes):
         if node.op in ("placeholder", "output"):
             continue
-        if node.op != "call_function" or target_name(node.target) in _NO_PART:
+        if node.op != "call_function":
             return False
         if has_row(node.target, node.args, node.kwargs) and not (_is_call(node) and row_refuses(node)):
             if _is_call(node) and torch.Tag.nondeterministic_seeded in node.target.tags:

@@ -10,16 +10,17 @@ SAME_DERIVATIVE = frozenset("""
     aten.addr.default
     aten.alias_copy.default
     aten.aminmax.default
+    aten.as_strided.default
+    aten.as_strided_copy.default
     aten.block_diag.default
-    aten.complex.default
     aten.cummax.default
     aten.cummin.default
     aten.diag_embed.default
     aten.diagonal.default
-    aten.diagonal_copy.default
     aten.diagonal_scatter.default
     aten.dist.default
     aten.expand_copy.default
+    aten.frexp.Tensor
     aten.grid_sampler_2d.default
     aten.grid_sampler_3d.default
     aten.index_copy.default
@@ -39,7 +40,6 @@ SAME_DERIVATIVE = frozenset("""
     aten.native_dropout_backward.default
     aten.norm.ScalarOpt_dim
     aten.permute_copy.default
-    aten.polar.default
     aten.put.default
     aten.reflection_pad1d.default
     aten.reflection_pad2d.default
@@ -50,6 +50,7 @@ SAME_DERIVATIVE = frozenset("""
     aten.replication_pad3d.default
     aten.rot90.default
     aten.scatter_reduce.two
+    aten.segment_reduce.default
     aten.split_with_sizes_copy.default
     aten.squeeze_copy.default
     aten.squeeze_copy.dim

@@ -17,6 +17,8 @@ def onnx_of(program, inputs, shapes, opset):
     """A traced program as torch.onnx's; every operator that trains in another way once it is taken apart stays one."""
     _fix_attention(program)
     _fix_bounds(program)
+    _leave_out_same(program)
+
     def written(table):
         with unittest.mock.patch.dict(torch._decomp.decomposition_table):
             # Its reference in Python takes other arguments than the operator: `reduction` 0 is no `size_average`.
@@ -102,6 +104,26 @@ def _fix_bounds(program):
                 node.kwargs = {key: float(a) if isinstance(a, int) else a for key, a in node.kwargs.items()}
 
 
+def _leave_out_same(program):
+    """Calls that give their operand as it is: torch.onnx gives the operand the name of the result, and loses it where it is an input."""
+    aten, graph = torch.ops.aten, program.graph_module.graph
+    if any(isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable for node in graph.nodes):
+        return
+    of_one = {aten.logsumexp.default, aten.logcumsumexp.default, aten.transpose.int, aten.transpose_copy.int, aten.max.dim, aten.min.dim}
+    for node in list(graph.nodes):
+        target, value = node.target, node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None
+        if not isinstance(value, torch.Tensor) or not (
+                (target in of_one and value.dim() == 0) or (target in (aten.t.default, aten.t_copy.default) and value.dim() < 2)
+                or (target is aten.repeat.default and list(node.args[1]) == [1] * value.dim())):
+            continue
+        for same in [user for user in node.users if user.args[1] == 0] if target in (aten.max.dim, aten.min.dim) else [node]:
+            same.replace_all_uses_with(node.args[0])
+            graph.erase_node(same)
+        if node in graph.nodes and not node.users:
+            graph.erase_node(node)
+    program.graph_module.recompile()
+
+
 def _translations():
     """What the exporter has no ONNX for, takes apart, or writes in fewer cases: an operator whose own gradient is a number where
     that of its parts is none, or another, stays one. Products of rows in groups are one for each expert."""
@@ -157,9 +179,18 @@ def _translations():
         sides = [op.Reshape(side, op.Constant(value_ints=[1])) for side in (n, n if m is None else m)]
         return op.EyeLike(op.ConstantOfShape(op.Concat(*sides, axis=0)), dtype=dtype)
 
+    def extreme(reduced):
+        def written(x, dim=(), keepdim=False):    # of all axes where there are none: torch.onnx wants them to be named
+            axes = [dim] if isinstance(dim, int) else list(dim) or list(range(len(x.shape)))
+            return reduced(x, op.Constant(value_ints=axes), keepdims=int(keepdim)) if axes else op.Identity(x)
+        return written
+
     aten = torch.ops.aten
-    table = {aten.binary_cross_entropy.default: binary_cross_entropy, aten.std.correction: std, aten.std_mean.correction: std_mean,
+    table = {aten.amax.default: extreme(op.ReduceMax), aten.amin.default: extreme(op.ReduceMin), aten.binary_cross_entropy.default: binary_cross_entropy, aten.std.correction: std, aten.std_mean.correction: std_mean,
              aten.var_mean.correction: var_mean, aten.cosine_similarity.default: cosine_similarity, aten.eye.default: eye, aten.eye.m: eye}
+    # The gradient of parts has NaN at infinities; a part has no row.
+    for whole in (aten.special_log_ndtr.default, aten._safe_softmax.default, aten.adaptive_max_pool3d.default):
+        table[whole] = _as_node(whole)
     if hasattr(torch.ops.transformers, "grouped_mm_fallback"):
         table[torch.ops.transformers.grouped_mm_fallback.default] = grouped_mm
     if hasattr(torch.ops.aten, "_grouped_mm"):

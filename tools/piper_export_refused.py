@@ -23,6 +23,7 @@ def _whole_factors(node):
 
 # target: whether the row refuses the call of this node
 CONDITIONS = {
+    "aten.as_strided.default": lambda node: _argument(node, "self").target is not torch.ops.aten.mean.dim,
     "aten.pad.default": lambda node: _argument(node, "mode", "constant") != "constant",
     "aten.upsample_nearest1d.vec": lambda node: not _whole_factors(node),
     "aten.upsample_nearest2d.vec": lambda node: not _whole_factors(node),

@@ -9,6 +9,7 @@ import math
 
 import torch
 from torch._decomp import decompositions
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 RULES = {}
 
@@ -35,9 +36,9 @@ def _(x, offset=0, dim1=0, dim2=1):
 
 
 @_rule(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
-def _(x, dim, index, value):
+def _index_filled(x, dim, index, value):
     if x.dim() == 0:
-        raise NotImplementedError
+        return _index_filled(x.reshape(1), 0, index, value).reshape([])
     extent, index = x.shape[dim], index.reshape(-1)
     index = torch.where(index < 0, index + extent, index)
     filled = (torch.arange(extent).unsqueeze(1) == index).any(1)
@@ -245,8 +246,10 @@ def _(x, index, source, accumulate=False):
 
 
 @_rule(aten.index_copy.default)
-def _(x, dim, index, source):
-    if x.dim() == 0 or source.dim() != x.dim():
+def _index_copied(x, dim, index, source):
+    if x.dim() == 0:
+        return _index_copied(x.reshape(1), 0, index, source.reshape(-1)).reshape([])
+    if source.dim() != x.dim():
         raise NotImplementedError
     return x.scatter(dim, index.reshape([-1] + [1] * (x.dim() - 1 - dim % x.dim())).expand(source.shape), source)
 
@@ -271,9 +274,12 @@ def _unpooled(x, indices, output_size):
 
 @_rule(aten.scatter_reduce.two)
 def _scatter_reduced(x, dim, index, src, reduce, *, include_self=True):
-    if x.dim() == 0 or not x.is_floating_point() or reduce == "prod":    # of products PyTorch divides by infinities
+    if not x.is_floating_point() or reduce == "prod":    # of products PyTorch divides by infinities
         raise NotImplementedError
+    if x.dim() == 0:
+        return _scatter_reduced(x.reshape(1), 0, index.reshape(-1), src.reshape(-1), reduce, include_self=include_self).reshape([])
     dim %= x.dim()
+    index, src = (index.reshape(1), src.reshape(1)) if index.dim() == 0 else (index, src)
     for axis in range(x.dim()):    # only the part that the index covers is read
         src = src.narrow(axis, 0, index.shape[axis])
     count = torch.zeros(x.shape, dtype=x.dtype).scatter_add(dim, index, torch.ones(index.shape, dtype=x.dtype))
@@ -292,10 +298,12 @@ def _scatter_reduced(x, dim, index, src, reduce, *, include_self=True):
 
 
 @_rule(aten.index_reduce.default)
-def _(x, dim, index, source, reduce, *, include_self=True):
-    if x.dim() == 0 or not x.is_floating_point() or reduce == "prod":    # of products PyTorch divides by infinities
+def _index_reduced(x, dim, index, source, reduce, *, include_self=True):
+    if not x.is_floating_point() or reduce == "prod":    # of products PyTorch divides by infinities
         raise NotImplementedError
-    dim %= x.dim()
+    if x.dim() == 0:
+        return _index_reduced(x.reshape(1), 0, index, source.reshape(-1), reduce, include_self=include_self).reshape([])
+    dim, index = dim % x.dim(), index.reshape(-1)
     if reduce == "mean":
         whole = index.reshape([-1] + [1] * (x.dim() - 1 - dim)).expand(source.shape)
         return _scatter_reduced(x, dim, whole, source, "mean", include_self=include_self)
@@ -320,3 +328,106 @@ def _of_groups(x, values, goes, axis, reduce, include_self):
     same = (values == found).logical_or(values.isnan().logical_and(found.isnan()))
     same = same.logical_and(torch.cat([torch.ones_like(touched).unsqueeze(axis), goes], axis))
     return torch.where(same, values, 0).sum(axis) / same.to(x.dtype).sum(axis)    # equal ones share the gradient
+
+
+@_rule(aten.segment_reduce.default)
+def _(x, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+    """Each place of the result by all elements along the axis, those that are not of its segment left out. Of extremes that several
+    elements are, PyTorch's gradient is shared by them or not, by its sign; of products it divides by infinities."""
+    if indices is not None or reduce not in ("sum", "mean"):
+        raise NotImplementedError
+    ends = offsets[..., 1:] if lengths is None else lengths.cumsum(-1)
+    begins = offsets[..., :-1] if lengths is None else ends - lengths
+    at = torch.arange(x.shape[axis])
+    goes = torch.logical_and(at >= begins.unsqueeze(-1), at < ends.unsqueeze(-1))
+    goes, values = goes.reshape([*goes.shape, *[1] * (x.dim() - 1 - axis)]), x.unsqueeze(axis)
+    shape = torch.broadcast_shapes(values.shape, goes.shape)
+    if math.prod(extent for extent in shape if isinstance(extent, int)) > _MOST:
+        raise NotImplementedError
+    total = torch.where(goes, values, 0).sum(axis + 1) + (0 if initial is None else initial)
+    if reduce == "sum":
+        return total
+    count, empty = goes.to(x.dtype).sum(axis + 1), torch.nan if initial is None else initial
+    return torch.where(count > 0, total / count.clamp(min=1), empty)
+
+
+@_rule(aten.quantile.default)
+def _(x, q, dim=None, keepdim=False, *, interpolation="linear"):
+    return _quantiles(x, q, dim, keepdim, interpolation, False)
+
+
+@_rule(aten.nanquantile.default)
+def _(x, q, dim=None, keepdim=False, *, interpolation="linear"):
+    return _quantiles(x, q, dim, keepdim, interpolation, True)
+
+
+def _quantiles(x, q, dim, keepdim, interpolation, of_numbers):
+    """As PyTorch's own parts, which ask the values of q whether they are from 0 to 1."""
+    axes = x.dim()
+    if dim is None or axes == 0:
+        x, axis = x.reshape(-1), 0
+    else:
+        axis = dim % axes
+    x = x.movedim(axis, -1).sort(-1).values
+    none = x.isnan()
+    if of_numbers:
+        ranks = (q.reshape(-1) * (none.logical_not().sum(-1, keepdim=True) - 1)).clamp(min=0)
+    else:
+        ranks = torch.where(none.any(-1, keepdim=True), x.shape[-1] - 1.0, q.reshape(-1) * (x.shape[-1] - 1))
+    rounding = {"lower": torch.floor, "higher": torch.ceil, "nearest": torch.round}.get(interpolation)
+    if rounding is not None:
+        ranks = rounding(ranks)
+    below = ranks.to(torch.int64)
+    found = x.gather(-1, below)
+    if rounding is None:
+        weight = torch.full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below
+        found = found.lerp(x.gather(-1, ranks.ceil().to(torch.int64)), weight)
+    found = found.movedim(-1, 0)
+    if keepdim:
+        found = found.reshape([found.shape[0], *[1] * axes]) if dim is None else found.unsqueeze(axis + 1) if axes else found
+    return found.squeeze(0) if q.dim() == 0 else found
+
+
+@_rule(aten.frexp.Tensor)
+def _(x):
+    """The exponent by the logarithm, which may round to the next one; the number by it in two steps, each of which has a power."""
+    size = x.detach().abs()
+    normal = torch.logical_and(size > 0, size < torch.inf)
+    exponent = torch.where(normal, torch.log2(torch.where(normal, size, 1.0)).floor(), -1.0) + 1
+
+    def scaled(value, exponent):
+        half = torch.floor(exponent / 2)
+        return value * torch.exp2(-half) * torch.exp2(half - exponent)
+    left = scaled(size, exponent)
+    exponent = exponent + torch.where(normal, (left >= 1).to(x.dtype) - (left < 0.5).to(x.dtype), 0.0)
+    return scaled(x, exponent), exponent.to(torch.int32)
+
+
+@_rule(aten.as_strided.default, aten.as_strided_copy.default)
+def _(x, size, stride, storage_offset=None):
+    """Elements by constant places, of a tensor that is all of its memory in order."""
+    if not _is_all_of_its_memory(x):
+        raise NotImplementedError
+    if len(size) == x.dim() and not storage_offset and all(
+            statically_known_true(n == before) and (statically_known_true(n == 1) or statically_known_true(step == own))
+            for n, before, step, own in zip(size, x.shape, stride, x.stride())):
+        return x.clone()
+    lead = 0
+    if size and x.dim() and stride[0] * x.shape[0] == x.numel() and statically_known_true(size[0] == x.shape[0]):
+        reach = (storage_offset or 0) + sum((n - 1) * step for n, step in zip(size[1:], stride[1:]))
+        lead = int(statically_known_true(reach < stride[0]))    # each of the first axis by itself
+    places = _places(size[lead:], stride[lead:], storage_offset or 0)
+    flat = x.reshape(x.shape[0], -1) if lead else x.reshape(-1)
+    return flat.index_select(lead, places).reshape(size)
+
+
+def _is_all_of_its_memory(x):
+    return x.is_contiguous() and statically_known_true(x.storage_offset() == 0) and (
+        statically_known_true(x.untyped_storage().nbytes() == x.numel() * x.element_size()))
+
+
+def _places(size, stride, offset):
+    places = torch.full([], offset, dtype=torch.int64)
+    for axis, (n, step) in enumerate(zip(size, stride)):
+        places = places + (torch.arange(n) * step).reshape([-1] + [1] * (len(size) - 1 - axis))
+    return places.expand(size).reshape(-1)

@@ -347,9 +347,9 @@ Status check_input_names(const strategy::ModelConfig& config, const ir::Graph& g
   return Status();
 }
 
-// P0341 where a step of the model could be compiled and not run: losses are added up, and parameters updated, in types
-// that f64 does not fit.
-Status check_no_f64(const ir::Graph& graph, diag::Diagnostics& diags) {
+// P0341 where a step of the model could be compiled and not run: parameters are updated in types that f64 does not fit.
+// A loss in f64 is taken: it is rounded where losses of pieces are added up.
+Status check_f64(const ir::Graph& graph, diag::Diagnostics& diags) {
   for (const ir::Parameter& parameter : graph.parameters()) {
     if (!parameter.trainable || graph.type(parameter.value).dtype != DType::kF64) continue;
     auto error = diags.error("P0341", {});
@@ -357,11 +357,9 @@ Status check_no_f64(const ir::Graph& graph, diag::Diagnostics& diags) {
     error.help("call model.float() before exporting the model");
     return error;
   }
-  if (graph.type(graph.loss).dtype != DType::kF64) return Status();
-  auto error = diags.error("P0341", {});
-  error << "the loss is f64, which piper does not add up";
-  error.help("cast it with loss.float()");
-  return error;
+  if (graph.type(graph.loss).dtype == DType::kF64)
+    diags.remark("the loss is f64: it is rounded to f32, in which losses of a step are added up; its gradient is not");
+  return Status();
 }
 
 // Warns where a file does not say which of its numbers are trained: what they are taken for.
@@ -484,7 +482,7 @@ Status bind_model(Compilation& c, diag::Diagnostics& diags) {
           << "model.dims: " << name << " = 1, which a tracer takes no extent for; " << c.model->base_name()
           << " may have been specialised for more";
   PIPER_RETURN_IF_ERROR(check_input_names(c.strategy.model, variant.chunked.graph, diags));
-  PIPER_RETURN_IF_ERROR(check_no_f64(variant.chunked.graph, diags));
+  PIPER_RETURN_IF_ERROR(check_f64(variant.chunked.graph, diags));
   if (const ir::Value& loss = variant.chunked.graph.value(variant.chunked.graph.loss);
       loss.kind == ir::ValueKind::kConstant)
     return diags.error("P0421") << "the loss '" << loss.name << "' does not depend on any trained parameter";

@@ -53,7 +53,7 @@ class Normaliser {
       ir::GraphBuilder b = builder(graph_.op(value.producer));
       replace_loss(finish(b, b.reshape(graph_.loss, {})));
     }
-    if (is_half(graph_.type(graph_.loss).dtype)) replace_loss(widened(graph_.loss));
+    if (graph_.type(graph_.loss).dtype != DType::kF32) replace_loss(in_f32(graph_.loss));
     put_in_place();
     drop_dead();
     return failure_.ok() ? Status() : std::move(failure_);
@@ -64,13 +64,14 @@ class Normaliser {
     for (ir::Graph::Output& output : graph_.outputs) output.value = loss;
     graph_.loss = loss;
   }
-  // A half in f32, in which losses of pieces are added up: as it was before it was rounded, where that is all.
-  ValueId widened(ValueId half) {
-    const ir::Op& made_by = graph_.op(graph_.value(half).producer);
+  // In f32, in which losses of pieces are added up: as it was before it was cast from that, where that is all. The
+  // gradient of one in f64 is 1 in f64, exactly.
+  ValueId in_f32(ValueId loss) {
+    const ir::Op& made_by = graph_.op(graph_.value(loss).producer);
     if (made_by.kind == OpKind::kCast && graph_.type(made_by.operands[0]).dtype == DType::kF32)
       return made_by.operands[0];
     ir::GraphBuilder b = builder(made_by);
-    return finish(b, b.cast(half, DType::kF32));
+    return finish(b, b.cast(loss, DType::kF32));
   }
 
   // ---------------------------------------------------------------- what mixes samples

@@ -1,7 +1,7 @@
 """Trains many small models in one process, by piper and by PyTorch, and compares them: what random models and suites of others share.
 
 Losses, gradients of the first step and weights after the last must be those of PyTorch in f64, as near as PyTorch's own f32 and
-weights that are moved by a rounding come to them. A refusal must have a code.
+weights that are moved by a rounding come to them, and NaN at the same places. A refusal must have a code.
 """
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from forked_runs import forked_runs  # noqa: E402
 
 # A rounding is some 6e-8 of a value; sums of few dozen values in another order lose ten times that.
 OF_VALUE, OF_CHANGE, OF_ERROR = 2e-6, 2e-5, 30
+UNBOUNDED, BENT = "numbers that grow without bound", "roundings change it"    # why a training is none to compare with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,14 +77,16 @@ def quiet():
     torch.set_num_threads(1)
 
 
-def trained_by_torch(subject, dtype, moved=None):
-    """moved: the seed of a rounding by which the weights are moved."""
+def trained_by_torch(subject, dtype, moved=None, trained=None):
+    """moved: the seed of a rounding by which the weights are moved; trained: names of those that are, all by default."""
     module = subject.make().to(dtype)
     draws = torch.Generator().manual_seed(moved or 0)
     torch.set_default_dtype(dtype)
     try:
-        for parameter in module.parameters() if moved is not None else ():
-            parameter.data *= 1 + 1e-7 * torch.randn(parameter.shape, generator=draws, dtype=dtype)
+        for name, parameter in module.named_parameters() if moved is not None else ():
+            rounding = 1 + 1e-7 * torch.randn(parameter.shape, generator=draws, dtype=dtype)
+            if trained is None or name in trained:
+                parameter.data *= rounding
         named = dict(module.named_parameters())
         if subject.load:
             module.load_state_dict(subject.load, strict=False)
@@ -128,14 +131,14 @@ def norm(tensor):
     return torch.linalg.vector_norm(tensor.double()).item()
 
 
-def size(weight):
-    """Norm of what is finite or NaN: a weight of -inf may be trained, too."""
-    return norm(weight.masked_fill(weight.isinf(), 0))
+def size(tensor):
+    """Norm of what is finite: a weight of -inf may be trained, too, and a gradient may be NaN."""
+    return norm(tensor.masked_fill(~tensor.isfinite(), 0))
 
 
 def apart(mine, wanted):
-    """Norm of the difference; the same infinity is none."""
-    return norm((mine.double() - wanted.double()).masked_fill(mine == wanted, 0))
+    """Norm of the difference: NaN where one alone is NaN; the same infinity is none, nor are two NaN."""
+    return norm((mine.double() - wanted.double()).masked_fill((mine == wanted) | (mine.isnan() & wanted.isnan()), 0))
 
 
 class Reference:
@@ -145,7 +148,8 @@ class Reference:
         self.subject, self.unfit = subject, ""
         try:
             self.exact = trained_by_torch(subject, torch.float64)
-            others = [trained_by_torch(subject, torch.float32)] + [trained_by_torch(subject, torch.float64, moved) for moved in (1, 2)]
+            others = [trained_by_torch(subject, torch.float32)]
+            others += [trained_by_torch(subject, torch.float64, moved, self.exact.gradients) for moved in (1, 2)]
         except Exception as error:  # whatever PyTorch says of the text
             self.unfit = f"PyTorch: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:150]}"
             return
@@ -157,15 +161,24 @@ class Reference:
             self.unfit = "it draws random numbers"
             return
         self.losses = [max(abs(o.losses[i] - exact.losses[i]) for o in others) for i in range(subject.steps)]
-        self.gradients = {n: max(norm(o.gradients[n] - g) for o in others) for n, g in exact.gradients.items()}
+        self.gradients = {n: max(apart(o.gradients[n], g) for o in others) for n, g in exact.gradients.items()}
         self.weights = {n: max(apart(o.weights[n], w) for o in others) for n, w in exact.weights.items() if n in exact.gradients or n in exact.buffers}
-        self.largest = max(map(norm, exact.gradients.values()), default=0.0)
+        self.largest = max(map(size, exact.gradients.values()), default=0.0)
         sizes = [*exact.losses, *self.losses, self.largest, *self.gradients.values(), *self.weights.values()]
         if not all(map(math.isfinite, sizes)) or max(map(abs, sizes)) > 1e4:
-            self.unfit = "numbers that grow without bound"
+            self.unfit = UNBOUNDED
         elif any(error > 1e-3 * (1 + abs(value)) for error, value in zip(self.losses, exact.losses)) or any(
-                error > 1e-3 * self.largest for error in self.gradients.values()):
-            self.unfit = "roundings change it"
+                error > 1e-3 * self.scale() for error in self.gradients.values()):
+            self.unfit = BENT
+
+    def scale(self):
+        """The scale of gradients. Where all true ones are 0, those of f32 are roundings of the loss by its weights; f32 has none below its smallest number."""
+        weights = max((w.abs().max().item() for n, w in self.exact.start.items() if n in self.exact.gradients and w.numel()), default=0.0)
+        of_loss = abs(self.exact.losses[0]) / max(weights, 1.0)
+        return max(self.largest, of_loss if self.largest <= 1e-5 * of_loss else 0.0, 1e3 * torch.finfo(torch.float32).tiny)
+
+    def trains_nothing(self):
+        return not self.unfit and self.largest == 0
 
     def take(self, got):
         """Dropout draws our own numbers: all strategies are compared with what one device gave. An End where it gave nothing."""
@@ -189,16 +202,16 @@ class Reference:
                 faults.append(f"norm {i + 1} of gradients is {mine:.7g}, of PyTorch {wanted:.7g}")
         for name, wanted in exact.gradients.items():
             mine = got.gradients.get(name)
-            error = norm(wanted if mine is None else mine.double() - wanted)
-            if not error <= OF_CHANGE * norm(wanted) + OF_VALUE * self.largest + OF_ERROR * self.gradients[name]:
-                faults.append(f"the gradient of {name} differs by {error:.3g}, its norm is {norm(wanted):.3g}")
+            error = norm(wanted) if mine is None else apart(mine, wanted)
+            if not error <= OF_CHANGE * size(wanted) + OF_VALUE * self.largest + OF_ERROR * self.gradients[name]:
+                faults.append(f"the gradient of {name} differs by {error:.3g}, its norm is {size(wanted):.3g}")
         for name, error in self.weights.items():
             wanted, mine = exact.weights[name], got.weights.get(name)
             if mine is None and wanted.numel():
                 faults.append(f"no weight {name}")
             elif wanted.numel() and not (differs := apart(mine, wanted)) <= (
-                    OF_VALUE * (size(wanted) / 4 + steps * lr * self.largest) + OF_CHANGE * apart(wanted, exact.start[name]) + OF_ERROR * error):
-                faults.append(f"the weight {name} differs by {differs:.3g}, it changed by {apart(wanted, exact.start[name]):.3g}")
+                    OF_VALUE * (size(wanted) / 4 + steps * lr * self.largest) + OF_CHANGE * (changed := size(wanted - exact.start[name])) + OF_ERROR * error):
+                faults.append(f"the weight {name} differs by {differs:.3g}, it changed by {changed:.3g}")
         return faults
 
 

@@ -7,7 +7,17 @@ Of every operator with a derivative in f32 the first, the middle and the last sa
 parameters, the others constants. The loss is the sum of the results times fixed weights, times the mean of the data, whole; and mapped
 over the batch, each sample with the operator's parameters times its number, cut and one sample a piece. Operators that draw random
 numbers are trained, and not compared.
+
+Where a training in PyTorch leaves the operator's domain, grows without bound or is changed by roundings, another is compared, which
+what PyTorch computes in f64 defines:
+
+- A result that is NaN or infinite counts as a number of its own, without gradient (nan_to_num).
+- The weight of a result is divided by its size and its derivative, where they are more than 1.
+- An element of a parameter whose gradient a rounding of the parameters changes, at an edge between two formulas, is moved off it.
+- The step is the first of LR, LR / 10 .. that ends in the domain.
 """
+import copy
+import dataclasses
 import functools
 import operator
 import random
@@ -19,15 +29,18 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from suite import BATCH, LR, STEPS, Form, Subject, arguments, report, require, run
+from suite import BATCH, BENT, LR, STEPS, UNBOUNDED, Form, Subject, arguments, report, require, run
 
 PLACES = ("first", "middle", "last")
+STEP_SIZES = [LR / 10 ** i for i in range(5)]
 
 
 class Operator(nn.Module):
-    def __init__(self, call, sample, mapped):
+    """tame_for: the data of the training for which weights and parameters are chosen; None: they are as they come."""
+
+    def __init__(self, call, sample, mapped, tame_for=None):
         super().__init__()
-        self.call, self.process, self.mapped = [call], [sample.output_process_fn_grad], mapped
+        self.call, self.process, self.mapped, self.numbered = [call], [sample.output_process_fn_grad], mapped, False
         self.leaves, self.tree = tree_flatten((sample.input, sample.args, sample.kwargs))
         for i, leaf in enumerate(self.leaves):
             if isinstance(leaf, torch.Tensor):
@@ -41,6 +54,59 @@ class Operator(nn.Module):
         for i, result in enumerate(self.results(None)):
             count = max(result.numel(), 1)
             self.register_buffer(f"w{i}", torch.randn(result.shape, generator=draws) / count ** 0.5, persistent=False)
+        if tame_for is not None:
+            self.tame(tame_for.unique().tolist() if mapped else [None])
+
+    def tame(self, factors):
+        torch.set_default_dtype(torch.float64)
+        try:
+            wide = copy.deepcopy(self).to(torch.float64)
+            self.numbered = wide.numbered = any(not r.isfinite().all() for factor in factors for r in wide.results(factor))
+            weights = [getattr(wide, f"w{i}").clone() for i in range(len(wide.results(factors[0])))]
+            wide.weigh(weights, factors)
+            if wide.move_off_edges(factors):
+                wide.weigh(weights, factors)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        for mine, exact in zip((*self.parameters(), *self.buffers()), (*wide.parameters(), *wide.buffers()), strict=True):
+            mine.data.copy_(exact)
+
+    def moved(self, by, seed):
+        """A copy with every element of a parameter a little larger or smaller."""
+        draws, other = torch.Generator().manual_seed(seed), copy.deepcopy(self)
+        for parameter in other.parameters():
+            parameter.data += by * torch.randn(parameter.shape, generator=draws).sign()
+        return other
+
+    def weigh(self, weights, factors):
+        by = 1e-7
+        others = [self.moved(by, seed) for seed in (1, 2)]
+        for i, weight in enumerate(weights):
+            size = torch.ones_like(weight)
+            for factor in factors:
+                result = self.results(factor)[i].detach()
+                for other in others:
+                    slope = ((other.results(factor)[i].detach() - result) / by).abs().nan_to_num(1 / by, 1 / by)
+                    size = size.maximum(slope).maximum(result.abs().nan_to_num(1, 1))
+            getattr(self, f"w{i}").copy_(weight / size)
+
+    def gradients(self, factors):
+        trained = [p for p in self.parameters() if p.requires_grad]
+        return torch.autograd.grad(sum(self.value(factor) for factor in factors), trained, allow_unused=True)
+
+    def move_off_edges(self, factors):
+        """Whether there were any."""
+        exact, found = self.gradients(factors), False
+        largest = max((g.abs().nan_to_num(0, 0).max().item() for g in exact if g is not None and g.numel()), default=0.0)
+        edges = [torch.zeros_like(p, dtype=torch.bool) for p in self.parameters()]
+        for seed in (1, 2):
+            for edge, mine, other in zip(edges, exact, self.moved(2e-7, seed).gradients(factors), strict=True):
+                if mine is not None:
+                    edge |= (mine - other).abs() > 1e-4 * largest
+        for parameter, edge in zip(self.parameters(), edges, strict=True):
+            parameter.data[edge] *= 1.001
+            found |= bool(edge.any())
+        return found
 
     def results(self, factor):
         given = []
@@ -50,7 +116,8 @@ class Operator(nn.Module):
         first, rest, named = tree_unflatten(given, self.tree)
         results = tree_flatten(self.process[0](self.call[0](first, *rest, **named)))[0]
         results = [torch.view_as_real(r) if r.is_complex() else r for r in results if isinstance(r, torch.Tensor)]
-        return [r for r in results if r.is_floating_point()]
+        results = [r for r in results if r.is_floating_point()]
+        return [torch.nan_to_num(r, nan=1.0, posinf=2.0, neginf=-2.0) for r in results] if self.numbered else results
 
     def value(self, factor):
         sums = [(r * getattr(self, f"w{i}")).sum() for i, r in enumerate(self.results(factor))]
@@ -89,9 +156,14 @@ class Traced(nn.Module):
             with graph.inserting_before(a):
                 a.args, a.kwargs = self.merged(graph, a.args, b.args), self.merged(graph, a.kwargs, b.kwargs)
         graph.eliminate_dead_code()
+        for constant in list(graph.find_nodes(op="get_attr")):    # an operand, since torch.onnx finds none of a module within
+            self.names.append(f"constant{len(self.names)}")
+            self.register_buffer(self.names[-1], getattr(self.graph, constant.target), persistent=False)
+            with graph.inserting_after(graph.find_nodes(op="placeholder")[-1]):
+                constant.replace_all_uses_with(graph.placeholder(self.names[-1]))
+            graph.erase_node(constant)
+            delattr(self.graph, constant.target)
         self.graph.recompile()
-        for name, _ in self.graph.named_buffers():
-            self.graph._non_persistent_buffers_set.add(name)
 
     def merged(self, graph, a, b):
         if isinstance(a, (list, tuple)):
@@ -143,12 +215,27 @@ class Operators:
         draws = torch.Generator().manual_seed(0)
         data = {"x": 0.9 + 0.1 * torch.rand(STEPS * BATCH, generator=draws)}
 
-        def subject(mapped):
+        def form(mapped, cuts, lr, tamed):
             def make():
                 seed()
-                return Operator(self.infos[name].op, samples[at], mapped)
-            return Subject(make, data, {"x": data["x"][:6]}, BATCH, STEPS, LR, (lambda: Traced(make(), data["x"])) if mapped else None)
-        return [Form(subject(False), {"whole": 1}), Form(subject(True), {"mapped": 1, "cut": 2, "one sample a piece": 8})]
+                return Operator(self.infos[name].op, samples[at], mapped, data["x"] if tamed else None)
+            known = functools.cache(make) if tamed else make    # weighing takes long
+            return Form(Subject(lambda: copy.deepcopy(known()), data, {"x": data["x"][:6]}, BATCH, STEPS, lr,
+                                (lambda: Traced(make(), data["x"])) if mapped else None), cuts)
+
+        def fitting(mapped, cuts):
+            """The form that can be compared."""
+            plain = form(mapped, cuts, LR, False)
+            plain = dataclasses.replace(plain, known=plain.reference())
+            if plain.known.unfit not in (UNBOUNDED, BENT):
+                return plain
+            for lr in STEP_SIZES:
+                tame = form(mapped, cuts, lr, True)
+                reference = tame.reference()
+                if not reference.unfit:
+                    return dataclasses.replace(tame, known=reference)
+            return plain
+        return [fitting(False, {"whole": 1}), fitting(True, {"mapped": 1, "cut": 2, "one sample a piece": 8})]
 
 
 def main():

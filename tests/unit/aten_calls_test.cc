@@ -83,6 +83,53 @@ TEST_CASE("statistics that a batch norm gives beside its result have no gradient
   CHECK(m.producer(y.list[2]).kind == OpKind::kDetach);
 }
 
+TEST_CASE(
+    "transforms of more points than a matrix is made for, and of other frequencies than of the points, are refused") {
+  const auto said = [](const char* target, std::vector<int64_t> shape, std::vector<Item> rest) {
+    Model m;
+    std::vector<Item> arguments{m.input("x", DType::kF32, std::move(shape))};
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    m.call(target, std::move(arguments));
+    return m.status.ok() ? std::string() : m.status.error().code + " " + m.status.error().message;
+  };
+  const Item dim = Item::of_list({Item::of_int(1)}), twice = Item::of_list({Item::of_int(1), Item::of_int(-1)});
+  CHECK_THAT(said("aten.fft_rfft.default", {2, 8}, {Item::of_int(4097)}),
+             Contains("P0306 a Fourier transform of 4097"));
+  CHECK_THAT(said("aten.fft_rfft.default", {2, 0}, {}), Contains("P0306 a Fourier transform of 0"));
+  CHECK_THAT(said("aten.fft_irfft.default", {2, 1}, {}), Contains("P0306 a Fourier transform of 0"));
+  CHECK_THAT(said("aten.fft_rfftn.default", {2, 8}, {Item::none(), twice}), Contains("twice along one"));
+  CHECK_THAT(said("aten.fft_rfftn.default", {2, 8}, {dim, twice}), Contains("P0306"));
+  CHECK_THAT(said("aten._fft_c2r.default", {2, 5}, {dim, Item::of_int(0), Item::of_int(6)}), Contains("frequencies"));
+  CHECK(said("aten._fft_c2r.default", {2, 5}, {dim, Item::of_int(0), Item::of_int(9)}).empty());
+  CHECK_THAT(said("aten._fft_r2c.default", {2, 5}, {dim, Item::of_int(3), Item::of_bool(true)}), Contains("normalis"));
+  CHECK_THAT(said("aten.stft.default", {7}, {Item::of_int(8)}), Contains("P0306 stft of this form"));
+  CHECK_THAT(said("aten.view_as_complex.default", {2, 3}, {}), Contains("two along the last axis"));
+  CHECK_THAT(said("aten.imag.default", {2, 3}, {}), Contains("imag of a real tensor"));
+}
+
+TEST_CASE("a complex number is its two parts, and calls that know none refuse it") {
+  Model m;
+  const Item z = m.call("aten.view_as_complex.default", {m.input("x", DType::kF32, {4, 6, 2})});
+  REQUIRE(z.list.size() == 2);
+  const Item conjugate = m.call("aten._conj.default", {z});
+  REQUIRE(m.status.ok());
+  REQUIRE(conjugate.list.size() == 2);
+  CHECK(conjugate.list[0].tensor == z.list[0].tensor);
+  CHECK(m.producer(conjugate.list[1]).kind == OpKind::kNeg);
+  m.call("aten.exp.default", {z});
+  CHECK(m.status.error().code == "P0306");
+}
+
+TEST_CASE("numbers that depend on the data are refused where they would make a shape") {
+  Model m;
+  m.call("aten.tensor_split.tensor_indices_or_sections",
+         {m.input("x", DType::kF32, {6}), m.input("n", DType::kI64, {2})});
+  CHECK(m.status.error().code == "P0323");
+  Model number;
+  number.call("aten.item.default", {number.input("n", DType::kI64, {})});
+  CHECK(number.status.error().code == "P0323");
+}
+
 TEST_CASE("windows, bags and slopes that cannot be had exactly are refused") {
   const auto refused = [](const char* target, std::vector<std::vector<int64_t>> shapes, std::vector<Item> rest) {
     Model m;

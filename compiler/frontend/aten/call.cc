@@ -222,6 +222,16 @@ Item Call::made_by(Item (*function)(Call&)) {
   }
 }
 
+bool Call::may_make(int64_t count, int64_t bytes_of_each) {
+  constexpr int64_t kMostBytes = int64_t{1} << 30, kMostOfModel = int64_t{1} << 33;
+  if (count > kMostBytes / bytes_of_each || count * bytes_of_each > kMostOfModel - state_.made_bytes) {
+    fail("it makes " + std::to_string(count) + " numbers or operators out of its arguments alone, which is too many");
+    return false;
+  }
+  state_.made_bytes += std::max<int64_t>(count, 0) * bytes_of_each;
+  return true;
+}
+
 // ---- failures
 
 Item Call::fail(const std::string& message) { return refuse("P0306", message); }

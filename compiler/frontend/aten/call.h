@@ -45,6 +45,7 @@ struct Schema {
 struct ImportState {
   ir::Graph* graph = nullptr;
   int64_t local_batch = 1;
+  int64_t made_bytes = 0;                             // of constants that calls make of numbers alone
   std::map<std::string, int64_t> dropouts;            // module path -> dropouts seen
   std::map<std::pair<int64_t, bool>, ValueId> waves;  // matrices of Fourier transforms: (points, of sines)
   std::function<bool(const std::string&)> per_piece;  // of a module: it computes with the extent of a piece
@@ -83,6 +84,11 @@ class Call {
   // What a function of the table makes of the call; a misfit is the call's failure.
   Item made_by(Item (*function)(Call&));
 
+  // Whether it may make so many numbers as a constant, or so many ops; else a failure. What a file asks for must not
+  // fill the memory.
+  static constexpr int64_t kBytesOfOp = 8 << 10;
+  bool may_make(int64_t count, int64_t bytes_of_each = 8);
+
   // --- failures
   Item fail(const std::string& message);  // the first one is kept
   Item refuse(std::string code, const std::string& message);
@@ -109,6 +115,8 @@ class Call {
   ValueId slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
   ValueId unsqueeze(ValueId x, int64_t dim);
   ValueId squeeze(ValueId x, int64_t dim);
+  // A scalar as a vector of one element, which ATen takes it for along an axis.
+  ValueId with_axis(ValueId x) { return rank(x) == 0 ? reshape(x, {1}) : x; }
   ValueId cast(ValueId x, DType to);
   ValueId cat(std::vector<ValueId> parts, int64_t dim);
   ValueId sum(ValueId x, std::vector<int64_t> dims, bool keepdim);

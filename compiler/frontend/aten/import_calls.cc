@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/frontend/aten/fourier.h"
 #include "compiler/frontend/aten/table.h"
 
 namespace piper::frontend::aten {
@@ -113,8 +114,21 @@ class Importer {
     const size_t values_before = model_.graph.num_values();
     std::optional<std::vector<Item>> of_step = with_step_numbers(*bound);
     const bool of_batch = std::any_of(bound->begin(), bound->end(), [](const Item& x) { return x.of_batch; });
+    const size_t complex = first_complex(*bound);
+    std::vector<Item> imaginary;
+    if (complex == 0 && is_part_wise(row.schema.target)) {
+      Item parts = (*bound)[0];
+      if (parts.list[1].is_tensor()) {
+        imaginary = *bound;
+        imaginary[0] = parts.list[1];
+      }
+      (*bound)[0] = parts.list[0];
+    }
+    const bool by_parts = complex == 0 && (*bound)[0].is_tensor();
     Call call(state_, row.schema, row.kind, std::move(bound).value(), c.call.name, c.module, scope, prov);
-    Item result = call.made_by(row.handler);
+    const Handler own = complex <= 1 ? of_complex(row.schema.target) : nullptr;
+    Item result = call.made_by(own != nullptr ? own : row.handler);
+    if (by_parts && call.status().ok()) PIPER_RETURN_IF_ERROR(join_parts(c, row, result, std::move(imaginary)));
     result.of_batch = result.is_number() && of_batch;
     if (result.is_number() && of_step) {
       Call again(state_, row.schema, row.kind, *std::move(of_step), c.call.name, c.module, scope, prov);
@@ -126,6 +140,28 @@ class Importer {
       return diags_.error(status.error().code.empty() || status.error().code == "P0401" ? "P0306" : status.error().code)
              << "node " << describe_call(c) << ": " << status.error().message;
     return keep(c, std::move(result), values_before);
+  }
+
+  // The first argument that is a complex number, of the first two; 2 where none is.
+  static size_t first_complex(const std::vector<Item>& bound) {
+    const size_t end = std::min<size_t>(bound.size(), 2);
+    for (size_t i = 0; i < end; ++i)
+      if (is_complex(bound[i])) return i;
+    return 2;
+  }
+
+  // What a call gives of the imaginary part beside what it gives of the real one.
+  Status join_parts(const ProgramCall& c, const TableRow& row, Item& result, std::vector<Item> imaginary) {
+    Item other;
+    if (!imaginary.empty()) {
+      Call call(state_, row.schema, row.kind, std::move(imaginary), c.call.name + ".imaginary", c.module,
+                model_.graph.intern_scope(c.module), model_.graph.provenance().model({c.call.name, c.module, c.line}));
+      other = call.made_by(row.handler);
+      if (const Status status = call.status(); !status.ok())
+        return diags_.error("P0306") << "node " << describe_call(c) << ": " << status.error().message;
+    }
+    result = Item::of_list({std::move(result), std::move(other)});
+    return Status();
   }
 
   // ---- numbers made of the batch's extent

@@ -69,17 +69,17 @@ ValueId wrapped(Call& c, ValueId index, int64_t extent) {
   return c.op(OpKind::kWhere, {negative, c.binary(OpKind::kAdd, index, static_cast<double>(extent)), index});
 }
 
-// Adjacent index tensors of an indexing expression, and the axis of the first.
+// The index tensors of an indexing expression, and the axis of the first where they are next to each other.
 struct Indexed {
   int64_t first = 0;
   std::vector<ValueId> indices;
-  ir::Shape shape;  // that they all broadcast to
+  std::vector<int64_t> axes;  // of the indices
+  ir::Shape shape;            // that they all broadcast to
   bool ok = false;
 };
 Indexed index_tensors(Call& c) {
   Indexed out;
   const std::vector<Item>& list = c.arg("indices").list;
-  int64_t end = -1;
   for (size_t i = 0; i < list.size(); ++i) {
     if (list[i].is_none()) continue;
     if (!list[i].is_tensor()) {
@@ -90,21 +90,29 @@ Indexed index_tensors(Call& c) {
       c.refuse("P0323", "indexing with a bool mask makes a tensor whose shape depends on the data; use torch.where");
       return out;
     }
-    if (out.indices.empty()) out.first = static_cast<int64_t>(i);
-    else if (end != static_cast<int64_t>(i)) {
-      c.fail("index tensors must be next to each other");
-      return out;
-    }
-    end = static_cast<int64_t>(i) + 1;
+    out.axes.push_back(static_cast<int64_t>(i));
     out.indices.push_back(c.cast(list[i].tensor, DType::kI64));
   }
   if (out.indices.empty()) c.fail("indexing without index tensors");
+  else out.first = out.axes[0];
   std::optional<ir::Shape> shape = ir::Shape();
   for (size_t i = 0; i < out.indices.size() && shape; ++i) shape = ir::broadcast_shape(*shape, c.shape(out.indices[i]));
   if (!shape) c.fail("index tensors whose shapes cannot be broadcast");
   out.ok = !out.indices.empty() && shape;
   if (shape) out.shape = std::move(*shape);
   return out;
+}
+
+// The order of x's axes in which the indexed ones are next to each other: as they are, or else in front, where ATen
+// puts the axes of the indices. `where` is then of that order.
+std::vector<int64_t> joining_order(Call& c, ValueId x, Indexed& where) {
+  std::vector<int64_t> order = c.all_dims(x);
+  if (!where.ok || where.axes.back() >= c.rank(x)) return order;
+  if (where.axes.back() - where.axes[0] + 1 == static_cast<int64_t>(where.axes.size())) return order;
+  std::stable_partition(order.begin(), order.end(),
+                        [&](int64_t axis) { return std::binary_search(where.axes.begin(), where.axes.end(), axis); });
+  where.first = 0;
+  return order;
 }
 
 }  // namespace
@@ -199,32 +207,36 @@ Item embedding_bag(Call& c) {
 }
 
 Item gather(Call& c) {
-  const ValueId x = c.tensor("self");
-  return made(c.op(OpKind::kGather, {x, c.cast(c.tensor("index"), DType::kI64)},
-                   ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+  const ValueId x = c.with_axis(c.tensor("self")), index = c.tensor("index");
+  const ValueId y = c.op(OpKind::kGather, {x, c.with_axis(c.cast(index, DType::kI64))},
+                         ir::DimAttrs{c.dim("dim", c.shape(x).size())});
+  return made(c.rank(index) == 0 ? c.reshape(y, {}) : y);
 }
 
 Item scatter(Call& c) {
-  const ValueId x = c.tensor("self"), index = c.cast(c.tensor("index"), DType::kI64);
+  const ValueId self = c.tensor("self"), x = c.with_axis(self);
+  const ValueId index = c.with_axis(c.cast(c.tensor("index"), DType::kI64));
   ValueId src = c.as(c.arg("src"), c.dtype(x));
   if (c.rank(src) == 0 && c.rank(index) > 0) src = c.expand(src, c.shape(index));
   if (c.shape(src) != c.shape(index) && c.rank(src) == c.rank(index))  // only the part that the index covers is read
     for (int64_t d = 0; d < c.rank(src); ++d) src = c.slice(src, d, 0, c.extent(index, d));
-  return made(c.op(c.kind(), {x, index, src}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+  return made(c.reshape(c.op(c.kind(), {x, index, src}, ir::DimAttrs{c.dim("dim", c.shape(x).size())}), c.shape(self)));
 }
 
 Item index_select(Call& c) {
-  const ValueId x = c.tensor("self");
-  return made(c.op(OpKind::kIndexSelect, {x, c.cast(c.tensor("index"), DType::kI64)},
-                   ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+  const ValueId x = c.with_axis(c.tensor("self"));
+  const ValueId y = c.op(OpKind::kIndexSelect, {x, c.with_axis(c.cast(c.tensor("index"), DType::kI64))},
+                         ir::DimAttrs{c.dim("dim", c.shape(x).size())});
+  return made(c.rank(c.tensor("self")) == 0 ? c.reshape(y, {}) : y);
 }
 
 Item index_add(Call& c) {
-  const ValueId x = c.tensor("self");
-  ValueId source = c.tensor("source");
+  const ValueId self = c.tensor("self"), x = c.with_axis(self);
+  ValueId source = c.with_axis(c.tensor("source"));
   if (c.real("alpha") != 1) source = c.binary(OpKind::kMul, source, c.real("alpha"));
-  return made(c.op(OpKind::kIndexAdd, {x, c.cast(c.tensor("index"), DType::kI64), source},
-                   ir::DimAttrs{c.dim("dim", c.shape(x).size())}));
+  const ValueId y = c.op(OpKind::kIndexAdd, {x, c.with_axis(c.cast(c.tensor("index"), DType::kI64)), source},
+                         ir::DimAttrs{c.dim("dim", c.shape(x).size())});
+  return made(c.reshape(y, c.shape(self)));
 }
 
 namespace {
@@ -246,11 +258,11 @@ bool per_row(Call& c, ValueId x, const Indexed& where, ValueId& out) {
 }
 }  // namespace
 
-// x[.., i, j, ..] with adjacent index tensors: the indexed axes are merged into one, which is read
-// with i * extent(j) + j.
+// x[.., i, j, ..]: the indexed axes are merged into one, which is read with i * extent(j) + j.
 Item index(Call& c) {
-  const Indexed where = index_tensors(c);
+  Indexed where = index_tensors(c);
   ValueId x = c.tensor("self");
+  x = c.permute(x, joining_order(c, x, where));
   if (!where.ok || where.first + static_cast<int64_t>(where.indices.size()) > c.rank(x))
     return c.fail("indexing of this form");
   ValueId view;
@@ -304,8 +316,12 @@ bool is_permutation(Call& c, ValueId index) {
 
 Item index_put(Call& c) {
   if (Item chosen; put_by_mask(c, chosen)) return chosen;
-  const Indexed where = index_tensors(c);
+  Indexed where = index_tensors(c);
   ValueId x = c.tensor("self");
+  const std::vector<int64_t> joined = joining_order(c, x, where);
+  std::vector<int64_t> parted(joined.size());
+  for (size_t i = 0; i < joined.size(); ++i) parted[static_cast<size_t>(joined[i])] = static_cast<int64_t>(i);
+  x = c.permute(x, joined);
   if (!c.flag("accumulate") && where.ok && where.indices.size() == 1 && c.rank(x) == 1 &&
       is_permutation(c, where.indices[0])) {
     const ValueId values = c.expand(c.as(c.arg("values"), c.dtype(x)), c.shape(where.indices[0]));
@@ -331,7 +347,7 @@ Item index_put(Call& c) {
     given = c.permute(c.expand(given, std::move(all)), of_values);
     x = c.permute(x, order);
   }
-  const auto result = [&](ValueId y) { return made(where.first > 0 ? c.permute(y, back) : y); };
+  const auto result = [&](ValueId y) { return made(c.permute(where.first > 0 ? c.permute(y, back) : y, parted)); };
   const ir::Shape shape = c.shape(x);
   ValueId flat;
   int64_t extent = 1;
@@ -343,12 +359,12 @@ Item index_put(Call& c) {
   // x[arange(n), j] = values: along the second axis, which keeps samples apart that are along the first.
   if (where.indices.size() == 2 && c.rank(where.indices[0]) == 1 && wide == ir::Shape{shape[0]} &&
       counting_axis(c, where.indices[0], shape[0]) == 0) {
-    Extents parted(shape.size(), 1), source = shape, dense = shape;
-    parted[0] = shape[0];
+    Extents rows(shape.size(), 1), source = shape, dense = shape;
+    rows[0] = shape[0];
     source[1] = 1;
     dense.erase(dense.begin() + 1);
     const ValueId j = c.expand(wrapped(c, where.indices[1], shape[1]), wide);
-    const ValueId places = c.expand(c.reshape(j, std::move(parted)), source);
+    const ValueId places = c.expand(c.reshape(j, std::move(rows)), source);
     const ValueId values = c.reshape(c.expand(given, std::move(dense)), source);
     const OpKind kind = c.flag("accumulate") ? OpKind::kScatterAdd : OpKind::kScatter;
     return result(c.op(kind, {x, places, values}, ir::DimAttrs{1}));

@@ -15,11 +15,11 @@ std::string reduction_name(Call& c) {
   return r == 0 ? "none" : r == 2 ? "sum" : "mean";
 }
 
-Item reduced(Call& c, ValueId terms) {
-  const std::string r = reduction_name(c);
+Item reduced(Call& c, ValueId terms, const std::string& r) {
   if (r == "none") return made(terms);
   return made(r == "sum" ? c.sum(terms, c.all_dims(terms), false) : c.mean(terms, c.all_dims(terms), false));
 }
+Item reduced(Call& c, ValueId terms) { return reduced(c, terms, reduction_name(c)); }
 
 // target and prediction in one shape, as ATen's element-wise losses broadcast them.
 ValueId difference(Call& c) { return c.binary(OpKind::kSub, c.tensor("self"), c.tensor("target")); }
@@ -34,8 +34,7 @@ ValueId at_least(Call& c, ValueId x, double low) {
 
 // Probabilities as targets: -sum over classes of target * log_softmax; the mean divides by the
 // number of rows, whatever the class weights.
-Item soft_cross_entropy(Call& c, ValueId logits, ValueId target) {
-  const double smoothing = c.real("label_smoothing");
+Item soft_cross_entropy(Call& c, ValueId logits, ValueId target, double smoothing, const std::string& reduction) {
   const int64_t axis = c.rank(logits) == 1 ? 0 : 1, classes = c.extent(logits, axis);
   ValueId t = c.cast(target, c.dtype(logits));
   if (smoothing > 0) {
@@ -48,7 +47,7 @@ Item soft_cross_entropy(Call& c, ValueId logits, ValueId target) {
     shape[static_cast<size_t>(axis)] = classes;
     terms = c.binary(OpKind::kMul, terms, c.reshape(c.tensor("weight"), std::move(shape)));
   }
-  return reduced(c, c.op(OpKind::kNeg, {c.sum(terms, {axis}, false)}));
+  return reduced(c, c.op(OpKind::kNeg, {c.sum(terms, {axis}, false)}), reduction);
 }
 
 // The norm of order `p` along the last axis. Of infinity, each of several that are as great has the whole gradient.
@@ -79,15 +78,15 @@ ValueId where_target(Call& c, OpKind compared, double that, ValueId yes) {
 }
 
 // Losses on [C] take it as one row.
-Item classified(Call& c, double smoothing) {
-  ValueId x = c.tensor("self"), target = c.cast(c.tensor("target"), DType::kI64);
+Item classified(Call& c, ValueId x, double smoothing, std::string reduction) {
+  ValueId target = c.cast(c.tensor("target"), DType::kI64);
   const bool lone = c.rank(x) == 1;
   if (lone) {
     x = c.unsqueeze(x, 0);
     target = c.reshape(target, {1});
   }
   ir::CrossEntropyLossAttrs attrs;
-  attrs.reduction = reduction_name(c);
+  attrs.reduction = std::move(reduction);
   attrs.ignore_index = c.integer("ignore_index");
   attrs.label_smoothing = smoothing;
   std::vector<ValueId> operands{x, target};
@@ -101,11 +100,28 @@ Item classified(Call& c, double smoothing) {
 
 Item cross_entropy(Call& c) {
   const ValueId logits = c.tensor("self"), target = c.tensor("target");
-  if (is_floating(c.dtype(target))) return soft_cross_entropy(c, logits, target);
-  return classified(c, c.real("label_smoothing"));
+  const double smoothing = c.real("label_smoothing");
+  if (is_floating(c.dtype(target))) return soft_cross_entropy(c, logits, target, smoothing, reduction_name(c));
+  return classified(c, logits, smoothing, reduction_name(c));
 }
-Item nll_loss(Call& c) { return classified(c, 0); }
-Item nll_loss_results(Call& c) { return Item::of_list({classified(c, 0), Item::none()}); }
+Item nll_loss(Call& c) { return classified(c, c.tensor("self"), 0, reduction_name(c)); }
+Item nll_loss_results(Call& c) { return Item::of_list({nll_loss(c), Item::none()}); }
+
+namespace {
+// Rows of a linear layer: what PyTorch computes a few rows at a time, with the gradients.
+Item linear_cross_entropy_of(Call& c, double smoothing, const std::string& reduction) {
+  const ValueId logits =
+      c.op(OpKind::kLinear, {c.tensor("input"), c.tensor("linear_weight"), c.tensor_or_none("linear_bias")});
+  const ValueId target = c.tensor("target");
+  if (is_floating(c.dtype(target))) return soft_cross_entropy(c, logits, target, smoothing, reduction);
+  return classified(c, logits, smoothing, reduction);
+}
+}  // namespace
+Item linear_cross_entropy(Call& c) {
+  Item loss = linear_cross_entropy_of(c, c.real("label_smoothing"), c.text("reduction"));
+  return Item::of_list({std::move(loss), Item::none(), Item::none(), Item::none()});
+}
+Item linear_cross_entropies(Call& c) { return linear_cross_entropy_of(c, 0, "none"); }
 
 Item mse_loss(Call& c) {
   const ValueId x = c.tensor("self"), target = c.tensor("target");

@@ -205,6 +205,12 @@ Item isinf(Call& c) {
   if (!is_floating(c.dtype(x))) return made(c.op(OpKind::kNe, {x, x}));
   return made(c.binary(OpKind::kEq, c.op(OpKind::kAbs, {x}), std::numeric_limits<double>::infinity()));
 }
+Item is_infinity(Call& c) {
+  const ValueId x = c.tensor("self");
+  if (!is_floating(c.dtype(x))) return made(c.op(OpKind::kNe, {x, x}));
+  const double inf = std::numeric_limits<double>::infinity();
+  return made(c.binary(OpKind::kEq, x, c.kind() == OpKind::kNeg ? -inf : inf));
+}
 // The sign of zeros and of no numbers counts too.
 Item signbit(Call& c) {
   const ValueId x = c.tensor("self");

@@ -8,9 +8,6 @@
 namespace piper::frontend::aten {
 namespace {
 
-constexpr int64_t kMostWindows = int64_t{1}
-                                 << 16;  // of an axis that is pooled adaptively, each with ops or bounds of its own
-
 ir::PoolAttrs window(Call& c, size_t axes) {
   ir::PoolAttrs attrs;
   attrs.kernel = c.ints("kernel_size", axes);
@@ -146,8 +143,8 @@ ValueId averaged(Call& c, ValueId x, int64_t dim, int64_t m) {
 Item adaptive_avg_pool(Call& c, size_t axes) {
   ValueId x = c.tensor("self");
   const std::vector<int64_t> out = c.ints("output_size", axes);
-  if (std::any_of(out.begin(), out.end(), [](int64_t extent) { return extent > kMostWindows; }))
-    return c.fail("adaptive pooling to as many windows");
+  for (const int64_t extent : out)
+    if (!c.may_make(extent, Call::kBytesOfOp)) return Item::none();
   const int64_t first = c.rank(x) - static_cast<int64_t>(axes);
   if (first < 1) return c.fail("adaptive pooling needs channels before the axes that it pools");
   std::vector<int64_t> pooled;
@@ -175,8 +172,7 @@ Item adaptive_avg_pool(Call& c, size_t axes) {
 std::vector<Item> adaptive_max_pool(Call& c, size_t axes) {
   ValueId x = c.tensor("self"), places;
   const std::vector<int64_t> out = c.ints("output_size", axes);
-  if (std::any_of(out.begin(), out.end(), [](int64_t extent) { return extent > kMostWindows; }))
-    c.fail("adaptive pooling to as many windows");
+  for (const int64_t extent : out) c.may_make(extent, Call::kBytesOfOp);
   const int64_t first = c.rank(x) - static_cast<int64_t>(axes);
   if (first < 1) c.fail("adaptive pooling needs channels before the axes that it pools");
   int64_t inner = 1;  // elements of the axes after

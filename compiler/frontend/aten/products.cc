@@ -44,6 +44,18 @@ Item addmm(Call& c) {
   return made(c.binary(OpKind::kAdd, bias, y));
 }
 
+// The same, of the sum of the products of a batch.
+Item addbmm(Call& c) {
+  ValueId bias = c.tensor("self"), y = product(c, c.tensor("batch1"), c.tensor("batch2"));
+  const double beta = c.real("beta"), alpha = c.real("alpha");
+  if (c.rank(y) != 3) return c.fail("addbmm of other than batches of matrices");
+  y = c.sum(y, {0}, false);
+  if (alpha != 1) y = c.binary(OpKind::kMul, y, alpha);
+  if (beta == 0) return made(y);
+  if (beta != 1) bias = c.binary(OpKind::kMul, bias, beta);
+  return made(c.binary(OpKind::kAdd, bias, y));
+}
+
 Item matmul(Call& c) { return made(product(c, c.tensor("self"), c.tensor("other"))); }
 
 // y_o = sum over i, j of a_i w_oij b_j, + bias_o

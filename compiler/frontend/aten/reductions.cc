@@ -102,22 +102,49 @@ Item argmin(Call& c) {
   return made(extreme(c, x, c.dim("dim", c.shape(x).size()), c.flag("keepdim"), true)[1]);
 }
 
+namespace {
+// Values and indices, the least first: a NaN after all numbers, equal elements in their order. The greatest first of
+// the negated elements has the NaN before them, so all places are turned by how many there are.
+std::vector<ValueId> ascending(Call& c, ValueId x, int64_t d) {
+  const int64_t n = c.extent(x, d);
+  std::vector<ValueId> found = c.ops(OpKind::kTopk, {negated(c, x)}, ir::TopkAttrs{d, n});
+  if (found.size() != 2) return found;
+  found[0] = negated(c, found[0]);
+  if (!is_floating(c.dtype(x))) return found;
+  const ValueId nans = c.sum(c.cast(c.op(OpKind::kIsNan, {x}), DType::kI64), {d}, true);
+  Extents row(c.shape(x).size(), 1);
+  row[static_cast<size_t>(d)] = n;
+  const ValueId after = c.binary(OpKind::kAdd, c.reshape(c.range(0, n, 1, DType::kI64), std::move(row)), nans);
+  const ValueId over = c.binary(OpKind::kGe, after, static_cast<double>(n));
+  const ValueId turned =
+      c.expand(c.op(OpKind::kWhere, {over, c.binary(OpKind::kSub, after, static_cast<double>(n)), after}), c.shape(x));
+  for (ValueId& v : found) v = c.op(OpKind::kGather, {v, turned}, ir::DimAttrs{d});
+  return found;
+}
+}  // namespace
+
 Item topk(Call& c) {
   const ValueId x = c.tensor("self");
+  if (c.rank(x) == 0 && c.integer("k") == 1) return Item::of_list({made(x), made(c.scalar(0, DType::kI64))});
   const int64_t d = c.dim("dim", c.shape(x).size());
+  const int64_t k = c.integer("k");
   const bool largest = c.flag("largest");
-  const std::vector<ValueId> found =
-      c.ops(OpKind::kTopk, {largest ? x : negated(c, x)}, ir::TopkAttrs{d, c.integer("k")});
+  if (k < 0 || k > c.extent(x, d)) return c.fail("topk of more elements than the axis has");
+  std::vector<ValueId> found = largest ? c.ops(OpKind::kTopk, {x}, ir::TopkAttrs{d, k}) : ascending(c, x, d);
   if (found.size() != 2) return c.fail("topk does not fit");
-  return Item::of_list({made(largest ? found[0] : negated(c, found[0])), made(found[1])});
+  for (ValueId& v : found)
+    if (!largest) v = c.slice(v, d, 0, k);
+  return Item::of_list({made(found[0]), made(found[1])});
 }
 Item sort(Call& c) {
   const ValueId x = c.tensor("self");
+  if (c.rank(x) == 0) return Item::of_list({made(x), made(c.scalar(0, DType::kI64))});
   const int64_t d = c.dim("dim", c.shape(x).size());
   const bool down = c.flag("descending");
-  const std::vector<ValueId> found = c.ops(OpKind::kTopk, {down ? x : negated(c, x)}, ir::TopkAttrs{d, c.extent(x, d)});
+  const std::vector<ValueId> found =
+      down ? c.ops(OpKind::kTopk, {x}, ir::TopkAttrs{d, c.extent(x, d)}) : ascending(c, x, d);
   if (found.size() != 2) return c.fail("sort does not fit");
-  return Item::of_list({made(down ? found[0] : negated(c, found[0])), made(found[1])});
+  return Item::of_list({made(found[0]), made(found[1])});
 }
 Item argsort(Call& c) {
   const Item both = sort(c);

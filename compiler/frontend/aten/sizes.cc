@@ -13,6 +13,15 @@ Item sym_size(Call& c) {
 }
 Item sym_numel(Call& c) { return Item::of_int(c.type(c.tensor("self")).elements()); }
 
+// A number that a tensor holds, where it is known.
+Item number_of(Call& c) {
+  const ValueId x = c.tensor("self");
+  std::vector<int64_t> known;
+  if (c.known_ints(x, known) && known.size() == 1) return Item::of_int(known[0]);
+  if (c.dtype(x) == DType::kF32 && c.known(x)) return Item::of_float(c.real("self"));
+  return c.refuse("P0323", "a number of Python that depends on the data");
+}
+
 Item number_cast(Call& c) {
   const Item& a = c.arg("a");
   if (!a.is_number()) return c.fail("the operand must be a size");

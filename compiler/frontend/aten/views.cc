@@ -61,6 +61,19 @@ ValueId stacked_part(Call& c, ValueId x, int64_t d, int64_t i) {
   return c.squeeze(part, d);
 }
 
+// A diagonal of the last two axes, the k-th above the main one: every (columns + 1)-th element of both together.
+ValueId diagonal_of(Call& c, ValueId x, int64_t k) {
+  const int64_t last = c.rank(x) - 1, rows = c.extent(x, last - 1), columns = c.extent(x, last);
+  const int64_t count = k >= 0 ? std::min(rows, columns - k) : std::min(rows + k, columns);
+  Extents joined = c.shape(x);
+  joined.pop_back();
+  joined.back() = c.product(rows, columns);
+  const int64_t start = k >= 0 ? k : -k * columns;
+  const ValueId flat = c.reshape(x, std::move(joined));
+  if (count < 1) return c.slice(flat, last - 1, 0, 0);
+  return c.slice(flat, last - 1, start, start + (count - 1) * (columns + 1) + 1, columns + 1);
+}
+
 int64_t bound_or(Call& c, std::string_view name, int64_t fallback) { return c.has(name) ? c.integer(name) : fallback; }
 
 }  // namespace
@@ -233,21 +246,24 @@ Item split_with_sizes(Call& c) {
   return pieces(c, x, c.dim("dim", c.shape(x).size()), c.ints("split_sizes"));
 }
 // `sections` pieces, the first ones larger by one where they do not divide the axis.
-Item tensor_split_sections(Call& c) {
+namespace {
+Item split_in(Call& c, int64_t n) {
   const ValueId x = c.tensor("self");
-  const int64_t d = c.dim("dim", c.shape(x).size()), n = c.integer("sections");
+  const int64_t d = c.dim("dim", c.shape(x).size());
   if (n < 1) return c.fail("tensor_split: the number of sections must be positive");
-  if (n > std::max<int64_t>(c.extent(x, d), 1 << 16)) return c.fail("tensor_split: most of its sections are empty");
+  if (!c.may_make(n, Call::kBytesOfOp)) return Item::none();
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < n; ++i) sizes.push_back(c.extent(x, d) / n + (i < c.extent(x, d) % n ? 1 : 0));
   return pieces(c, x, d, sizes);
 }
-Item tensor_split_indices(Call& c) {
+}  // namespace
+Item tensor_split_sections(Call& c) { return split_in(c, c.integer("sections")); }
+namespace {
+Item split_at(Call& c, std::vector<int64_t> ends) {
   const ValueId x = c.tensor("self");
   const int64_t d = c.dim("dim", c.shape(x).size()), n = c.extent(x, d);
   std::vector<Item> out;
   int64_t from = 0;
-  std::vector<int64_t> ends = c.ints("indices");
   ends.push_back(n);
   for (int64_t end : ends) {
     const int64_t to = std::clamp<int64_t>(end < 0 ? end + n : end, 0, n);
@@ -255,6 +271,17 @@ Item tensor_split_indices(Call& c) {
     from = to;
   }
   return Item::of_list(std::move(out));
+}
+}  // namespace
+Item tensor_split_indices(Call& c) { return split_at(c, c.ints("indices")); }
+// By a tensor whose elements are known: a number of pieces, or where they end.
+Item tensor_split_by_tensor(Call& c) {
+  const ValueId where = c.tensor("tensor_indices_or_sections");
+  std::vector<int64_t> known;
+  if (!c.known_ints(where, known))
+    return c.refuse("P0323", "tensor_split by numbers that depend on the data makes tensors of shapes that do");
+  if (c.rank(where) == 0) return split_in(c, known[0]);
+  return split_at(c, std::move(known));
 }
 Item chunk(Call& c) {
   const ValueId x = c.tensor("self");
@@ -345,11 +372,18 @@ Item pad(Call& c) {
 
 Item slice_scatter(Call& c) {
   const ValueId x = c.tensor("self"), src = c.tensor("src");
-  const int64_t d = c.dim("dim", c.shape(x).size()), n = c.extent(x, d);
-  if (c.integer("step") != 1) return c.fail("slice_scatter is supported with step 1");
+  const int64_t d = c.dim("dim", c.shape(x).size()), n = c.extent(x, d), step = c.integer("step");
   int64_t start = bound_or(c, "start", 0), end = bound_or(c, "end", n);
   start = ir::slice_bound(start, n);
   end = std::max(start, ir::slice_bound(end, n));
+  if (step < 1) return c.fail("slice_scatter wants a positive step");
+  if (step > 1 && c.may_make(n)) {  // both after each other, in the order of the result
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < n; ++i)
+      places.push_back(i >= start && i < end && (i - start) % step == 0 ? n + (i - start) / step : i);
+    const ValueId both = c.cat({x, c.cast(src, c.dtype(x))}, d);
+    return made(c.op(OpKind::kIndexSelect, {both, c.builder().constant_i64({n}, places)}, ir::DimAttrs{d}));
+  }
   std::vector<ValueId> parts;
   if (start > 0) parts.push_back(c.slice(x, d, 0, start));
   if (end > start) parts.push_back(c.cast(src, c.dtype(x)));
@@ -399,10 +433,18 @@ Item diag(Call& c) {
     const ValueId row = c.unsqueeze(c.op(OpKind::kPad, {x}, std::move(attrs)), 0);  // by column
     return made(c.op(OpKind::kWhere, {on, row, c.scalar(0, c.dtype(x))}));
   }
-  if (c.rank(x) != 2 || k != 0) return c.fail("diag is supported for a vector, and for the main diagonal of a matrix");
-  const int64_t n = std::min(c.extent(x, 0), c.extent(x, 1));
-  const ValueId flat = c.reshape(x, {-1});
-  return made(c.slice(flat, 0, 0, (n - 1) * (c.extent(x, 1) + 1) + 1, c.extent(x, 1) + 1));
+  if (c.rank(x) != 2) return c.fail("diag of neither a vector nor a matrix");
+  return made(diagonal_of(c, x, k));
+}
+Item diagonal_copy(Call& c) {
+  const ValueId x = c.tensor("self");
+  const int64_t rows = c.dim("dim1", c.shape(x).size()), columns = c.dim("dim2", c.shape(x).size());
+  if (c.rank(x) < 2 || rows == columns) return c.fail("a diagonal of fewer than two axes");
+  std::vector<int64_t> order = c.all_dims(x);
+  std::erase_if(order, [&](int64_t axis) { return axis == rows || axis == columns; });
+  order.push_back(rows);
+  order.push_back(columns);
+  return made(diagonal_of(c, c.permute(x, std::move(order)), c.integer("offset")));
 }
 
 // [.., C r r, H, W] -> [.., C, H r, W r]: each group of r r channels becomes a square of r by r pixels.
@@ -446,8 +488,14 @@ Item flip(Call& c) {
 
 Item roll(Call& c) {
   ValueId x = c.tensor("self");
-  const std::vector<int64_t> shifts = c.ints("shifts"), dims = c.ints("dims");
-  if (dims.size() != shifts.size()) return c.fail("roll is supported with one axis per shift");
+  const std::vector<int64_t> shifts = c.ints("shifts");
+  std::vector<int64_t> dims = c.ints("dims");
+  const Extents shape = c.shape(x);
+  if (dims.empty() && shifts.size() == 1) {  // of all elements in their order
+    x = c.reshape(x, {-1});
+    dims = {0};
+  }
+  if (dims.size() != shifts.size()) return c.fail("roll wants one axis per shift");
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t d = dims[i] < 0 ? dims[i] + c.rank(x) : dims[i], n = c.extent(x, d);
     if (n == 0) continue;
@@ -455,7 +503,7 @@ Item roll(Call& c) {
     if (at == n) continue;
     x = c.cat({c.slice(x, d, at, n), c.slice(x, d, 0, at)}, d);
   }
-  return made(x);
+  return made(c.reshape(x, shape));
 }
 
 // tril keeps column <= row + diagonal, triu column >= row + diagonal.

@@ -32,8 +32,6 @@ ValueId columns(Call& c, ValueId x, const std::vector<int64_t>& kernel, const ir
 
 namespace {
 
-constexpr int64_t kMostPlaces = int64_t{1} << 27;  // of a constant that says where each element goes
-
 // `factor` - 1 zeros between neighbours of the axis.
 ValueId spaced(Call& c, ValueId x, int64_t axis, int64_t factor) {
   if (factor == 1) return x;
@@ -189,14 +187,14 @@ Item conv_transpose(Call& c) {
 
 // Windows of `size` elements, `step` apart, along an axis; their elements become the last axis.
 Item unfold(Call& c) {
-  const ValueId x = c.tensor("self");
-  if (c.rank(x) == 0) return c.fail("unfold of a scalar");
+  const ValueId self = c.tensor("self"), x = c.with_axis(self);
   const int64_t d = c.dim("dimension", c.shape(x).size()), size = c.integer("size"), step = c.integer("step"),
                 n = c.extent(x, d);
   if (size < 1 || step < 1 || size > n) return c.fail("unfold: the window does not fit the axis");
   std::vector<ValueId> windows;
   for (int64_t at = 0; at < size; ++at)  // element `at` of every window
     windows.push_back(c.unsqueeze(c.slice(x, d, at, n - size + at + 1, step), -1));
+  if (c.rank(self) == 0) return made(x);
   return made(c.cat(std::move(windows), c.rank(x)));
 }
 
@@ -232,7 +230,7 @@ Item col2im(Call& c) {
   }
   if (c.extent(whole, c.rank(whole) - 2) % in_all != 0 || c.extent(whole, c.rank(whole) - 1) != room_in_all)
     return c.fail("col2im: the columns are not those of its windows");
-  if (c.product(in_all, room_in_all) > kMostPlaces) return c.fail("col2im of as many windows");
+  if (!c.may_make(c.product(in_all, room_in_all))) return Item::none();
   std::vector<int64_t> places;
   for (int64_t at = 0; at < in_all; ++at)
     for (int64_t window = 0; window < room_in_all; ++window) {
