@@ -38,7 +38,7 @@ std::string without_place(const std::string& op) {
 // Views that the table of calls lacks: a change through one is refused, also where nothing reads the view itself.
 bool is_other_view(const std::string& op) {
   return is_one_of(op, {"aten.adjoint", "aten.diagonal", "aten.dsplit", "aten.hsplit", "aten.linalg_diagonal",
-                        "aten.mH", "aten.matrix_H", "aten.positive", "aten.view_as_complex", "aten.vsplit"});
+                        "aten.mH", "aten.matrix_H", "aten.positive", "aten.vsplit"});
 }
 
 const Item* argument(const FxCall& call, size_t position, const char* name) {
