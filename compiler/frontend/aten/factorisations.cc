@@ -294,7 +294,7 @@ Item linalg_slogdet(Call& c) {
   return Item::of_list({made(both[0]), made(both[1]), Item::none(), Item::none()});
 }
 Item logdet(Call& c) {
-  const Item both = linalg_slogdet(c);
+  Item both = linalg_slogdet(c);
   if (!both.is_list()) return both;
   const ValueId sign = both.list[0].tensor, size = both.list[1].tensor;
   const ValueId negative = c.binary(OpKind::kEq, sign, -1);
