@@ -86,10 +86,10 @@ class JsonWriter {
   }
   // "key": with a comma before it unless it opens an object.
   void key(std::string_view name) {
-    reserve(name.size() + 4);
+    reserve(6 * name.size() + 4);
     if (at_ != begin_.get() && at_[-1] != '{' && at_[-1] != '\n') *at_++ = ',';
     *at_++ = '"';
-    put(name);
+    body(name);
     *at_++ = '"';
     *at_++ = ':';
   }

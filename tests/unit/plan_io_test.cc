@@ -95,6 +95,14 @@ TEST_CASE("plan text round trip") {
   CHECK(parsed->chunks[2].region == "b");
   const auto table = print_provenance(bundle.provenance);
   CHECK(print_provenance(*parse_provenance(table, "t")) == table);
+  // Whatever a name is made of, that of an attribute too.
+  Program named = bundle.programs[2];
+  named.calls.at(0).attrs = {{"a \"name\"\n\\", true}, {"", int64_t{2}}};
+  const auto program = print_program(named, bundle.manifest.chunks);
+  const auto again = parse_program(program, "p", bundle.manifest.chunks);
+  REQUIRE(message(again.status()) == "ok");
+  CHECK(print_program(*again, bundle.manifest.chunks) == program);
+  CHECK(again->calls[0].attrs.at(0).name == "a \"name\"\n\\");
 }
 
 // The text is what the format page promises.
