@@ -193,6 +193,9 @@ class ByEvaluator:
         ends = [self.loss({**self.start, name: self.start[name] + sign * size * along}, 0) for sign in (1, -1)]
         return (ends[0] - ends[1]) / (2 * size)
 
+    def trains_nothing(self):
+        return False    # its gradients are differences, which roundings make
+
 
 @dataclasses.dataclass(frozen=True)
 class OnnxForm(Form):

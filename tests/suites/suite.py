@@ -27,7 +27,7 @@ class Form:
     """A model and the cuts of its batch: names, and numbers of pieces."""
     subject: Subject
     cuts: dict[str, int]
-    known: Reference | None = None
+    known: Reference | None = dataclasses.field(default=None, kw_only=True)
 
     def reference(self):
         return self.known or Reference(self.subject)
