@@ -47,7 +47,9 @@ const strategy::DirectiveSpec& shard_spec() {
           "which the devices of a group divide. It is gathered before products by columns, and a reduce_scatter takes "
           "the place of the all_reduce after those that sum. Activations in memory shrink, and messages are as large "
           "as "
-          "before. What needs the whole sequence, as the logits and the loss, gets it; a remark says where, and how "
+          "before. The backward gathers the whole sequence again, which costs one more all_gather a product; with "
+          "`gathered: kept` the forward keeps it instead. What needs the whole sequence, as the logits and the loss, "
+          "gets it; a remark says where, and how "
           "many bytes.\n\n"
           "`dim: vocabulary`, alone or beside `column` over the same groups: each device has a part of the rows of the "
           "tables that tokens are looked up in, and of the weight and the bias that make logits, which may be such a "
@@ -84,6 +86,12 @@ const strategy::DirectiveSpec& shard_spec() {
                "patterns of parameters or of modules: `column`, whose output features are cut; `vocabulary`, whose "
                "rows",
                {}},
+              {"gathered",
+               ArgKind::kChoice,
+               false,
+               "again",
+               "`sequence`: the wholes that the forward gathers are gathered again by the backward, or kept for it",
+               {"again", "kept"}},
               {"stream",
                ArgKind::kName,
                false,
@@ -164,6 +172,7 @@ Status resolve_shard(const strategy::Directive& directive, Resolution& draft, di
   const std::string dim = strategy::arg_or_default<std::string>(directive, "dim");
   const bool experts = dim == "expert";
   if (!experts) PIPER_RETURN_IF_ERROR(belongs_to(directive, "capacity", "expert", diags));
+  if (dim != "sequence") PIPER_RETURN_IF_ERROR(belongs_to(directive, "gathered", "sequence", diags));
   if (dim != "column" && dim != "vocabulary")
     PIPER_RETURN_IF_ERROR(belongs_to(directive, "weights", "column or vocabulary", diags));
   PIPER_ASSIGN(const RankGroups over, groups_of(directive, !experts, diags));
