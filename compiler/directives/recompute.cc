@@ -24,7 +24,8 @@ const strategy::DirectiveSpec& recompute_spec() {
           "functions of counters, so the repetition gives the same values. With `ops`, `modules` or `layers` only "
           "operators that all of them name are repeated, and the others keep what they save.\n\n"
           "Chunks that are replicated are cut into segments as large as a bucket, and each segment repeats itself: "
-          "what crosses from one to the next is kept. Repeated chunks are therefore cut only where little crosses, "
+          "what crosses from one to the next is kept, where that repeats from it, and is not repeated itself. "
+          "Repeated chunks are therefore cut only where little crosses, "
           "between layers and not inside of an MLP, and their segments may use more than a bucket.\n\n"
           "A filter may name microbatches: the others of the chunk keep what they save.",
       .args =

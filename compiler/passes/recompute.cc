@@ -35,25 +35,41 @@ std::map<ValueId, ValueId> gathered_again(const ir::Graph& graph) {
   return again;
 }
 
+// [op] Forwards whose results a backward of their own chunk needs, directly or through others that are repeated.
 // `chunks`: [chunk], the ones to repeat.
-void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const analysis::RepeatableOps& repeated) {
+std::vector<bool> ops_to_repeat(const ir::Graph& graph, const std::vector<bool>& chunks,
+                                const std::vector<ir::ChunkProperties>& rows, const analysis::RepeatableOps& repeated) {
+  std::vector<bool> needed(graph.num_ops(), false);
+  const ir::Uses readers = graph.uses();
+  const auto reads_later = [&](OpId id) { return graph.op(id).phase == Phase::kBackward || needed[id.index]; };
+  // Another chunk of the same devices keeps the value until its backward, which is before this one's.
+  const auto is_kept = [&](ValueId v, ir::ChunkId chunk) {
+    return std::any_of(readers[v.index].begin(), readers[v.index].end(), [&](OpId id) {
+      const ir::ChunkId reader = graph.op(id).chunk;
+      return reader.valid() && reader != chunk && reads_later(id) &&
+             rows[reader.index].groups == rows[chunk.index].groups;
+    });
+  };
+  const auto is_needed = [&](const ir::Op& op) {
+    return std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) {
+      return std::any_of(readers[v.index].begin(), readers[v.index].end(),
+                         [&](OpId id) { return graph.op(id).chunk == op.chunk && reads_later(id); }) &&
+             !is_kept(v, op.chunk);
+    });
+  };
+  for (size_t i = graph.num_ops(); i-- > 0;) {  // readers come after what they read
+    const ir::Op& op = graph.op(OpId(i));
+    needed[i] = op.phase == Phase::kForward && op.chunk.valid() && chunks[op.chunk.index] &&
+                !ir::is_conversion(op.kind) && repeated.has(graph, op) && !changes_state(graph, op) && is_needed(op);
+  }
+  return needed;
+}
+
+void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const std::vector<ir::ChunkProperties>& rows,
+               const analysis::RepeatableOps& repeated) {
   if (std::none_of(chunks.begin(), chunks.end(), [](bool chosen) { return chosen; })) return;
   const size_t num_ops = graph.num_ops();
-  // Forward ops whose results a backward of their own chunk needs, directly or through others that are repeated.
-  std::vector<bool> needed(num_ops, false);
-  auto repeatable = [&](ValueId v, ir::ChunkId chunk) {
-    if (!v.valid() || graph.value(v).kind != ValueKind::kOpResult) return false;
-    const ir::Op& producer = graph.op(graph.value(v).producer);
-    return producer.phase == Phase::kForward && producer.chunk == chunk && !ir::is_conversion(producer.kind) &&
-           repeated.has(graph, producer) && !changes_state(graph, producer);
-  };
-  for (size_t i = num_ops; i-- > 0;) {
-    const ir::Op& op = graph.op(OpId(i));
-    if (!op.chunk.valid() || !chunks[op.chunk.index]) continue;
-    if (op.phase != Phase::kBackward && !needed[i]) continue;
-    for (ValueId v : op.operands)
-      if (repeatable(v, op.chunk)) needed[graph.value(v).producer.index] = true;
-  }
+  const std::vector<bool> needed = ops_to_repeat(graph, chunks, rows, repeated);
   const std::map<ValueId, ValueId> wholes = gathered_again(graph);
   std::vector<ValueId> again(graph.num_values());
   for (size_t i = 0; i < num_ops; ++i) {
@@ -95,7 +111,8 @@ Status recompute(ir::Module& module, diag::Diagnostics& diags) {
   const std::vector<bool> always = rows_that(&ir::ChunkProperties::recomputed_always);
   PIPER_RETURN_IF_ERROR(
       regions::refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) -> Result<std::vector<ir::ChunkId>> {
-        recompute(chunked.graph, always, analysis::RepeatableOps(chunked, module.distribution.chunks));
+        recompute(chunked.graph, always, module.distribution.chunks,
+                  analysis::RepeatableOps(chunked, module.distribution.chunks));
         return tensors::gather_again(chunked, module.distribution.chunks);
       }));
   const std::vector<bool> sometimes = rows_that(&ir::ChunkProperties::recomputed_sometimes);
@@ -103,7 +120,7 @@ Status recompute(ir::Module& module, diag::Diagnostics& diags) {
   for (ir::ModelVariant& variant : module.variants) {
     const analysis::RepeatableOps repeated(variant.chunked, module.distribution.chunks);
     variant.repeating = variant.chunked.graph;
-    recompute(*variant.repeating, sometimes, repeated);
+    recompute(*variant.repeating, sometimes, module.distribution.chunks, repeated);
   }
   return Status();
 }
