@@ -42,7 +42,7 @@ Status resolve_place(const strategy::Directive& directive, Resolution& draft, di
       if (claim.ranks.empty() || claim.ranks == devices.ranks) continue;
       auto error = diags.error("P0217", devices.span);
       error << draft.name(region) << " is placed twice, on devices " << strategy::to_string(devices)
-            << " and on other ones";
+            << " and on other devices";
       error.note("the other 'place' is here", claim.span);
       return error;
     }

@@ -213,7 +213,7 @@ Status check_region(ir::ChunkId region, const strategy::Devices& devices, const 
   if (elsewhere != nullptr && (here == nullptr || overlaps)) {
     auto error = diags.error("P0215", devices.span);
     error << "'replicate' over devices " << strategy::to_string(devices) << ", but " << draft.name(region)
-          << " is placed on " << (overlaps ? "partly different" : "different") << " ones";
+          << " is placed on " << (overlaps ? "a partly different" : "a different") << " list of devices";
     error.note("placed here", elsewhere->span);
     error.help("use the same list, in the same order, in both");
     return error;

@@ -350,8 +350,8 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
         context.diags.error("P0226", directive.span)
                 .note("the schedule is here", strategy.schedule->span)
                 .help("delete the '" + std::string(directive.spec->name) + "', or the schedule")
-            << "'" << directive.spec->name << "' beside a schedule, which makes its own"
-            << (is_split ? "" : " order over '" + strategy.schedule->stages_tag + "'");
+            << "'" << directive.spec->name << "' together with a schedule, which already sets it"
+            << (is_split ? "" : " for '" + strategy.schedule->stages_tag + "'");
       }
     }
     for (const Filter* filter : filters) {
@@ -363,7 +363,7 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
     const bool has_input = input_half != nullptr;
     context.diags.error("P0222", (has_input ? input_half : weight_half)->span)
             .help(has_input ? "order the BW half too, or write B" : "order the BI half before it, or write B")
-        << (has_input ? "BI is ordered, but no BW" : "BW is ordered, but no BI");
+        << (has_input ? "the order names BI, but not BW" : "the order names BW, but not BI");
   }
 }
 

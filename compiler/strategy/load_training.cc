@@ -222,7 +222,7 @@ void check_documents(ReadContext& context, const Strategy& strategy) {
     used = true;
     if (strategy.document_end_span.file == 0)
       context.diags.error("P0206", role.span).help("add document_end: TOKEN under 'run'")
-          << "'" << name << "' is made of documents, and 'run' names no 'document_end'";
+          << "'" << name << "' needs the ends of documents, but 'run' does not set 'document_end'";
   }
   if (!used && strategy.document_end_span.file != 0)
     context.diags.error("P0244", strategy.document_end_span)
