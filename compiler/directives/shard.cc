@@ -49,7 +49,10 @@ const strategy::DirectiveSpec& shard_spec() {
           "embeddings), the devices of a group divide the sequence, which is axis 1 of the model's inputs. "
           "Before a product that is divided along its output features, an all-gather restores the whole "
           "sequence. After a product that is divided along its input features, a reduce-scatter replaces "
-          "the all-reduce. Activations need less memory, and the number of bytes sent stays the same. An "
+          "the all-reduce. Activations need less memory. The all-gather and the reduce-scatter together send "
+          "as many bytes as the all-reduce. The backward pass gathers the whole sequence again, which costs "
+          "one more all-gather per product. With `gathered: kept`, the forward pass keeps the whole "
+          "sequence for it instead, which needs more memory. An "
           "operator that needs the whole sequence, such as the logits and the loss, gets it. A remark says "
           "where this happens and how many bytes it costs.\n\n`dim: vocabulary` divides embedding "
           "tables by rows, and also the weight and bias that compute the logits. It can be used alone, or "
@@ -88,6 +91,13 @@ const strategy::DirectiveSpec& shard_spec() {
                "patterns of parameters or modules to divide: with `column` along their output features, "
                "with `vocabulary` by rows",
                {}},
+              {"gathered",
+               ArgKind::kChoice,
+               false,
+               "again",
+               "only with `sequence`: with `again`, the backward pass gathers the whole sequence again; with `kept`, "
+               "the forward pass keeps it",
+               {"again", "kept"}},
               {"stream",
                ArgKind::kName,
                false,
@@ -169,6 +179,7 @@ Status resolve_shard(const strategy::Directive& directive, Resolution& draft, di
   const std::string dim = strategy::arg_or_default<std::string>(directive, "dim");
   const bool experts = dim == "expert";
   if (!experts) PIPER_RETURN_IF_ERROR(belongs_to(directive, "capacity", "expert", diags));
+  if (dim != "sequence") PIPER_RETURN_IF_ERROR(belongs_to(directive, "gathered", "sequence", diags));
   if (dim != "column" && dim != "vocabulary")
     PIPER_RETURN_IF_ERROR(belongs_to(directive, "weights", "column or vocabulary", diags));
   PIPER_ASSIGN(const RankGroups over, groups_of(directive, !experts, diags));

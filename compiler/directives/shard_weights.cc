@@ -98,6 +98,7 @@ Status shard_weights(const strategy::Directive& directive, const RankGroups& ove
   seed.dim = dim == "sequence"     ? ir::CutDim::kSequence
              : dim == "vocabulary" ? ir::CutDim::kVocabulary
                                    : ir::CutDim::kColumn;
+  seed.keeps_wholes = strategy::arg_or_default<std::string>(directive, "gathered") == "kept";
   if (const auto* weights = strategy::find_arg<strategy::Globs>(directive, "weights")) seed.weights = weights->globs;
   seed.cut = find_cut(draft.distribution, over.groups);
   if (seed.cut < 0) {

@@ -15,6 +15,7 @@
 #include "compiler/passes/copy_weight_ops.h"
 #include "compiler/passes/cut_heads.h"
 #include "compiler/passes/cut_segments.h"
+#include "compiler/passes/delay_gathers.h"
 #include "compiler/passes/form_buckets.h"
 #include "compiler/passes/fuse_chunks.h"
 #include "compiler/passes/insert_casts.h"
@@ -145,7 +146,8 @@ constexpr Pass kPipeline[] = {
     {"leave_exchanges", "differentiate", "a backward", "chunks that are a conversion hold nothing else",
      "autodiff puts sums of gradients into the chunk of their value, which may be a conversion",
      &on_module<&passes::leave_exchanges>},
-    {"recompute", "differentiate", "a backward", "backwards of recomputed chunks repeat their forward",
+    {"recompute", "differentiate", "a backward",
+     "backwards of recomputed chunks repeat their forward, and gather sequences again",
      "what is repeated is what the backward reads; before split_backward, so that it is of the input part",
      &on_module<&passes::recompute>},
     {"split_backward", "differentiate", "complete backwards",
@@ -178,6 +180,9 @@ constexpr Pass kPipeline[] = {
     {"order_nodes", "order", "all edges", "one linear extension of the whole DAG, of which every rank takes its part",
      "after the last edge; what follows may place nodes in the order, but not change it",
      &on_module<&passes::order_nodes>},
+    {"delay_gathers", "order", "the order", "sequences that a backward gathers again are gathered right before it",
+     "the data allow them since the forward; which compute comes before a reader is a matter of the final order",
+     &on_module<&passes::delay_gathers>},
     {"insert_gathers", "order", "the order", "sharded parameters are gathered before their readers",
      "how far ahead a gather is issued is a matter of the final order", &on_module<&passes::insert_gathers>},
     {"lay_out_state", "order", "the order, gathers",

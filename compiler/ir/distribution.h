@@ -81,6 +81,7 @@ struct CutSeed {
   int32_t cut = -1;  // index into Distribution::cuts
   CutDim dim = CutDim::kColumn;
   std::vector<std::string> weights;  // globs over names of parameters and of modules; empty: all that can be cut
+  bool keeps_wholes = false;         // of a sequence: what is gathered is kept for the backward, not gathered again
   ProvId prov;
   diag::Span span;  // of the directive
   friend bool operator==(const CutSeed&, const CutSeed&) = default;

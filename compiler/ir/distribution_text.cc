@@ -48,6 +48,7 @@ void fields(auto& v, Of<CutSeed> auto& seed) {
   v("", seed.cut, "a cut");
   v.optional("dim", seed.dim, CutDim::kColumn);
   v.unless_empty("weights", seed.weights);
+  v.flag("keeps_wholes", seed.keeps_wholes);
   v.optional("by", seed.prov, {});
   v("", seed.span);
 }

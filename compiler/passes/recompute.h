@@ -2,15 +2,17 @@
 // forward ops with phase kBackward. Inputs of the chunk, which other chunks made (exchanged tokens among them), are
 // kept until the backward. Random masks are functions of counters, so the copies give the same values. An op that
 // changes state (running statistics) is not repeated: its results stay saved. Where ChunkProperties::repeats names
-// operators, modules or a share of the layers, results of the others stay saved, too.
+// operators, modules or a share of the layers, results of the others stay saved, too. Sequences that a chunk gathers
+// from parts are dropped as well, whether or not it is recomputed, and gathered again (tensors/gather_again.h).
 #pragma once
 
+#include "compiler/diag/diagnostics.h"
 #include "compiler/ir/module.h"
 
 namespace piper::passes {
 
 // What all microbatches of a chunk repeat is repeated in its graph; what only some do, in a second
-// one, which these run instead (ModelVariant::repeating).
-void recompute(ir::Module& module);
+// one, which these run instead (ModelVariant::repeating). Error P0512: variants of other structures.
+Status recompute(ir::Module& module, diag::Diagnostics& diags);
 
 }  // namespace piper::passes

@@ -27,12 +27,13 @@ std::string replicas(const std::string& more = "", const std::string& model = ""
          "  - {op: shard, filter: {}, dim: sequence, over: [[0, 1], [2, 3]]}\n";
 }
 // Two stages of two places.
-std::string stages(const std::string& family, const std::string& more = "") {
+std::string stages(const std::string& family, const std::string& more = "", const std::string& sequence = "") {
   return "piper: 1\nmodel: {batch: 16}\nannotate: [{tag: PP, starts: [wte, h.1]}]\noptimizer: {adamw: {lr: 0.001}}\n"
          "clip_grad_norm: 1.0\nschedule: {family: " +
          family + ", microbatches: 2, ranks: [[0, 1], [2, 3]]}\ndirectives:\n" + more +
          "  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3]]}\n"
-         "  - {op: shard, filter: {}, dim: sequence, over: [[0, 1], [2, 3]]}\n";
+         "  - {op: shard, filter: {}, dim: sequence, over: [[0, 1], [2, 3]]" +
+         sequence + "}\n";
 }
 
 void check_proved(const std::string& model, const std::string& strategy) {
@@ -91,6 +92,17 @@ TEST_CASE("values are gathered and scattered, and added up whole nowhere") {
   CHECK(number_of<plan::ReduceScatter>(sound(), "tp") > 0);
 }
 
+TEST_CASE("a backward gathers again what the forward has gathered, unless it is kept") {
+  const auto compiled = [](const std::string& gathered) {
+    return compiled::bundle("tiny_gpt.onnx", stages("gpipe", "", gathered));
+  };
+  const Bundle again = compiled(""), kept = compiled(", gathered: kept");
+  CHECK(verify::verify(kept).ok());
+  // For each of two microbatches once more: for queries, keys and values, and for the first product of the MLP.
+  CHECK(number_of<plan::AllGather>(again, "tp") == number_of<plan::AllGather>(kept, "tp") + 2 * 2);
+  CHECK(again.ranks[0].arena_bytes < kept.ranks[0].arena_bytes);
+}
+
 TEST_CASE("dropouts are of parts, of sequences and of heads, and gather nothing") {
   Bundle bundle = compiled::bundle("tiny_gpt_dropout.onnx", replicas("", ", dims: {S: 16}"));
   const auto dropouts = [&](const auto& change) {
@@ -101,8 +113,9 @@ TEST_CASE("dropouts are of parts, of sequences and of heads, and gather nothing"
     return found;
   };
   CHECK(dropouts([](const plan::KernelCall& call) { CHECK(call.inputs.size() == 4); }) >= 6);
-  // As many as without dropouts, of one layer less: two a microbatch for what it reads, two for gradients of its sums.
-  CHECK(number_of<plan::AllGather>(bundle, "tp") + 2 * (2 + 2) ==
+  // As many as without dropouts, of one layer less: two a microbatch for what it reads, two again in the backward, two
+  // for gradients of its sums.
+  CHECK(number_of<plan::AllGather>(bundle, "tp") + 2 * (2 + 2 + 2) ==
         number_of<plan::AllGather>(compiled::bundle("tiny_gpt.onnx", replicas()), "tp"));
   // Masks of other elements.
   for (const std::string name : {"row", "places"}) {
@@ -131,7 +144,7 @@ TEST_CASE("shares of gradients are added up over all places") {
   const auto report = verify::verify(alone);
   REQUIRE_FALSE(report.ok());
   CHECK_THAT(report.error().code + " " + report.error().message,
-             Contains("P0636") && Contains("the share of place 1 of samples 0 to 15 missing"));
+             Contains("P0636") && Contains("the share of place ") && Contains("of samples 0 to 15 missing"));
   // What a slot of a gradient says of what is added to it.
   const auto say = [](plan::Spread from, plan::Spread to, int32_t cut) {
     return [=](Bundle& b) {
