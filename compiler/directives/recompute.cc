@@ -86,7 +86,7 @@ Status check_modules(const strategy::Directive& directive, const Selection& sele
     uses.push_back({glob, modules->spans[i], matches});
   }
   return diag::tell_unmatched_globs(uses, "P0210", diags, [&](diag::InFlight& message, const std::string& glob) {
-    message << "no module of what is recomputed matches '" << glob << "'";
+    message << "no recomputed module matches '" << glob << "'";
     const std::string near = diag::nearest(glob, {paths.begin(), paths.end()});
     if (!near.empty()) message.help("did you mean '" + near + "'?");
   });
@@ -107,7 +107,7 @@ Status check_effect(const strategy::Directive& directive, const ir::Repeats& rep
       return Status();
   }
   auto error = diags.error("P0244", strategy::arg_span(directive, of_layers ? "layers" : "ops"));
-  error << "no operator that this names is in what the filter selects"
+  error << "the chunks that the filter selects have none of these operators"
         << (repeats.modules.empty() ? "" : ", in these modules") << (of_layers ? ", in a module with a number" : "");
   return error.help("leave the key out, or select what has such operators");
 }
@@ -126,7 +126,7 @@ Status resolve_recompute(const strategy::Directive& directive, Resolution& draft
     const bool before = std::find(row.recomputed.begin(), row.recomputed.end(), true) != row.recomputed.end();
     if (!before || row.repeats == repeats) continue;
     auto error = diags.error("P0217", directive.span);
-    error << draft.name(region) << " is recomputed by two directives that repeat other operators of it";
+    error << draft.name(region) << " is recomputed by two directives that name different operators";
     error.help("write one for both, or let their filters name other chunks");
     return error;
   }

@@ -156,7 +156,7 @@ Result<ir::Teams> read_parts(const strategy::Directive& directive, const strateg
   const diag::Span span = strategy::arg_span(directive, "parts_over");
   if (sharded == ir::Sharded::kNothing)
     return diags.error("P0244", span).help("add shard_optimizer, shard_grads or shard_params: true")
-           << "'parts_over' says which replicas keep parts, and nothing is kept in parts";
+           << "'parts_over' has no effect without 'shard_optimizer', 'shard_grads' or 'shard_params'";
   ir::Teams groups;
   size_t members = 0;
   for (const strategy::Devices& group : over->groups) {
@@ -172,7 +172,7 @@ Result<ir::Teams> read_parts(const strategy::Directive& directive, const strateg
   if (!equal || members != devices.ranks.size()) {
     auto error = diags.error("P0253", span);
     error << "'parts_over' does not divide the replicas " << strategy::to_string(devices)
-          << " into groups of one size, of two at least";
+          << " into groups of equal size with at least two devices";
     std::string found;
     for (const std::vector<int32_t>& group : groups) found += (found.empty() ? "" : ", ") + strategy::to_string(group);
     error.note(groups.empty() ? "no rank of its groups is among them" : "of them its groups hold " + found);

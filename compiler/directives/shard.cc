@@ -134,7 +134,7 @@ Result<std::vector<std::vector<int32_t>>> read_groups(const std::vector<strategy
   std::vector<int32_t> seen;
   for (const strategy::Devices& group : devices) {
     if (group.ranks.size() != devices[0].ranks.size())
-      return diags.error("P0213", group.span) << "the groups of a 'shard' must have one size";
+      return diags.error("P0213", group.span) << "the groups of a 'shard' must have the same size";
     for (int32_t rank : group.ranks) {
       if (std::find(seen.begin(), seen.end(), rank) != seen.end())
         return diags.error("P0213", group.span) << "device " << rank << " is in two groups of this 'shard'";

@@ -21,7 +21,7 @@ std::optional<FilterGroups> read_groups(ReadContext& context, const Value& value
   }
   if (value.items.size() < 2) {
     context.diags.error("P0235", value.span).help("give at least two groups; members of one group overlap")
-        << "an order needs at least two groups, here " << (value.items.size() == 1 ? "is one" : "are none");
+        << "an order needs at least two groups, but it has " << (value.items.size() == 1 ? "one" : "none");
     return std::nullopt;
   }
   FilterGroups groups;
@@ -40,7 +40,7 @@ std::optional<FilterGroups> read_groups(ReadContext& context, const Value& value
     if (nested && (item.items.size() > 1 || item.items[0].items.empty())) {
       context.diags.error("P0202", item.span)
               .help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
-          << "a slot that is fixed by hand is one list of filters inside the slot";
+          << "a slot with a fixed order must be one nested list of filters";
       good = false;
       continue;
     }
@@ -48,7 +48,7 @@ std::optional<FilterGroups> read_groups(ReadContext& context, const Value& value
       if (entry.kind == Value::Kind::kList) {
         context.diags.error("P0202", entry.span)
                 .help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
-            << "a list among the filters of a slot";
+            << "a nested list is mixed with the filters of a slot";
         good = false;
         continue;
       }

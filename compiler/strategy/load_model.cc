@@ -80,7 +80,7 @@ void load_annotation(ReadContext& context, const Value& value, Strategy& out) {
           << "the tag '" << annotation.tag << "' is made by the compiler";
     }
     if (has_control_character(annotation.tag))
-      context.diags.error("P0207", tag->span) << "a tag is of one line, without control characters";
+      context.diags.error("P0207", tag->span) << "a tag must be one line, without control characters";
   }
   if (reader.alternatives({"starts", "stages", "modules"}) == 0)
     reader.needs({"starts", "stages", "modules"}, "an 'annotate' entry needs 'starts', 'stages' or 'modules'",

@@ -229,7 +229,7 @@ void check_documents(ReadContext& context, const Strategy& strategy) {
             .help(
                 "add it under 'inputs' of 'model', for example {position_ids: positions}, or documents: mask to "
                 "'model'")
-        << "no input takes 'positions' or 'documents', for which 'document_end' would count";
+        << "'document_end' has no effect, because no input takes 'positions' or 'documents'";
 }
 
 void load_eval(ReadContext& context, const Value& value, Strategy& out) {
