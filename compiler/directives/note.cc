@@ -9,13 +9,14 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& note_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "note",
-      .summary = "puts a comment into the provenance of what it matches",
+      .summary = "attaches a comment to the matched chunks",
       .doc =
-          "The text is in the plan next to the origin of every compute of the matched chunks, with the line of the "
-          "note: `piper-plan explain` shows it. It changes nothing else. Several notes on one chunk are all kept.",
+          "The plan has the comment, with its line in the strategy, next to the origin of each computation "
+          "of these chunks. `piper-plan explain` shows it. A note changes nothing else. If several notes "
+          "match a chunk, the plan has all of them.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "", "the chunks, on all microbatches and passes", {}},
+              {"filter", ArgKind::kFilter, true, "", "the chunks; may name neither microbatches nor passes", {}},
               {"text", ArgKind::kName, true, "", "the comment", {}},
           },
       .example = "{op: note, filter: {PP: 0}, text: \"small on purpose: the embedding is here\"}",

@@ -10,13 +10,17 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& order_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "order",
-      .summary = "runs groups of nodes one after the other",
+      .summary = "sets the order in which passes run",
       .doc =
-          "The groups run in the order of the list on the devices they share; filters in one group overlap. "
-          "Naming BI or BW splits the matched backward; BI comes before its BW. Order across devices is "
-          "allowed where the data already imply it. Chunks of overlapping filters alternate where one waits for "
-          "communication; a nested list, [[{...}, {...}]], runs exactly as it is written.\n\n"
-          "The nodes that a filter matches must be convex: no path between two of them leaves the set.",
+          "`filters` is a list of groups, and each group is a list of filters. On each device, the groups "
+          "run one after the other, in the order of the list. The filters of one group overlap: while the "
+          "chunks of one filter wait for communication, chunks of another filter run. A nested list, "
+          "[[{...}, {...}]], runs exactly in the order in which it is written.\n\nA filter that names the "
+          "pass BI or BW splits the backward pass into two halves. BI computes the gradients of the "
+          "activations and must come before BW, which computes those of the weights. An order between "
+          "passes on different devices is allowed only if it follows from the data dependences.\n\nThe "
+          "nodes that a filter matches must be convex. This means that no path between two of them goes "
+          "through a node that the filter does not match.",
       .args =
           {
               {"filters", ArgKind::kFilterGroups, true, "", "the groups, each a list of filters", {}},

@@ -10,19 +10,20 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& place_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "place",
-      .summary = "runs the matched chunks on a device group",
+      .summary = "runs the matched chunks on a group of devices",
       .doc =
-          "A position in `devices` is a replica index. Where a data edge crosses groups, send and receive "
-          "pairs are inserted, one message per tensor that a consumer really reads. Several devices need a "
-          "replicate or shard over exactly that list.\n\n"
-          "A filter may name microbatches: then the same region lives on several devices, each doing some "
-          "of the microbatches. If any chunk is placed, all must be; without any place, everything runs on "
-          "device 0.",
+          "A chunk is a part of the model that runs as one unit, such as a pipeline stage. The position of "
+          "a device in `devices` is its replica index. Where data cross from one group to another, the "
+          "compiler inserts a send and a receive: one message for each tensor that the other group reads. "
+          "If there are several devices, a `replicate` or `shard` must name exactly the same "
+          "devices.\n\nThe filter may name microbatches. Then several devices have the same region, and "
+          "each processes some of the microbatches. If you place any chunk, you must place all of them. "
+          "Without any `place`, everything runs on device 0.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "", "the chunks; may name microbatches, not passes", {}},
-              {"devices", ArgKind::kDevices, true, "", "the group, in replica order", {}},
-              {"stream", ArgKind::kName, false, "pp", "the stream of the messages that these chunks send", {}},
+              {"filter", ArgKind::kFilter, true, "", "the chunks; may name microbatches, but not passes", {}},
+              {"devices", ArgKind::kDevices, true, "", "the devices, in the order of their replica indices", {}},
+              {"stream", ArgKind::kName, false, "pp", "the stream on which these chunks send their messages", {}},
           },
       .example = "{op: place, filter: {PP: 0}, devices: [0, 1], stream: pp}",
       .filter_forbids = {"PASS"},
@@ -41,7 +42,7 @@ Status resolve_place(const strategy::Directive& directive, Resolution& draft, di
       if (claim.ranks.empty() || claim.ranks == devices.ranks) continue;
       auto error = diags.error("P0217", devices.span);
       error << draft.name(region) << " is placed twice, on devices " << strategy::to_string(devices)
-            << " and on other ones";
+            << " and on other devices";
       error.note("the other 'place' is here", claim.span);
       return error;
     }

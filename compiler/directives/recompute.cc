@@ -17,32 +17,37 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& recompute_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "recompute",
-      .summary = "drops what the forward saves and computes it again for the backward",
+      .summary =
+          "frees saved activations and computes them again for the backward pass (activation "
+          "checkpointing)",
       .doc =
-          "The saved values of the matched chunks are dropped after the forward; the chunk's inputs are "
-          "kept and the forward is repeated at the start of the matched backward. Random masks are "
-          "functions of counters, so the repetition gives the same values. With `ops`, `modules` or `layers` only "
-          "operators that all of them name are repeated, and the others keep what they save.\n\n"
-          "Chunks that are replicated are cut into segments as large as a bucket, and each segment repeats itself: "
-          "what crosses from one to the next is kept, where that repeats from it, and is not repeated itself. "
-          "Repeated chunks are therefore cut only where little crosses, "
-          "between layers and not inside of an MLP, and their segments may use more than a bucket.\n\n"
-          "A filter may name microbatches: the others of the chunk keep what they save.",
+          "After the forward pass, the matched chunks free their saved activations and keep only their "
+          "inputs. At the start of the backward pass, the forward pass is repeated. The repetition gives "
+          "the same values: random masks depend only on counters. With `ops`, `modules` or `layers`, only "
+          "the operators that match all given keys are repeated. The other operators keep their saved "
+          "activations.\n\nReplicated chunks are divided into segments of about the size of a bucket. Each "
+          "segment is recomputed separately. The values that the next segment is recomputed from are kept, and "
+          "are not computed again. To keep few of them, recomputed chunks are divided only where few values cross: "
+          "between layers, "
+          "and not inside an MLP. Their segments can therefore be larger than a bucket.\n\nThe filter may "
+          "name microbatches. The other microbatches of the chunk then keep their saved activations.",
       .args =
           {
-              {"filter", ArgKind::kFilter, false, "{}", "the chunks; may name microbatches, not passes", {}},
+              {"filter", ArgKind::kFilter, false, "{}", "the chunks; may name microbatches, but not passes", {}},
               {"ops",
                ArgKind::kChoice,
                false,
                "all",
-               "what is repeated: all operators; all but products, convolutions and attention; attention alone",
+               "which operators are repeated: all; all except matrix products, convolutions and attention; "
+               "or only attention",
                {"all", "all_but_products", "attention"}},
               {"modules", ArgKind::kGlobs, false, "", "patterns of modules whose operators are repeated", {}},
               {"layers",
                ArgKind::kShare,
                false,
                "1",
-               "the share of the layers of each region, from the first on: modules with a number, such as h.0",
+               "the fraction of the layers of each region that is repeated, from the first layer on. A "
+               "layer is a module with a number, such as h.0",
                {}},
           },
       .example = "{op: recompute, filter: {PP: \"*\"}, modules: [\"*.mlp\"]}",
@@ -82,7 +87,7 @@ Status check_modules(const strategy::Directive& directive, const Selection& sele
     uses.push_back({glob, modules->spans[i], matches});
   }
   return diag::tell_unmatched_globs(uses, "P0210", diags, [&](diag::InFlight& message, const std::string& glob) {
-    message << "no module of what is recomputed matches '" << glob << "'";
+    message << "no recomputed module matches '" << glob << "'";
     const std::string near = diag::nearest(glob, {paths.begin(), paths.end()});
     if (!near.empty()) message.help("did you mean '" + near + "'?");
   });
@@ -103,7 +108,7 @@ Status check_effect(const strategy::Directive& directive, const ir::Repeats& rep
       return Status();
   }
   auto error = diags.error("P0244", strategy::arg_span(directive, of_layers ? "layers" : "ops"));
-  error << "no operator that this names is in what the filter selects"
+  error << "the chunks that the filter selects have none of these operators"
         << (repeats.modules.empty() ? "" : ", in these modules") << (of_layers ? ", in a module with a number" : "");
   return error.help("leave the key out, or select what has such operators");
 }
@@ -122,7 +127,7 @@ Status resolve_recompute(const strategy::Directive& directive, Resolution& draft
     const bool before = std::find(row.recomputed.begin(), row.recomputed.end(), true) != row.recomputed.end();
     if (!before || row.repeats == repeats) continue;
     auto error = diags.error("P0217", directive.span);
-    error << draft.name(region) << " is recomputed by two directives that repeat other operators of it";
+    error << draft.name(region) << " is recomputed by two directives that name different operators";
     error.help("write one for both, or let their filters name other chunks");
     return error;
   }

@@ -11,73 +11,103 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& replicate_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "replicate",
-      .summary = "keeps copies of the matched chunks on several devices and sums their gradients",
+      .summary =
+          "keeps a copy of the matched chunks on each of several devices and sums their gradients "
+          "(data parallelism)",
       .doc =
-          "Gradients are summed over the replicas with the scale of the global mean, once per step after "
-          "the last microbatch. Buckets are whole parameters of one group in reverse model order; a larger "
-          "parameter is alone; a bucket communicates when its last gradient is ready.\n\n"
-          "A chunk that lives on several groups, by microbatch, takes a replicate for each, with equal settings: its "
-          "gradients are summed over the devices of all of them, and sharded over all of them.\n\n"
-          "Each level of sharding implies the one before: shard_optimizer updates a shard per replica, "
-          "shard_grads reduce-scatters after every microbatch, shard_params gathers parameters before use. With "
-          "parts_over (HSDP) the shards are kept within groups of replicas, a node's as a rule: gathers and "
-          "reduce-scatters stay inside, and once per step the shards of gradients are summed across.",
+          "Once per step, after the last microbatch, the gradients are summed over the replicas. The sum "
+          "is the gradient of the loss over the whole batch. Gradients are summed in buckets. A bucket "
+          "contains whole parameters, in the reverse order of the model. A parameter that is larger than "
+          "`bucket_size` has its own bucket. A bucket is reduced as soon as its last gradient is "
+          "ready.\n\nIf different groups run the same chunk for different microbatches, each group needs a "
+          "`replicate`, with the same settings. The gradients are then summed over the devices of all "
+          "these groups, and sharding divides over all of them, too.\n\n`shard_optimizer`, `shard_grads` "
+          "and `shard_params` are ZeRO-1, ZeRO-2 and ZeRO-3. Each includes the one before. With "
+          "`shard_optimizer`, each replica updates its shard of the parameters. With `shard_grads`, "
+          "gradients are reduce-scattered after every microbatch. With `shard_params`, parameters are "
+          "gathered before they are used. `parts_over` (HSDP) divides the replicas into groups, usually "
+          "one for each node, and shards only within a group. All-gathers and reduce-scatters then stay "
+          "inside the group. Once per step, the gradient shards are summed across the groups.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "", "the chunks, on all microbatches and passes", {}},
-              {"devices", ArgKind::kDevices, true, "", "the group, in replica order; equal to that of place", {}},
-              {"reduce_stream", ArgKind::kName, false, "dp_reduce", "the stream of gradient reductions", {}},
-              {"gather_stream", ArgKind::kName, false, "dp_gather", "the stream of parameter gathers", {}},
+              {"filter", ArgKind::kFilter, true, "", "the chunks; may name neither microbatches nor passes", {}},
+              {"devices",
+               ArgKind::kDevices,
+               true,
+               "",
+               "the devices, in the order of their replica "
+               "indices; the same as in `place`",
+               {}},
+              {"reduce_stream",
+               ArgKind::kName,
+               false,
+               "dp_reduce",
+               "the stream on which gradients are "
+               "reduced",
+               {}},
+              {"gather_stream",
+               ArgKind::kName,
+               false,
+               "dp_gather",
+               "the stream on which parameters are "
+               "gathered",
+               {}},
               {"bucket_size",
                ArgKind::kMebibytes,
                false,
                "25",
-               "upper size of one reduction; 0 = one bucket per parameter",
+               "maximum size of a bucket; with 0, each parameter has its own bucket",
                {}},
               {"shard_optimizer",
                ArgKind::kFlag,
                false,
                "false",
-               "each replica updates its shard of the parameters and gathers the rest",
+               "ZeRO-1: each replica updates its shard of the parameters and gathers the other shards",
                {}},
               {"shard_grads",
                ArgKind::kFlag,
                false,
                "false",
-               "gradients are kept as shards and reduce-scattered after every microbatch",
+               "ZeRO-2: each replica keeps its shard of the gradients; gradients are reduce-scattered "
+               "after every microbatch",
                {}},
               {"shard_params",
                ArgKind::kFlag,
                false,
                "false",
-               "parameters are kept as shards, gathered before use and freed after",
+               "ZeRO-3: each replica keeps its shard of the parameters; parameters are gathered before use "
+               "and freed afterwards",
                {}},
               {"parts_over",
                ArgKind::kRankGroups,
                false,
                "",
-               "the groups of replicas that keep one set of shards each, as axes of the mesh or lists; gradients are "
-               "reduce-scattered within a group and all-reduced across groups. Left out: all replicas keep one set",
+               "HSDP: groups of replicas, given as axes of the mesh or as lists. Each group keeps one full "
+               "set of shards. Gradients are reduce-scattered within a group and all-reduced across "
+               "groups. Without this key, all replicas together keep one set",
                {}},
               {"whole_below",
                ArgKind::kMebibytes,
                false,
                "0.25",
-               "under shard_params: parameters of buckets of weights of one axis only (norms, biases), each smaller, "
-               "stay whole on every device and are not gathered for passes; 0 = none",
+               "only with shard_params: a bucket stays whole on every device if it has only "
+               "one-dimensional parameters (norms, biases) that are each smaller than this. It is then not "
+               "gathered. With 0, no bucket stays whole",
                {}},
               {"residency",
                ArgKind::kChoice,
                false,
                "use",
-               "how long a gathered parameter stays: for one use, for a microbatch, for the step",
+               "how long a gathered parameter stays in memory: for one use, for one microbatch, or for the "
+               "whole step",
                {"use", "microbatch", "step"}},
               {"prefetch",
                ArgKind::kCount,
                false,
                "1",
-               "how many computes ahead of its reader a bucket is gathered, unless it is still there then; 0 = right "
-               "before it, with the least memory",
+               "how early a bucket is gathered: this many computations before the one that reads it, "
+               "unless it is still in memory. With 0, it is gathered right before it is read, which needs "
+               "the least memory",
                {},
                0},
           },
@@ -126,7 +156,7 @@ Result<ir::Teams> read_parts(const strategy::Directive& directive, const strateg
   const diag::Span span = strategy::arg_span(directive, "parts_over");
   if (sharded == ir::Sharded::kNothing)
     return diags.error("P0244", span).help("add shard_optimizer, shard_grads or shard_params: true")
-           << "'parts_over' says which replicas keep parts, and nothing is kept in parts";
+           << "'parts_over' has no effect without 'shard_optimizer', 'shard_grads' or 'shard_params'";
   ir::Teams groups;
   size_t members = 0;
   for (const strategy::Devices& group : over->groups) {
@@ -142,7 +172,7 @@ Result<ir::Teams> read_parts(const strategy::Directive& directive, const strateg
   if (!equal || members != devices.ranks.size()) {
     auto error = diags.error("P0253", span);
     error << "'parts_over' does not divide the replicas " << strategy::to_string(devices)
-          << " into groups of one size, of two at least";
+          << " into groups of equal size with at least two devices";
     std::string found;
     for (const std::vector<int32_t>& group : groups) found += (found.empty() ? "" : ", ") + strategy::to_string(group);
     error.note(groups.empty() ? "no rank of its groups is among them" : "of them its groups hold " + found);
@@ -183,7 +213,7 @@ Status check_region(ir::ChunkId region, const strategy::Devices& devices, const 
   if (elsewhere != nullptr && (here == nullptr || overlaps)) {
     auto error = diags.error("P0215", devices.span);
     error << "'replicate' over devices " << strategy::to_string(devices) << ", but " << draft.name(region)
-          << " is placed on " << (overlaps ? "partly different" : "different") << " ones";
+          << " is placed on " << (overlaps ? "a partly different" : "a different") << " list of devices";
     error.note("placed here", elsewhere->span);
     error.help("use the same list, in the same order, in both");
     return error;

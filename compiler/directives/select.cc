@@ -126,7 +126,7 @@ void Selector::tell_beyond(const strategy::FilterTerm& term, int64_t last, diag:
   for (const auto& range : term.ranges) {
     if (range.second <= last) continue;
     auto warning = diags.warning("P0204", term.tag_span);
-    warning << "no node has '" << term.tag << "' " << range.second << ", which the filter names beside others";
+    warning << "no node has '" << term.tag << "' " << range.second << ", which the filter also names";
     warning.note(list_tags());
     return;
   }

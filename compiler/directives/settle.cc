@@ -105,7 +105,7 @@ Status check_devices(const Resolution& draft, bool any, int32_t& world_size, dia
           if (std::find(other.ranks.begin(), other.ranks.end(), r) != other.ranks.end())
             return diags.error("P0215", claim.span)
                    << draft.regions[c].name
-                   << " lives on unequal groups that overlap: " << strategy::to_string(other.ranks) << " and "
+                   << " is on different groups that overlap: " << strategy::to_string(other.ranks) << " and "
                    << strategy::to_string(claim.ranks);
       }
     }

@@ -13,97 +13,104 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& shard_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "shard",
-      .summary = "partitions experts, weights or tables of the matched region over devices",
+      .summary =
+          "divides experts, weights or embedding tables of the matched regions over devices (expert "
+          "or tensor parallelism)",
       .doc =
-          "`dim: expert`: the expert dimension of the matched weights is partitioned; tokens travel to their experts "
-          "and "
-          "back by all_to_all at the region's boundary, forward and backward. The result equals the "
-          "unsharded mixture of experts; expert gradients are not reduced over the group.\n\n"
-          "Only weights that the recognised form indexes by expert are partitioned; others of the region "
-          "stay replicated. A region without an expert dimension is an error.\n\n"
-          "With `capacity` an expert takes at most ceil(factor * pairs / experts) pairs of a token and a chosen "
-          "expert, of the pairs "
-          "that one rank has in one microbatch, the first in the order of tokens and, for a token, of its choices; in "
-          "a group of one "
-          "device too. A pair that is over counts as if its expert gave zeros, forward and backward; the weights of "
-          "the others stay as they "
-          "are. `drop`: the step's log line and the progress line say how many pairs of the whole step were dropped. "
-          "`error`: the run "
-          "stops at the first one (R0406). Memory and messages are bounded by the capacity. It is for experts in the "
-          "grouped form; for others it is an error (P0242).\n\n"
-          "`dim: column`: tensor parallelism. The devices of a group work on the same samples, each with a part of the "
-          "weights: of a product's output features, of its bias, and of the input features of the product that sums "
-          "over them again, whose results an all_reduce adds up, before its own bias. What is cut is `weights`, or "
-          "where it is left out every product of the region of which that is possible; a router or the logits, which "
-          "are needed whole, are not. Of experts each is cut: its output features, and the input features of the "
-          "matrix that sums over them; what they make is added up after the experts of a token. With `dim: expert` "
-          "over other groups a device has its experts' parts. Norms, residuals and "
-          "embeddings stay whole on every device. All regions on "
-          "these devices share their samples, so `place` and `replicate` name all of them, and a replica is a "
-          "group.\n\n"
-          "`dim: sequence`, over the groups of a `dim: column`: what lies between the products that are cut, the "
-          "residual stream, norms and sums of embeddings, is in parts along the sequence, axis 1 of the model's "
-          "inputs, "
-          "which the devices of a group divide. It is gathered before products by columns, and a reduce_scatter takes "
-          "the place of the all_reduce after those that sum. Activations in memory shrink, and messages are as large "
-          "as "
-          "before. The backward gathers the whole sequence again, which costs one more all_gather a product; with "
-          "`gathered: kept` the forward keeps it instead. What needs the whole sequence, as the logits and the loss, "
-          "gets it; a remark says where, and how "
-          "many bytes.\n\n"
-          "`dim: vocabulary`, alone or beside `column` over the same groups: each device has a part of the rows of the "
-          "tables that tokens are looked up in, and of the weight and the bias that make logits, which may be such a "
-          "table. What is looked up is added up by an all_reduce; the loss is taken of each device's own logits, of "
-          "which the devices tell each other two numbers a row, and no device has all. The last device may have fewer "
-          "rows. Where class weights, smoothed labels or another reader need all logits, they are made whole, and a "
-          "remark says why.",
+          "`dim: expert` is expert parallelism. The weights of the experts are divided over the "
+          "devices along the expert dimension. In the forward and in the backward pass, an all-to-all "
+          "sends each token to the devices of its experts, and another sends the results back. The result "
+          "equals that of the undivided mixture of experts. Expert gradients are not reduced over the "
+          "group.\n\nThe compiler divides only weights that the model indexes by expert, in a form that "
+          "the compiler recognizes. Other weights of the region stay replicated. A region without an "
+          "expert dimension is an error.\n\n`capacity` limits how many tokens an expert accepts. A pair is "
+          "one token and one of its chosen experts. An expert accepts at most ceil(factor * pairs / "
+          "experts) pairs, where `pairs` is the number of pairs that one rank has in one microbatch. The "
+          "first pairs are accepted, in the order of the tokens and, for each token, of its choices. This "
+          "also holds for a group of one device. A pair over the limit counts as if its expert returned "
+          "zeros, in the forward and in the backward pass. The routing weights of the other pairs do not "
+          "change. With `overflow: drop`, the log line and the progress line of the step say how many "
+          "pairs were dropped. With `overflow: error`, the run stops at the first one (R0406). The "
+          "capacity also limits memory and message sizes. It applies only to experts in the grouped form "
+          "(rows sorted by expert); for others it is an error (P0242).\n\n`dim: column` is tensor "
+          "parallelism. The devices of a group work on the same samples, and each has a part of the "
+          "weights. The weight and the bias of a first matrix product are divided along its output "
+          "features. The weight of the next product that sums over these features is divided along its "
+          "input features. An all-reduce sums the partial results, before the second bias is "
+          "added.\n\n`weights` selects the weights to divide. Without it, the compiler divides every "
+          "product of the region that it can divide. Products whose whole result is needed, such as a "
+          "router or the logits, stay whole. Norms, residuals and embeddings stay whole on every device, "
+          "too. The weights of each expert are divided in the same way. The partial results are summed "
+          "after the experts of a token have been combined. If another `shard` with `dim: expert` divides "
+          "the experts over other groups, a device has parts of its own experts only.\n\nAll regions on "
+          "these devices share their samples. So `place` and `replicate` must name all devices, and each "
+          "group is one replica.\n\n`dim: sequence` is sequence parallelism. It needs a `dim: column` "
+          "over the same groups. Between the divided products (residual stream, norms, sums of "
+          "embeddings), the devices of a group divide the sequence, which is axis 1 of the model's inputs. "
+          "Before a product that is divided along its output features, an all-gather restores the whole "
+          "sequence. After a product that is divided along its input features, a reduce-scatter replaces "
+          "the all-reduce. Activations need less memory. The all-gather and the reduce-scatter together send "
+          "as many bytes as the all-reduce. The backward pass gathers the whole sequence again, which costs "
+          "one more all-gather per product. With `gathered: kept`, the forward pass keeps the whole "
+          "sequence for it instead, which needs more memory. An "
+          "operator that needs the whole sequence, such as the logits and the loss, gets it. A remark says "
+          "where this happens and how many bytes it costs.\n\n`dim: vocabulary` divides embedding "
+          "tables by rows, and also the weight and bias that compute the logits. It can be used alone, or "
+          "together with `column` over the same groups. A tied table is divided once. An all-reduce sums "
+          "the results of the embedding lookup. Each device computes the loss from its own logits. For "
+          "each row of logits, the devices exchange two numbers, and no device has all logits. The last "
+          "device may have fewer rows. If something needs all logits, such as class weights or label "
+          "smoothing, they are computed whole, and a remark says why.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "", "the regions that hold experts, or weights to be cut", {}},
+              {"filter", ArgKind::kFilter, true, "", "the regions with the experts or the weights to divide", {}},
               {"dim",
                ArgKind::kChoice,
                false,
                "expert",
-               "what is partitioned",
+               "what is divided",
                {"expert", "column", "sequence", "vocabulary"}},
               {"devices",
                ArgKind::kDeviceGroups,
                false,
                "",
-               "one group, or a list of equal groups that partition the data group, or each of them where microbatches "
-               "have several",
+               "one group, or a list of groups of equal size. The groups together must be the devices of "
+               "the data-parallel group; if several groups share the region by microbatch, of each of them",
                {}},
               {"over",
                ArgKind::kRankGroups,
                false,
                "",
-               "the same as an axis of the mesh, or several: groups along it, one for each index of the others",
+               "the groups, as one or several axes of the mesh or as lists of ranks. Ranks that differ only "
+               "along these axes form a group",
                {}},
               {"weights",
                ArgKind::kGlobs,
                false,
                "",
-               "patterns of parameters or of modules: `column`, whose output features are cut; `vocabulary`, whose "
-               "rows",
+               "patterns of parameters or modules to divide: with `column` along their output features, "
+               "with `vocabulary` by rows",
                {}},
               {"gathered",
                ArgKind::kChoice,
                false,
                "again",
-               "`sequence`: the wholes that the forward gathers are gathered again by the backward, or kept for it",
+               "only with `sequence`: with `again`, the backward pass gathers the whole sequence again; with `kept`, "
+               "the forward pass keeps it",
                {"again", "kept"}},
               {"stream",
                ArgKind::kName,
                false,
                "",
-               "the stream of the exchanges and sums; left out: `ep` of experts, else `tp`",
+               "the stream of the all-to-alls and sums. The default is `ep` for experts, and `tp` for the "
+               "others",
                {}},
               {"capacity",
                ArgKind::kCapacity,
                false,
                "",
-               "bound of tokens per expert as a factor on the mean; without it nothing is dropped; overflow is `drop` "
-               "where left out",
+               "limit of tokens per expert, as a factor of the mean number. Without it, no token is "
+               "dropped. The default of `overflow` is `drop`",
                {}},
           },
       .example = "{op: shard, filter: {EP: \"*\"}, devices: [0, 1], stream: ep}",
@@ -127,7 +134,7 @@ Result<std::vector<std::vector<int32_t>>> read_groups(const std::vector<strategy
   std::vector<int32_t> seen;
   for (const strategy::Devices& group : devices) {
     if (group.ranks.size() != devices[0].ranks.size())
-      return diags.error("P0213", group.span) << "the groups of a 'shard' must have one size";
+      return diags.error("P0213", group.span) << "the groups of a 'shard' must have the same size";
     for (int32_t rank : group.ranks) {
       if (std::find(seen.begin(), seen.end(), rank) != seen.end())
         return diags.error("P0213", group.span) << "device " << rank << " is in two groups of this 'shard'";

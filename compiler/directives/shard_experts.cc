@@ -88,7 +88,7 @@ Status check_shards(const Resolution& draft, diag::Diagnostics& diags) {
       for (int32_t m = 0; m < draft.step.num_microbatches; ++m)
         if (!at_one_place(draft.distribution.expert_groups[shard].groups, draft.claims.at(ir::ChunkId(c), m)))
           return diags.error("P0259", all.span)
-                 << "the experts of " << draft.regions[c].name << " are parted over devices that share their samples";
+                 << "the experts of " << draft.regions[c].name << " are divided over devices that share their samples";
       continue;
     }
     auto error = diags.error("P0215", all.span);

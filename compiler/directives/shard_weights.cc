@@ -89,7 +89,7 @@ Status shard_weights(const strategy::Directive& directive, const RankGroups& ove
   PIPER_ASSIGN(const auto filter, strategy::required_arg<strategy::Filter>(directive, "filter"));
   PIPER_ASSIGN(const Selection selection, draft.selector.select(filter, diags));
   if (over.groups.front().size() < 2)
-    return diags.error("P0213", over.span) << "the groups of a 'shard' of weights have at least two devices";
+    return diags.error("P0213", over.span) << "the groups of a 'shard' of weights need at least two devices";
   PIPER_RETURN_IF_ERROR(check_alike(over.groups, directive, draft, diags));
   ir::CutSeed seed;
   seed.prov = draft.provenance.directive({"shard", diags.place(directive.span)});
@@ -110,7 +110,7 @@ Status shard_weights(const strategy::Directive& directive, const RankGroups& ove
     for (const ir::CutSeed& other : draft.properties(region).seeds) {
       if (other.cut == seed.cut) continue;
       auto error = diags.error("P0246", directive.span);
-      error << draft.name(region) << " is cut over two lists of groups";
+      error << draft.name(region) << " is divided over two different lists of groups";
       error.note("the other 'shard' is here", other.span);
       error.help("list all groups in one directive");
       return error;
@@ -165,7 +165,7 @@ Status share_samples(Resolution& draft, diag::Diagnostics& diags) {
       for (const ir::CutSeed& seed : draft.properties(region).seeds) {
         if (has_any(group_of[static_cast<size_t>(seed.cut)], claim.ranks)) continue;
         auto error = diags.error("P0245", seed.span);
-        error << draft.name(region) << " is cut over devices on which it does not run";
+        error << draft.name(region) << " is divided over devices on which it does not run";
         error.note("placed here", claim.span);
         error.help("list groups of the devices of each region that the filter names");
         return error;

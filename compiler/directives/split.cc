@@ -9,16 +9,23 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& split_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "split",
-      .summary = "cuts the batch into microbatches",
+      .summary = "divides the batch into microbatches",
       .doc =
-          "Microbatch m of M is samples [mB/M, (m+1)B/M) of the step. Losses and gradients add up to those "
-          "of the unsplit batch: each mean is written as sum x 1/global count, a sum stays a sum.\n\n"
-          "In this version there is one split and it matches every forward chunk.",
+          "With a batch of B samples, microbatch m of M has the samples [mB/M, (m+1)B/M). Losses and "
+          "gradients of the microbatches add up to those of the whole batch. For this, the compiler "
+          "rewrites each mean as a sum times 1 / (count over the whole batch). Sums stay sums.\n\nIn this "
+          "version, a strategy has at most one `split`, and its filter must match every forward chunk.",
       .args =
           {
-              {"filter", ArgKind::kFilter, false, "{}", "the chunks; must match all of them", {}},
+              {"filter", ArgKind::kFilter, false, "{}", "the chunks; it must match all of them", {}},
               {"dim_name", ArgKind::kName, false, "MB", "the tag that numbers the microbatches", {}},
-              {"num_microbatches", ArgKind::kCount, true, "", "how many; must divide the batch", {}},
+              {"num_microbatches",
+               ArgKind::kCount,
+               true,
+               "",
+               "the number of microbatches; it must divide "
+               "the batch",
+               {}},
           },
       .example = "{op: split, num_microbatches: 4}",
       .filter_forbids = {},

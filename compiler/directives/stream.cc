@@ -13,14 +13,20 @@ using strategy::ArgKind;
 const strategy::DirectiveSpec& stream_spec() {
   static const strategy::DirectiveSpec spec = {
       .name = "stream",
-      .summary = "runs the matched compute on a named stream",
+      .summary = "runs the matched computations on a named stream",
       .doc =
-          "Chunks on different streams of a device run at the same time where no data or order edge forbids "
-          "it. The stream of everything else is `compute`.",
+          "Chunks on different streams of a device can run at the same time, unless a data dependence or "
+          "an `order` forbids it. Computations without a `stream` directive run on the stream `compute`.",
       .args =
           {
-              {"filter", ArgKind::kFilter, true, "", "the compute nodes", {}},
-              {"name", ArgKind::kName, true, "", "the stream; resources are given under `streams`", {}},
+              {"filter", ArgKind::kFilter, true, "", "the computations", {}},
+              {"name",
+               ArgKind::kName,
+               true,
+               "",
+               "the name of the stream; the key `streams` of the "
+               "strategy sets its resources",
+               {}},
           },
       .example = "{op: stream, filter: {PP: 0, PASS: BW}, name: weights}",
       .filter_forbids = {},

@@ -195,9 +195,9 @@ Status does_not_divide(const ir::Step& step, int64_t most, const diag::Span& spa
     if (step.batch % (m * most) == 0) good += (good.empty() ? "" : ", ") + std::to_string(m);
   const int64_t below = step.batch / pieces * pieces;
   if (good.empty())
-    error.note("batches that would do: " + (below > 0 ? std::to_string(below) + ", " : std::string()) +
+    error.note("possible batch sizes: " + (below > 0 ? std::to_string(below) + ", " : std::string()) +
                std::to_string(below + pieces));
-  else error.note("numbers of microbatches that would do: " + good);
+  else error.note("possible numbers of microbatches: " + good);
   return error;
 }
 

@@ -63,9 +63,10 @@ Status groups_nest(const ir::Module& module, diag::Diagnostics& diags) {
       auto error = diags.error("P0216", b.to_at);
       error << module.chunks()[crossing.from.index].name << " on " << b.from.size_text() << " feeds "
             << module.chunks()[crossing.to.index].name << " on "
-            << (b.to.places == 1 ? std::to_string(b.to.replicas()) : b.to.size_text()) << ": the groups do not nest";
+            << (b.to.places == 1 ? std::to_string(b.to.replicas()) : b.to.size_text())
+            << ": neither number divides the other";
       error.note("the other group is here", b.from_at);
-      error.help("choose sizes of which one divides the other");
+      error.help("choose group sizes such that one divides the other");
       return error;
     }
   return Status();

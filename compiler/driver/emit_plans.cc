@@ -81,7 +81,7 @@ Status check_memory(const plan::Bundle& bundle, int64_t limit, diag::Diagnostics
         std::to_string(checkpoint::snapshot_bytes(bundle.manifest, bundle.ranks[r])) + " (counted with --checkpoints)");
     const verify::LiveAtPeak peak = verify::live_at_peak(bundle, bundle.ranks[r]);
     if (!peak.buffers.empty())
-      error.note("the arena is fullest, with " + std::to_string(peak.bytes) + " bytes, at " +
+      error.note("the arena needs the most memory, " + std::to_string(peak.bytes) + " bytes, at " +
                  verify::describe_instruction(bundle, bundle.ranks[r], peak.instruction));
     constexpr size_t kMostTold = 8;
     int64_t told = 0;

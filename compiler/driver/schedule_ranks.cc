@@ -92,7 +92,7 @@ Status check_all_or_none(const strategy::Schedule& schedule, const StagePlaces& 
     auto error = diags.error("P0219", schedule.span);
     error << "stage " << s << (whole ? "" : ", microbatch " + std::to_string(open - row.begin()))
           << " has no `place`, but other stages have";
-    error.help("place every stage by its " + schedule.stages_tag + ", or none: then the schedule places them");
+    error.help("place every stage by its " + schedule.stages_tag + ", or place none: then the schedule places them");
     return error;
   }
   return Status();

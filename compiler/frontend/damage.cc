@@ -150,7 +150,8 @@ Status check_damage(TextCalls& texts, const ExportMetadata& metadata, diag::Diag
                "export again with torch.onnx.export(..., optimize=False), or with tools/piper_export.py")
            << "this export has lost " << lost.size() << " parameter" << (lost.size() > 1 ? "s" : "")
            << " of the model: " << names
-           << ". The exporter's optimizer merges, transposes or folds weights: the loss would agree, the training "
+           << ". The exporter's optimizer merges, transposes or folds weights: the loss would be the same, but the "
+              "training "
               "would not";
   }
   for (const SignatureEntry* e : changed) {

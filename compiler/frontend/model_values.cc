@@ -106,14 +106,14 @@ Status bind_dims(const ModelValues& values, const BindRequest& request, BoundMod
       for (const std::string& s : symbols)
         if (batch.count(s) == 0) open.push_back(s);
       diag::InFlight error = diags.error("P0302");
-      error << "model.dims names '" << name << "', which is no open extent of " << values.base_name;
+      error << "model.dims names '" << name << "', which is not a symbolic dimension of " << values.base_name;
       if (batch.count(name) != 0) error << ": it is the batch, which the strategy sets";
       const std::string near = diag::nearest(name, open);
       std::string list;
       for (const std::string& s : open) list += (list.empty() ? "" : ", ") + s;
       error.help(!near.empty()  ? "did you mean '" + near + "'?"
-                 : list.empty() ? "the model has no open extents"
-                                : "open extents: " + list);
+                 : list.empty() ? "the model has no symbolic dimensions"
+                                : "symbolic dimensions: " + list);
       return error;
     }
     if (extent < 1) return diags.error("P0302") << "model.dims: '" << name << "' must be positive";

@@ -206,8 +206,8 @@ Status find_edges(const ir::Order& order, const ir::Module& module, const analys
     if (any) continue;
     const NodeId before = groups[g - 1][0].last[0], after = groups[g][0].first[0];
     if (!reaches(paths, before.index, after.index))
-      return diags.error("P0234", span) << module.describe(after) << " shares no device with "
-                                        << module.describe(before) << ", and data do not order them";
+      return diags.error("P0234", span) << module.describe(after) << " runs on other devices than "
+                                        << module.describe(before) << ", and no data dependence orders them";
   }
   return Status();
 }

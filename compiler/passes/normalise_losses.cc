@@ -111,10 +111,10 @@ class Normaliser {
     error << "'" << ir::op_name(op.kind) << "' of " << graph_.provenance().describe(op.prov)
           << " computes one value from all samples of the batch, and the step's batch is cut into " << step_.pieces
           << " pieces (microbatches x replicas)";
-    error.note("the loss depends on it in a way that is not a sum over samples, so pieces cannot be added up");
+    error.note("the loss does not depend on it as a sum over samples, so the results of pieces cannot be added up");
     error.help("`per_microbatch: [\"" + module +
-               "\"]` lets every piece compute it from its own samples; the term then enters the loss with weight 1/" +
-               std::to_string(step_.pieces) + ". That is another computation than the one on the whole batch");
+               "\"]` computes it separately for each piece; the term then enters the loss with weight 1/" +
+               std::to_string(step_.pieces) + ". The result differs from that on the whole batch");
     return error;
   }
   // Error unless everything that v depends on is separable or covered; what is made here is.

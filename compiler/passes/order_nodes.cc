@@ -91,10 +91,10 @@ Status report_cycle(const ir::Module& module, const std::vector<uint32_t>& waiti
   auto error = diags.error("P0221", span);
   error << "this order contradicts the data flow: " << module.describe(cycle.front()->from) << " would wait for itself";
   for (const ir::Edge* e : cycle) {
-    const std::string why = e->kind == ir::EdgeKind::kOrder ? "this order says so" : "it reads what that makes";
+    const std::string why = e->kind == ir::EdgeKind::kOrder ? "this order says so" : "it reads the result";
     error.note(module.describe(e->to) + " comes after " + module.describe(e->from) + ": " + why, e->span);
   }
-  error.help("let each microbatch's forward come before its backward, and stages follow the model");
+  error.help("order the forward of each microbatch before its backward, and the stages in the order of the model");
   return error;
 }
 

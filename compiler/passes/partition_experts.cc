@@ -133,7 +133,9 @@ class Partitioner {
     error << name << " has no weights that are indexed by expert";
     error.note(parameters.empty() ? "it reads no parameters"
                                   : "its parameters: " + parameters + (seen.size() > 8 ? ", ..." : ""));
-    error.help("experts are one parameter [experts, ..] of at least three axes, which products use expert by expert");
+    error.help(
+        "the weights of experts must be parameters [experts, ..] with at least three axes, which products use expert "
+        "by expert");
     return error;
   }
 

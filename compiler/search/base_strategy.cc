@@ -21,8 +21,8 @@ Result<BaseStrategy> read_base(const std::string& name, const std::string& text,
     for (const char* spread : {"directives", "schedule", "annotate", "mesh", "node"}) {
       if (root.keys[i].text != spread) continue;
       auto error = diags.error("P0270", root.keys[i].span);
-      error << "the strategy that a search starts from has '" << spread << "', which the search is to find";
-      error.help("leave it out; --fix pp=4 keeps a choice");
+      error << "the strategy that a search starts from has '" << spread << "', which the search itself chooses";
+      error.help("remove it; --fix pp=4 fixes one choice");
       return error;
     }
   const Value* model = root.find("model");

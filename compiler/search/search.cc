@@ -121,10 +121,9 @@ class Search {
   Status nothing_fits() {
     auto error = diags_.error("P0271");
     error << nearest_text(found_);
-    error.help(
-        found_.explored.complete
-            ? "more ranks, a smaller batch or a shorter sequence need less; --memory-limit says how much there is"
-            : "give it more time: a larger --budget, or none; --fix leaves less to look at");
+    error.help(found_.explored.complete
+                   ? "use more ranks, a smaller batch or a shorter sequence, or set a larger --memory-limit"
+                   : "give it more time: a larger --budget, or none; --fix leaves less to look at");
     return error;
   }
 

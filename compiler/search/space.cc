@@ -145,8 +145,9 @@ Status fix(const std::string& text, std::map<std::string, std::string>& fixed) {
     }
     names += (names.empty() ? "" : ", ") + name;
   }
-  return Status::failure("P0272",
-                         "'" + text + "' fixes no choice of a search; write NAME=VALUE, as pp=4, with one of " + names);
+  return Status::failure(
+      "P0272",
+      "'" + text + "' is no choice of a search; write NAME=VALUE, such as pp=4, with one of these names: " + names);
 }
 
 Status check_fixed(const SpaceLimits& limits) {

@@ -52,7 +52,7 @@ std::string nearest_text(const Searched& found) {
         explored.priced, explored.bounded);
   const std::string limit = human_bytes(found.memory_limit) + " a rank";
   const int32_t ranks = found.points.front().ranks();
-  std::string text = fmt::format("no strategy of the {} that were looked at fits {} in {}", found.points.size(),
+  std::string text = fmt::format("none of the {} strategies that were tried fits {} in {}", found.points.size(),
                                  ranks == 1 ? "one rank" : fmt::format("{} ranks", ranks), limit);
   const bool priced = !explored.too_large.empty();
   if (priced && (explored.least_bytes == 0 || explored.too_large.front().cost.peak_bytes <= explored.least_bytes)) {

@@ -21,7 +21,7 @@ std::optional<FilterGroups> read_groups(ReadContext& context, const Value& value
   }
   if (value.items.size() < 2) {
     context.diags.error("P0235", value.span).help("give at least two groups; members of one group overlap")
-        << "an order needs at least two groups, here " << (value.items.size() == 1 ? "is one" : "are none");
+        << "an order needs at least two groups, but it has " << (value.items.size() == 1 ? "one" : "none");
     return std::nullopt;
   }
   FilterGroups groups;
@@ -40,7 +40,7 @@ std::optional<FilterGroups> read_groups(ReadContext& context, const Value& value
     if (nested && (item.items.size() > 1 || item.items[0].items.empty())) {
       context.diags.error("P0202", item.span)
               .help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
-          << "a slot that is fixed by hand is one list of filters inside the slot";
+          << "a slot with a fixed order must be one nested list of filters";
       good = false;
       continue;
     }
@@ -48,7 +48,7 @@ std::optional<FilterGroups> read_groups(ReadContext& context, const Value& value
       if (entry.kind == Value::Kind::kList) {
         context.diags.error("P0202", entry.span)
                 .help("[[{...}, {...}]] runs exactly in this order, [{...}, {...}] lets the filters alternate")
-            << "a list among the filters of a slot";
+            << "a nested list is mixed with the filters of a slot";
         good = false;
         continue;
       }
@@ -350,8 +350,8 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
         context.diags.error("P0226", directive.span)
                 .note("the schedule is here", strategy.schedule->span)
                 .help("delete the '" + std::string(directive.spec->name) + "', or the schedule")
-            << "'" << directive.spec->name << "' beside a schedule, which makes its own"
-            << (is_split ? "" : " order over '" + strategy.schedule->stages_tag + "'");
+            << "'" << directive.spec->name << "' together with a schedule, which already sets it"
+            << (is_split ? "" : " for '" + strategy.schedule->stages_tag + "'");
       }
     }
     for (const Filter* filter : filters) {
@@ -363,7 +363,7 @@ void check_directives(ReadContext& context, const Strategy& strategy) {
     const bool has_input = input_half != nullptr;
     context.diags.error("P0222", (has_input ? input_half : weight_half)->span)
             .help(has_input ? "order the BW half too, or write B" : "order the BI half before it, or write B")
-        << (has_input ? "BI is ordered, but no BW" : "BW is ordered, but no BI");
+        << (has_input ? "the order names BI, but not BW" : "the order names BW, but not BI");
   }
 }
 

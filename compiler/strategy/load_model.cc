@@ -80,7 +80,7 @@ void load_annotation(ReadContext& context, const Value& value, Strategy& out) {
           << "the tag '" << annotation.tag << "' is made by the compiler";
     }
     if (has_control_character(annotation.tag))
-      context.diags.error("P0207", tag->span) << "a tag is of one line, without control characters";
+      context.diags.error("P0207", tag->span) << "a tag must be one line, without control characters";
   }
   if (reader.alternatives({"starts", "stages", "modules"}) == 0)
     reader.needs({"starts", "stages", "modules"}, "an 'annotate' entry needs 'starts', 'stages' or 'modules'",
@@ -184,7 +184,7 @@ void load_schedule(ReadContext& context, const Value& value, Strategy& out) {
   if (const Value* count = reader.get("microbatches")) {
     schedule.microbatches = read_int(context, *count, "'microbatches'", 1, kMaxCount);
   } else if (value.find("family") != nullptr && value.find("microbatches") == nullptr) {
-    reader.needs({"microbatches"}, "'schedule' needs 'microbatches' beside a family", "add microbatches: N");
+    reader.needs({"microbatches"}, "a 'schedule' with a family needs 'microbatches'", "add microbatches: N");
   }
   if (const Value* tag = reader.get("stages")) {
     schedule.stages_tag = read_string(context, *tag, "'stages' (the tag that numbers the stages)").value_or("PP");

@@ -222,14 +222,14 @@ void check_documents(ReadContext& context, const Strategy& strategy) {
     used = true;
     if (strategy.document_end_span.file == 0)
       context.diags.error("P0206", role.span).help("add document_end: TOKEN under 'run'")
-          << "'" << name << "' is made of documents, and 'run' names no 'document_end'";
+          << "'" << name << "' needs the ends of documents, but 'run' does not set 'document_end'";
   }
   if (!used && strategy.document_end_span.file != 0)
     context.diags.error("P0244", strategy.document_end_span)
             .help(
                 "add it under 'inputs' of 'model', for example {position_ids: positions}, or documents: mask to "
                 "'model'")
-        << "no input takes 'positions' or 'documents', for which 'document_end' would count";
+        << "'document_end' has no effect, because no input takes 'positions' or 'documents'";
 }
 
 void load_eval(ReadContext& context, const Value& value, Strategy& out) {

@@ -44,7 +44,7 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
     mesh = read_mesh(context, *value, node);
   } else if (node != nullptr) {
     context.diags.error("P0244", node->span).help("add mesh: {pp: 8, dp: 4} with axes of your own")
-        << "'node' without a 'mesh', of which it keeps axes inside of a node";
+        << "'node' needs a 'mesh', because it keeps axes of the mesh inside a node";
   }
   context.mesh = mesh ? &*mesh : nullptr;
   if (const Value* value = reader.get("model")) load_model(context, *value, out);

@@ -179,7 +179,7 @@ bool has_mesh(ReadContext& context, diag::Span span, const std::string& what) {
   context.mesh_was_read = true;
   if (context.mesh != nullptr) return true;
   context.diags.error("P0249", span).help("add mesh: {pp: 8, dp: 4} with axes of your own, or list the ranks")
-      << what << " names axes of ranks, and the strategy has no 'mesh'";
+      << what << " names axes, but the strategy has no 'mesh'";
   return false;
 }
 

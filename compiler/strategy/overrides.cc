@@ -57,7 +57,7 @@ Status apply_override(Value& root, const std::string& text, diag::Diagnostics& d
       const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
       if (error != std::errc() || end != part.data() + part.size() || index >= at->items.size()) {
         return diags.error("P0103", span).note("the list is here", at->span)
-               << "'" << part << "' is no position of a list of " << at->items.size() << " (counted from 0)";
+               << "'" << part << "' is not a position in a list of " << at->items.size() << " (counted from 0)";
       }
       at = &at->items[index];
     } else {

@@ -171,7 +171,7 @@ Result<Value> read_yaml(uint32_t file, const std::string& text, uint32_t column_
     builder.done = false;
     if (parser.HandleNextDocument(builder) && builder.done) {
       return diags.error("P0102", builder.root.span).help("keep one of the documents")
-             << "a second YAML document; a strategy is one";
+             << "a second YAML document; a strategy must be one document";
     }
     if (builder.duplicate) return Status::reported("P0104");
     return root;

@@ -198,7 +198,7 @@ Status AskedCuts::check_named(const FollowedCuts& found) {
       const std::string name = described(obstacle.op);
       if (obstacle.uneven) return uneven(id, "features that " + name + " takes apart, and it " + obstacle.why);
       auto error = diags_.error("P0256", by->span);
-      error << "'" << weight_of(id).names[0] << "' cannot be cut by its output features";
+      error << "'" << weight_of(id).names[0] << "' cannot be divided along its output features";
       error.note(name + " " + obstacle.why);
       error.help("leave it out of 'weights'");
       return error;
@@ -217,7 +217,7 @@ Status AskedCuts::check_named_tables() {
       continue;
     }
     auto error = diags_.error("P0256", by->span);
-    error << "'" << name << "' cannot be cut by its rows";
+    error << "'" << name << "' cannot be divided by rows";
     error.note(why);
     error.help("leave it out of 'weights'");
     return error;

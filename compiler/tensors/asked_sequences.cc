@@ -57,7 +57,7 @@ Status check_sequences(const ir::Graph& graph, const ir::Distribution& distribut
   for (const auto& [seed, any] : directives) {
     if (any) continue;
     auto error = diags.error("P0260", seed->span);
-    error << "no values of these regions can be cut along a sequence";
+    error << "no values of these regions can be divided along a sequence";
     if (!rest.uneven.empty())
       error.note("'" + std::string(ir::op_name(graph.op(rest.uneven[0].first).kind)) + "' has a sequence of " +
                  std::to_string(rest.uneven[0].second) + ", which " +

@@ -116,12 +116,12 @@ Status check_tied(const plan::WeightFiles& files, const plan::TensorInfo& tensor
         first->dtype == other->dtype && first->shape == other->shape &&
         (first->data == other->data || std::memcmp(first->data, other->data, static_cast<size_t>(first->bytes)) == 0);
     if (!same)
-      return Status::failure("R0506",
-                             "'" + first_name + "' and '" + alias +
-                                 "' are one parameter of the model that was compiled (a tied weight), and have "
-                                 "different values here\nhelp: export the model with the two apart, compile it "
-                                 "again and load these weights into that plan; or drop one of them from the "
-                                 "file");
+      return Status::failure(
+          "R0506", "'" + first_name + "' and '" + alias +
+                       "' are one parameter in the compiled model (a tied weight), but have "
+                       "different values in this file\nhelp: export the model with two separate parameters, compile it "
+                       "again and load these weights into that plan; or drop one of them from the "
+                       "file");
   }
   return {};
 }

@@ -68,7 +68,7 @@ constexpr Mark kShortMarks[] = {
 };
 
 Status refused(const std::string& path, std::string_view what, std::string_view command) {
-  std::string text = "'" + path + "' is " + std::string(what) + ", which is no data to train on";
+  std::string text = "'" + path + "' is " + std::string(what) + ", which is not training data";
   if (command.empty()) return Status::failure("R0213", text);
   const auto put = [](std::string into, std::string_view word, const std::string& by) {
     for (size_t at = into.find(word); at != std::string::npos; at = into.find(word, at + by.size()))
@@ -90,7 +90,7 @@ Status refused_zip(const std::string& path, std::string_view begin) {
   if (path.ends_with(".pt2") || name.find("archive_format") != name.npos || name.find("/models/") != name.npos ||
       name.find("serialized_exported_program") != name.npos)
     return Status::failure("R0213", "'" + path +
-                                        "' is a model that torch.export wrote (.pt2), which is no data to train on"
+                                        "' is a model that torch.export wrote (.pt2), which is not training data"
                                         "\nhelp: compile it: piperc " +
                                         path + " --strategy FILE -o DIR; and give the data of the training");
   if (name.ends_with("data.pkl") || name.find('/') != name.npos)

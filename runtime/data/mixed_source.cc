@@ -130,7 +130,7 @@ Result<std::unique_ptr<DataSource>> open_mixed_source(const DataOptions& options
                                                            std::string(element_name(source.files.element())) +
                                                            " tokens, '" + mix.front().path + "' " +
                                                            std::string(element_name(sources.front().files.element())) +
-                                                           ": --token-dtype says what all of them hold"));
+                                                           ": set the type of all of them with --token-dtype"));
     source.seed = random_bits(options.seed, Purpose::kSource, sources.size(), 0);
     source.samples_before = samples;
     samples += source.files.samples();

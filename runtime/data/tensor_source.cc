@@ -107,7 +107,7 @@ Status check_input(const plan::InputDecl& declared, const SourceTensor& tensor) 
     return Status::failure("R0204", "input '" + declared.name + "' has elements of type " +
                                         std::string(element_name(tensor.element)) + " in the data, the plan needs " +
                                         std::string(dtype_name(declared.dtype)) +
-                                        (is_floating(declared.dtype) ? "" : " (narrower integers widen)"));
+                                        (is_floating(declared.dtype) ? "" : " (only narrower integers are converted)"));
   return {};
 }
 

@@ -85,8 +85,9 @@ Result<TokenFile> open_token_file(const std::string& path, const std::string& dt
   PIPER_ASSIGN(opened.file, map_data(path));
   if (opened.file.bytes % element_bytes(opened.element) != 0)
     return Status::failure("R0206", "'" + path + "' has " + std::to_string(opened.file.bytes) +
-                                        " bytes, no multiple of a " + std::string(element_name(opened.element)) +
-                                        " token; --token-dtype says what it holds");
+                                        " bytes, which is not a multiple of a " +
+                                        std::string(element_name(opened.element)) +
+                                        " token; set the type of the tokens with --token-dtype");
   opened.tokens = opened.file.bytes / element_bytes(opened.element);
   return opened;
 }
@@ -157,7 +158,7 @@ Result<TokenFiles> TokenFiles::open(const std::string& path, const std::string& 
     if (file.element != first)
       return Status::failure("R0210", "'" + names.front() + "' holds " + std::string(element_name(first)) +
                                           " tokens, '" + name + "' " + std::string(element_name(file.element)) +
-                                          ": --token-dtype says what all of them hold");
+                                          ": set the type of all of them with --token-dtype");
     longest = std::max(longest, file.tokens);
     if (file.tokens <= sample_tokens) continue;
     samples += (file.tokens - 1) / sample_tokens;

@@ -27,8 +27,9 @@ Result<TokenInputs> TokenInputs::of(const plan::Manifest& manifest, const std::s
       return Status::failure("R0206", "a token stream cannot feed input '" + declared.name +
                                           "': it is no sequence of i32 or i64 tokens per sample");
     if (of_documents(declared.feed) && document_end < 0)
-      return Status::failure(
-          "R0206", "input '" + declared.name + "' is made of documents, and the plan names no token that ends one");
+      return Status::failure("R0206",
+                             "input '" + declared.name +
+                                 "' needs the ends of documents, but the plan names no token that ends a document");
     if (!inputs.inputs_.empty() && declared.sample_shape[0] != inputs.sample_tokens_)
       return Status::failure("R0206", "inputs '" + inputs.inputs_.back().name + "' and '" + declared.name +
                                           "' have sequences of " + std::to_string(inputs.sample_tokens_) + " and " +

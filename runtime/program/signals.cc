@@ -86,7 +86,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
   if (const char* file = plan::mapped_name(info->si_addr)) {
     write_to_stderr("piper-run: error[R0209]: '");
     write_to_stderr(file);
-    write_to_stderr("' was cut while the run read it; what was not saved before is lost\n");
+    write_to_stderr("' was truncated while the run read it; everything that was not saved before is lost\n");
   } else {
     write_to_stderr(
         "piper-run: error: a bus error outside of the files that the run reads: a full /dev/shm, which MPI and UCX "

@@ -125,7 +125,7 @@ Status OpenCheckpoint::check_files(size_t first, size_t stride, bool seals) cons
       if (Status status = files_[i]->check(file.data + at, std::min(plan::kChunkBytes, file.bytes - at)); !status.ok())
         return as_damage(status, tensor_at(i, file.data + at));
     if (seals && plan::sha256(file.text()) != manifest_.files[i].sha256)
-      return damaged(files_[i]->path() + ": damaged or changed by hand: its SHA-256 is not the manifest's");
+      return damaged(files_[i]->path() + ": damaged or changed by hand: its SHA-256 differs from the manifest");
   }
   return {};
 }

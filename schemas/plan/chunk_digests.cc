@@ -107,7 +107,7 @@ Status ChunkedFile::check(const std::byte* data, int64_t bytes) const {
     if (!chunk.good)
       return Status::failure(
           "P0604", damaged(path_, "the " + std::to_string(text.size()) + " bytes from " +
-                                      std::to_string(i * kChunkBytes) + " on are not the manifest's (CRC32C)"));
+                                      std::to_string(i * kChunkBytes) + " on differ from the manifest (CRC32C)"));
   }
   return {};
 }

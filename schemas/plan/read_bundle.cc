@@ -62,7 +62,7 @@ class BundleReader {
                                           " bytes, the manifest says " + std::to_string(expected.bytes));
     if (digest && sha256(file.text()) != expected.sha256)
       return Status::failure("P0604",
-                             path_of(name) + ": damaged or changed by hand: its SHA-256 is not the manifest's");
+                             path_of(name) + ": damaged or changed by hand: its SHA-256 differs from the manifest");
     return file;
   }
 

@@ -51,7 +51,7 @@ Status check_target(const fs::path& directory) {
     if (ours.count(name) == 0) foreign.insert(name);
   }
   if (error) return cannot_write(directory, error);
-  if (!foreign.empty()) return refuse("it holds \"" + *foreign.begin() + "\", which is no part of a plan bundle");
+  if (!foreign.empty()) return refuse("it holds \"" + *foreign.begin() + "\", which does not belong to a plan bundle");
   if (!any) return {};
   const auto manifest = map_file((directory / kManifestFile).string());
   if (!manifest.ok() || manifest->text().substr(0, 200).find("\"piper plan\"") == std::string_view::npos)

@@ -99,7 +99,7 @@ while [ ! -s "$dir/cut.jsonl" ] && kill -0 $pid; do sleep 0.2; done
 wait $pid
 got=$?
 [ $got = 3 ] || fail "exit $got after the data were cut"
-grep -qF "error[R0209]: '$dir/cut.safetensors' was cut while the run read it" "$dir/out" || { fail "no word about the file that was cut"; cat "$dir/out"; }
+grep -qF "error[R0209]: '$dir/cut.safetensors' was truncated while the run read it" "$dir/out" || { fail "no word about the file that was cut"; cat "$dir/out"; }
 # Signals end a run with a message.
 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 100000000 --no-stop-on-nan > "$dir/out" 2>&1 &
 pid=$!

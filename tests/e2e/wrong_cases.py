@@ -79,13 +79,13 @@ def strategy(name, title, text, model="tiny_gpt.onnx", flags="", masks=()):
 strategy("unknown_key", "A key that does not exist", edited(PIPELINE, ("microbatches", "micro_batches")))
 strategy("unknown_section", "A section that does not exist", edited(PIPELINE, ("optimizer:", "optimiser:")))
 strategy("unknown_directive", "A directive that does not exist", edited(PIPELINE, ("op: place, filter: {PP: 1}", "op: pin, filter: {PP: 1}")))
-strategy("not_yaml", "No YAML", edited(PIPELINE, ("devices: [1]}", "devices: [1}")))
+strategy("not_yaml", "Not valid YAML", edited(PIPELINE, ("devices: [1]}", "devices: [1}")))
 strategy("duplicate_key", "A key twice", PIPELINE + "model: {batch: 16}\n")
-strategy("wrong_type", "A word for a number", edited(PIPELINE, ("batch: 8", "batch: eight")))
-strategy("tag_typo", "A tag spelt wrong in a filter", edited(BY_HAND, ("filter: {PP: 1}", "filter: {P: 1}")))
-strategy("tag_typo_beside_schedule", "A tag spelt wrong in a filter, beside a schedule", edited(PIPELINE, ("filter: {PP: 1}", "filter: {P: 1}")))
+strategy("wrong_type", "A word in place of a number", edited(PIPELINE, ("batch: 8", "batch: eight")))
+strategy("tag_typo", "A misspelt tag in a filter", edited(BY_HAND, ("filter: {PP: 1}", "filter: {P: 1}")))
+strategy("tag_typo_beside_schedule", "A misspelt tag in a filter, with a schedule", edited(PIPELINE, ("filter: {PP: 1}", "filter: {P: 1}")))
 strategy("stage_missing", "A stage that does not exist", edited(BY_HAND, ("filter: {PP: 1}", "filter: {PP: 2}")))
-strategy("stage_missing_beside_schedule", "A stage that does not exist, beside a schedule", edited(PIPELINE, ("filter: {PP: 1}", "filter: {PP: 2}")))
+strategy("stage_missing_beside_schedule", "A stage that does not exist, with a schedule", edited(PIPELINE, ("filter: {PP: 1}", "filter: {PP: 2}")))
 strategy("pass_typo", "A pass that does not exist",
          edited(BY_HAND, ("num_microbatches: 2}\n", "num_microbatches: 2}\n  - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 0, PASS: BACKWARD}]]}\n")))
 strategy("microbatch_missing", "A microbatch that does not exist",
@@ -111,7 +111,7 @@ num_microbatches: 2}
   - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 0, PASS: B}], [{PP: 0, MB: 1, PASS: F}]]}
   - {op: order, filters: [[{PP: 1, MB: 1, PASS: F}], [{PP: 1, MB: 0, PASS: F}]]}
 """)))
-strategy("order_of_other_devices", "An order of passes on different devices that data do not imply", edited(BY_HAND, ("num_microbatches: 2}\n", """\
+strategy("order_of_other_devices", "An order of passes on different devices without a data dependence", edited(BY_HAND, ("num_microbatches: 2}\n", """\
 num_microbatches: 2}
   - {op: order, filters: [[{PP: 1, MB: 0, PASS: F}], [{PP: 0, MB: 1, PASS: F}]]}
 """)))
@@ -126,18 +126,18 @@ num_microbatches: 2}
 """)))
 strategy("shard_a_dense_region", "shard over a region without experts", edited(REPLICAS, ("op: replicate", "op: shard")))
 strategy("two_splits", "Two splits", edited(BY_HAND, ("num_microbatches: 2}\n", "num_microbatches: 2}\n  - {op: split, num_microbatches: 4}\n")))
-strategy("split_beside_schedule", "split beside schedule", edited(PIPELINE, ("devices: [1]}\n", "devices: [1]}\n  - {op: split, num_microbatches: 4}\n")))
-strategy("order_beside_schedule", "order beside schedule", edited(PIPELINE, ("devices: [1]}\n", """\
+strategy("split_beside_schedule", "split together with a schedule", edited(PIPELINE, ("devices: [1]}\n", "devices: [1]}\n  - {op: split, num_microbatches: 4}\n")))
+strategy("order_beside_schedule", "order together with a schedule", edited(PIPELINE, ("devices: [1]}\n", """\
 devices: [1]}
   - {op: order, filters: [[{PP: 0, MB: 0, PASS: F}], [{PP: 0, MB: 1, PASS: F}]]}
 """)))
 strategy("wrong_family", "A schedule that does not exist", edited(PIPELINE, ("family: 1f1b", "family: 1fb1")))
 strategy("microbatches_missing", "A schedule without its microbatches", edited(PIPELINE, (", microbatches: 4", "")))
-strategy("family_precondition", "Microbatches that a schedule cannot have", edited(PIPELINE, ("family: 1f1b, microbatches: 4", "family: dualpipe, microbatches: 1")))
-strategy("mix_weight", "A source of data that no sample comes from", edited(MIX, ("weight: 1}", "weight: 0}")))
-strategy("documents_without_end", "Positions in documents that nothing ends",
+strategy("family_precondition", "A number of microbatches that the schedule does not support", edited(PIPELINE, ("family: 1f1b, microbatches: 4", "family: dualpipe, microbatches: 1")))
+strategy("mix_weight", "A data source with the weight 0", edited(MIX, ("weight: 1}", "weight: 0}")))
+strategy("documents_without_end", "Positions in documents without document_end",
          edited(SINGLE, ("batch: 8", "batch: 8, inputs: {input_ids: positions, labels: tokens}")))
-strategy("unused_rank", "A device in between that nothing uses", edited(PIPELINE, ("devices: [1]", "devices: [2]")))
+strategy("unused_rank", "A rank without work", edited(PIPELINE, ("devices: [1]", "devices: [2]")))
 strategy("repeated_device", "A device twice in a group", edited(REPLICAS, ("devices: [0, 1]", "devices: [0, 0]")))
 strategy("negative_device", "A negative device", edited(PIPELINE, ("devices: [1]", "devices: [-1]")))
 strategy("one_stage_unplaced", "A stage without a place", edited(PIPELINE, ("  - {op: place, filter: {PP: 1}, devices: [1]}\n", "")))
@@ -308,15 +308,15 @@ model("pt2_other_schema", "A .pt2 archive of another version of torch", "model.p
 model("pt2_lost_weight", "A .pt2 archive without one of its weights", "model.pt2", prepare=archive("tiny_mlp.pt2", weight_2=None))
 model("pt2_lost_entry", "A .pt2 archive that does not list one of its weights", "model.pt2",
       prepare=archive("tiny_mlp.pt2", model_weights_config_json=("layers.1.weight", "layers.9.weight")))
-model("pt2_changes_a_buffer", "A model that keeps an average of its own", "model.pt2", prepare=saved(average))
-model("f64_parameters", "A model of which parameters are f64", "model.pt2", prepare=saved(in_f64))
-model("recurrent_steps", "A recurrent network of more steps than are written out", "model.pt2", prepare=recurrent_of_2049)
+model("pt2_changes_a_buffer", "A model that updates its own moving average", "model.pt2", prepare=saved(average))
+model("f64_parameters", "A model with f64 parameters", "model.pt2", prepare=saved(in_f64))
+model("recurrent_steps", "A recurrent network with too many steps", "model.pt2", prepare=recurrent_of_2049)
 model("pt2_in_place_through_expand", "A change in place that cannot be followed", "model.pt2", prepare=saved(expanded))
-model("pt2_open_extent", "A .pt2 archive with an extent that the strategy leaves open", "tiny_gpt_dropout.pt2")
+model("pt2_open_extent", "A .pt2 archive with a dimension that has no value", "tiny_gpt_dropout.pt2")
 model("torchscript", "A traced model, given to piperc as it is", "model.pt", prepare=traced)
-model("tags_with_a_gap", "Tags of the model that leave out an index", "model.pt2", prepare=archive("hazards.pt2", model_json=('\\"PP\\": 0', '\\"PP\\": 2')))
+model("tags_with_a_gap", "Tags of the model with a missing index", "model.pt2", prepare=archive("hazards.pt2", model_json=('\\"PP\\": 0', '\\"PP\\": 2')))
 model("model_missing", "A model that does not exist", "tiny_gtp.onnx")
-model("model_not_onnx", "A file that is no ONNX model", "model.onnx", prepare=lambda desk: desk.write("model.onnx", "state_dict\n" * 40))
+model("model_not_onnx", "A file that is not an ONNX model", "model.onnx", prepare=lambda desk: desk.write("model.onnx", "state_dict\n" * 40))
 model("model_truncated", "Half of a model", "half.onnx",
       prepare=lambda desk: desk.write("half.onnx", (desk.work / "tiny_gpt.onnx").read_bytes()[:40000]))
 model("model_optimized", "A model exported with optimize=True", "optimized.onnx")
@@ -378,7 +378,7 @@ def run(name, area, title, prepare, command=RUN, masks=()):
 
 
 run("bundle_missing", BUNDLE, "A bundle that does not exist", None)
-run("bundle_is_no_bundle", BUNDLE, "A directory that is no bundle", lambda desk: (desk.work / "plans").mkdir())
+run("bundle_is_no_bundle", BUNDLE, "A directory that is not a bundle", lambda desk: (desk.work / "plans").mkdir())
 run("bundle_byte_flipped", BUNDLE, "A flipped bit in the plan of a rank", trained(damage=flip("ranks/rank-00001.json", 600)))
 run("bundle_file_missing", BUNDLE, "The plan of a rank is missing", trained(damage=lambda desk: (desk.work / "plans/ranks/rank-00001.json").unlink()))
 run("bundle_manifest_damaged", BUNDLE, "A damaged manifest", trained(damage=cut("manifest.json")))
@@ -429,8 +429,8 @@ run("launch_local_under_mpirun", LAUNCH, "--comm local under mpirun", trained(),
 run("launch_mpi_alone", LAUNCH, "--comm mpi without a launcher", trained(), RUN + " --comm mpi")
 run("launch_cuda", LAUNCH, "--device cuda", trained(), RUN + " --device cuda")
 run("launch_threads", LAUNCH, "More threads than a rank can have", trained(), RUN + " --threads 100000")
-run("launch_timeout", LAUNCH, "A timeout that is no time", trained(), RUN + " --timeout nan")
-run("launch_flag", LAUNCH, "A number that is none", trained(), "piper-run plans --data data.safetensors --steps many")
+run("launch_timeout", LAUNCH, "A timeout that is not a time", trained(), RUN + " --timeout nan")
+run("launch_flag", LAUNCH, "A value that is not a number", trained(), "piper-run plans --data data.safetensors --steps many")
 
 run("data_not_given", DATA, "No data", trained(), "piper-run plans --steps 2")
 run("data_missing", DATA, "Data that do not exist", trained(), "piper-run plans --data corpus.bin --steps 2")
@@ -468,7 +468,7 @@ run("stream_too_short", DATA, "A token stream shorter than a sample",
     trained(damage=lambda desk: desk.write("corpus.bin", b"\1\0\2\0\3\0")), STREAM)
 run("data_json_lines", DATA, "Text in JSON lines", trained(damage=lambda desk: desk.write("corpus.jsonl", '{"text": "once"}\n' * 99)),
     "piper-run plans --data corpus.jsonl --steps 2")
-run("data_is_a_model", DATA, "A model for data", trained(), "piper-run plans --data tiny_mlp.pt2 --steps 2")
+run("data_is_a_model", DATA, "A model given as data", trained(), "piper-run plans --data tiny_mlp.pt2 --steps 2")
 run("stream_odd_bytes", DATA, "A token file that ends within a token",
     trained(damage=lambda desk: desk.write("corpus.bin", b"\1\0" * 200 + b"\1")), STREAM)
 
@@ -497,6 +497,6 @@ ALL.append(Case("data_cut", RUNNING, "The data file is cut", LONG, {}, trained()
 run("save_over_a_directory", RUNNING, "--save names a directory", trained(), RUN + " --save plans")
 run("save_into_nowhere", RUNNING, "--save into a directory that does not exist", trained(), RUN + " --save results/weights.safetensors")
 run("log_into_nowhere", RUNNING, "--log into a directory that does not exist", trained(), RUN + " --log results/log.jsonl")
-ALL.append(Case("rank_frozen", RUNNING, "A rank that answers no more", "mpirun -n 2 " + LONG + " --timeout 3", {}, trained(),
+ALL.append(Case("rank_frozen", RUNNING, "A rank that stops answering", "mpirun -n 2 " + LONG + " --timeout 3", {}, trained(),
                 ((r"^(piper-run: error.*: rank 0), .* waited (.* rank 1) .*", r"\1, WHERE: waited \2 WHAT"),
                  (r"^piper-run: error.*: rank 1, .*", "")), "SIGSTOP", 1))     # woken to be ended, rank 1 may speak too

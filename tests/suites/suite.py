@@ -175,8 +175,8 @@ def write_page(page, rows, all_items, counts, group_of):
     wheres = sorted(counts)
     kinds = sorted({kind for found in counts.values() for kind in found}, key=lambda k: (not k.startswith("right"), k))
     left_out = sum(not row.get("ends") for row in rows.values())
-    lines = [f"{len(rows)} of the {all_items} items, {left_out} of which PyTorch or the suite has no such model for. Ends by container and form:", "",
-             f"| end | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]
+    lines = [f"{len(rows)} of the {all_items} items have run. For {left_out} of them, PyTorch or the suite has no such model. The table counts the results by container and form:", "",
+             f"| result | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]
     lines += [f"| {'refused: ' * bool(re.match('P[0-9]|the exp', kind))}{kind} | {' | '.join(str(counts[w][kind]) for w in wheres)} |" for kind in kinds]
     lines += [f"| all | {' | '.join(str(sum(counts[w].values())) for w in wheres)} |", ""]
     ends = collections.defaultdict(set)
@@ -186,8 +186,8 @@ def write_page(page, rows, all_items, counts, group_of):
                 ends[group_of(name)].add(code_of(kind, text))
     lists = collections.defaultdict(list)
     for group, found in ends.items():
-        lists["right in all forms" if found == {"right"} else "right in some forms" if "right" in found else "in no form right"].append(group)
-    for title in ("right in all forms", "right in some forms", "in no form right"):
+        lists["right in all forms" if found == {"right"} else "right in some forms" if "right" in found else "right in no form"].append(group)
+    for title in ("right in all forms", "right in some forms", "right in no form"):
         lines += [f"{title[0].upper()}{title[1:]} ({len(lists[title])}): {', '.join(f'`{g}`' for g in sorted(lists[title]))}.", ""]
     text = page.read_text()
     before, _, rest = text.partition(begin)

@@ -327,7 +327,7 @@ TEST_CASE("weights of the bundle are checked where they are read") {
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
   CHECK(checked("second", kCount - 1, 1) == "P0604 " + path + ": damaged or changed by hand: the " +
                                                 std::to_string(size - 3 * plan::kChunkBytes) +
-                                                " bytes from 3145728 on are not the manifest's (CRC32C)");
+                                                " bytes from 3145728 on differ from the manifest (CRC32C)");
   std::filesystem::resize_file(path, 100);
   CHECK(WeightSource::open(opened->directory, "", opened->manifest).status().error().code == "P0604");
   CHECK(WeightSource::open(opened->directory, folder.write("x", "12"), opened->manifest).status().error().code ==

@@ -56,7 +56,7 @@ TEST_CASE("chunks are checked where they are read, each once") {
   const std::byte* const data = file.file().data;
   const std::string bad =
       "P0604 " + folder / "weights/x" +
-      ": damaged or changed by hand: the 1048576 bytes from 1048576 on are not the manifest's (CRC32C)";
+      ": damaged or changed by hand: the 1048576 bytes from 1048576 on differ from the manifest (CRC32C)";
   CHECK(message(file.check(data, kChunkBytes)) == "ok");
   CHECK(message(file.check(data + kChunkBytes, 0)) == "ok");
   CHECK(message(file.check(data + 2 * kChunkBytes, kChunkBytes + 500)) == "ok");

@@ -170,7 +170,7 @@ TEST_CASE("positions and documents of tokens") {
   narrow->fill(2, 2, 0, 1, reinterpret_cast<std::byte*>(read));
   CHECK(std::vector<int32_t>(read, read + kTokens) == std::vector<int32_t>{0, 1, 2, 2});
   options.document_end = -1;
-  CHECK(refusal(options, manifest_of(1, feeds)).find("R0206 input 'input1' is made of documents") == 0);
+  CHECK(refusal(options, manifest_of(1, feeds)).find("R0206 input 'input1' needs the ends of documents") == 0);
 }
 
 // Documents of samples that are longer than the block in which tokens are read.

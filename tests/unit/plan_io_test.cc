@@ -190,7 +190,8 @@ TEST_CASE("output directory") {
   };
   const std::string hint = "; name a new directory, an empty one or an existing plan bundle";
   CHECK(refused("plans") == "P0601 " + dir / "plans" +
-                                " is not replaced: it holds \"thesis.tex\", which is no part of a plan bundle" + hint);
+                                " is not replaced: it holds \"thesis.tex\", which does not belong to a plan bundle" +
+                                hint);
   CHECK(slurp(dir / "plans/thesis.tex") == "mine");
   fs::create_directories(dir / "other/ranks");
   CHECK(refused("other") == "P0601 " + dir / "other" + " is not replaced: it has no manifest of a plan bundle" + hint);
@@ -218,7 +219,8 @@ TEST_CASE("damaged files of a bundle") {
     auto changed = text;
     changed[changed.size() / 2] ^= 1;
     std::ofstream(dir / "p/" + file, std::ios::binary) << changed;
-    CHECK(read() == "P0604 " + dir / "p/" + file + ": damaged or changed by hand: its SHA-256 is not the manifest's");
+    CHECK(read() ==
+          "P0604 " + dir / "p/" + file + ": damaged or changed by hand: its SHA-256 differs from the manifest");
     std::ofstream(dir / "p/" + file, std::ios::binary) << text.substr(0, text.size() - 1);
     CHECK(read() == "P0604 " + dir / "p/" + file + ": damaged or changed by hand: " + std::to_string(text.size() - 1) +
                         " bytes, the manifest says " + std::to_string(text.size()));

@@ -111,7 +111,7 @@ class ExtentParser {
     if (take("(")) return function(word);
     const auto found = values_.find(word);
     if (found == values_.end())
-      return Status::failure("P0302", "the extent '" + word + "' has no value: give it under model.dims");
+      return Status::failure("P0302", "the dimension '" + word + "' has no value: set it in model.dims");
     return found->second;
   }
   Result<int64_t> function(const std::string& name) {

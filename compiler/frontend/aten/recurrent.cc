@@ -126,7 +126,7 @@ Item recurrent(Call& c, Step step, ValueId hidden, ValueId memory) {
   const size_t each = 2 + biases + (projects ? 1 : 0);
   if (weights.size() != cells * each) return c.fail("the number of weights does not fit the number of layers");
   if (c.extent(x, time) < 1 || c.extent(x, time) > kMostSteps)
-    return c.fail("a recurrent network is written out step by step, for 1 to " + std::to_string(kMostSteps) +
+    return c.fail("a recurrent network is unrolled, which is supported for 1 to " + std::to_string(kMostSteps) +
                   " steps, not " + std::to_string(c.extent(x, time)));
   std::vector<ValueId> last_hidden, last_memory;
   for (int64_t layer = 0; layer < layers; ++layer) {

@@ -299,9 +299,9 @@ Result<OnnxFile> read_from(std::unique_ptr<const FileBytes> bytes, const std::st
   try {
     Reader(bytes->view(), path).read_model(out);
   } catch (const wire::Damage& e) {
-    return Status::failure("P0301", shown + " is no readable ONNX model: " + e.what());
+    return Status::failure("P0301", shown + " is not a readable ONNX model: " + e.what());
   } catch (const protozero::exception& e) {
-    return Status::failure("P0301", shown + " is no readable ONNX model: damaged or cut off (" + e.what() + ")");
+    return Status::failure("P0301", shown + " is not a readable ONNX model: damaged or truncated (" + e.what() + ")");
   }
   out.bytes = std::move(bytes);
   return out;
@@ -333,7 +333,7 @@ Result<OnnxFile> read_onnx(const std::string& path) {
   struct stat info{};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
     close(fd);
-    return Status::failure("P0301", path + " is no readable ONNX model: it is empty or no regular file");
+    return Status::failure("P0301", path + " is not a readable ONNX model: it is empty or no regular file");
   }
   const size_t size = static_cast<size_t>(info.st_size);
   // A file without much in it but text is read from end to end: its pages are mapped at once.

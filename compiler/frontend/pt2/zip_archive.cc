@@ -25,7 +25,7 @@ uint32_t u32(const std::string& bytes, size_t at) { return static_cast<uint32_t>
 uint16_t u16(const std::string& bytes, size_t at) { return static_cast<uint16_t>(number(bytes, at, 2)); }
 
 Status damaged(const std::string& what) {
-  return Status::failure("P0301", "the archive is cut off or damaged: " + what);
+  return Status::failure("P0301", "the archive is truncated or damaged: " + what);
 }
 
 // Random access to the file; every read is checked against its size.

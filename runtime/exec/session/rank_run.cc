@@ -129,11 +129,12 @@ Status RankRun::go_on(StepInputs& inputs) {
   const checkpoint::Manifest& from = session_.resume->manifest();
   const int64_t batch = session_.bundle->manifest.batch;
   if (batch <= 0 || from.samples % batch != 0)
-    return Status::failure("R0703", "the checkpoint ends after " + std::to_string(from.samples) +
-                                        " samples, which are no whole steps of " + std::to_string(batch) +
-                                        "\nhelp: compile with a batch that divides them, --set model.batch=" +
-                                        std::to_string(std::gcd(from.samples, batch)) +
-                                        ", or go on under the old one as far as one does");
+    return Status::failure("R0703",
+                           "the checkpoint ends after " + std::to_string(from.samples) +
+                               " samples, which is not a multiple of the batch of " + std::to_string(batch) +
+                               "\nhelp: compile with a batch that divides this number, --set model.batch=" +
+                               std::to_string(std::gcd(from.samples, batch)) +
+                               ", or continue with the old batch until the number is a multiple of the new one");
   first_step_ = from.step + 1;
   samples_shift_ = from.samples / batch - from.step;
   if (session_.data->numbers_samples()) data_shift_ = samples_shift_;

@@ -2,7 +2,7 @@
 // RUN-PASSES: check_boundaries
 // strategy: directives:
 // strategy:   - {op: replicate, filter: {PP: 0}, devices: [0, 1]}
-// expect-error@+1 P0216: {{PP0 on 2 devices feeds PP1 on 3: the groups do not nest}}
+// expect-error@+1 P0216: {{PP0 on 2 devices feeds PP1 on 3: neither number divides the other}}
 // strategy:   - {op: replicate, filter: {PP: 1}, devices: [2, 3, 4]}
 // CHECK: 6 |   - {op: replicate, filter: {PP: 1}, devices: [2, 3, 4]}
 // CHECK: |                                               ^

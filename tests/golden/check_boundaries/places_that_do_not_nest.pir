@@ -2,7 +2,7 @@
 // RUN-PASSES: check_boundaries
 // strategy: directives:
 // strategy:   - {op: replicate, filter: {PP: 0}, devices: [0, 1, 2, 3]}
-// expect-error@+1 P0216: {{PP0 on 2 replicas of 2 devices feeds PP1 on 3 replicas of 2 devices: the groups do not nest}}
+// expect-error@+1 P0216: {{PP0 on 2 replicas of 2 devices feeds PP1 on 3 replicas of 2 devices: neither number divides the other}}
 // strategy:   - {op: replicate, filter: {PP: 1}, devices: [4, 5, 6, 7, 8, 9]}
 module {
   step batch 6 microbatches 1 cut

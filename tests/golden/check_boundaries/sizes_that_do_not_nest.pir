@@ -38,7 +38,7 @@ distribution {
   }
   chunk 1 {
     groups [1]
-    // expect-error@+1 P0216: {{PP0 on 2 devices feeds PP1 on 3: the groups do not nest}}
+    // expect-error@+1 P0216: {{PP0 on 2 devices feeds PP1 on 3: neither number divides the other}}
     devices [@1:42:5+7]
   }
 }

@@ -1,6 +1,6 @@
 // A table that is named and whose logits a loss needs whole is an error.
 // RUN-PASSES: partition_tensors
-// expect-error P0256: {{'smooth' cannot be cut by its rows}}
+// expect-error P0256: {{'smooth' cannot be divided by rows}}
 module {
   step batch 2 microbatches 1
   training clip 0.0

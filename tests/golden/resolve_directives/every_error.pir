@@ -9,7 +9,7 @@
 // strategy:   - {op: place, filter: {PP: 7}, devices: [0]}
 // expect-error@+1 P0217: {{PP0 is placed twice}}
 // strategy:   - {op: place, filter: {PP: 0}, devices: [3]}
-// expect-error@+1 P0215: {{'replicate' over devices [2, 3], but PP1 is placed on partly different ones}}
+// expect-error@+1 P0215: {{'replicate' over devices [2, 3], but PP1 is placed on a partly different list of devices}}
 // strategy:   - {op: replicate, filter: {PP: 1}, devices: [2, 3]}
 // expect-error@+1 P0204: {{the filter {PP: 5, PASS: B} matches nothing}}
 // strategy:   - {op: order, filters: [[{PP: 0, PASS: F}], [{PP: 5, PASS: B}]]}
