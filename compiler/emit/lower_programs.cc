@@ -97,7 +97,9 @@ void add_repeating(LoweredGraph& lowered, LoweredGraph other, const std::vector<
   PIPER_CHECK(std::equal(lowered.crossings.begin(), lowered.crossings.end(), other.crossings.begin(),
                          other.crossings.end(), same),
               "a repeated forward changes what chunks exchange");
-  for (const Crossing& crossing : lowered.crossings) {
+  for (size_t i = 0; i < lowered.crossings.size(); ++i) {  // a repeated forward may read in an earlier phase
+    Crossing& crossing = lowered.crossings[i];
+    crossing.read_in = std::min(crossing.read_in, other.crossings[i].read_in);
     const Layout &a = lowered.layouts[crossing.value.index], &b = other.layouts[crossing.value.index];
     PIPER_CHECK(a.root == b.root && a.strides == b.strides, "a repeated forward changes how a value is laid out");
   }
