@@ -95,7 +95,7 @@ TEST_CASE("a misspelt choice is refused with the names that there are") {
   const Status status = fix("ppp=2", fixed);
   REQUIRE(!status.ok());
   CHECK(status.error().code == "P0272");
-  CHECK(status.error().message.find("one of pp, dp, ep, tp") != std::string::npos);
+  CHECK(status.error().message.find("one of these names: pp, dp, ep, tp") != std::string::npos);
   CHECK(!fix("pp", fixed).ok());
 }
 
