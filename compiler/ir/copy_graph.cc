@@ -81,6 +81,7 @@ void CopyGraph::finish() {
   for (ValueId term : from_.loss_terms) to_.loss_terms.push_back(moved(term));
   for (ValueId number : from_.dropped) to_.dropped.push_back(moved(number));
   if (from_.loss.valid()) to_.loss = moved(from_.loss);
+  if (from_.scales_loss()) (void)to_.loss_scale();  // nothing reads it before the backward is made
 }
 
 bool has_effect(const Op& op) {

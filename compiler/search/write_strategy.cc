@@ -38,17 +38,26 @@ std::string stages_of(const Point& point, int32_t group) {
   return count == 1 ? list : "[" + list + "]";
 }
 
-// Lines of `replicate`, where a schedule's own would not divide anything.
+// Lines of `replicate`, where a schedule's own would not divide anything. Of a stage on two groups, each of which has
+// half of the microbatches, `place` says which: a `replicate` alone would have all of them.
 std::vector<std::string> replicates(const Point& point) {
   std::vector<std::string> lines;
   if (point.divided == Divided::kNothing) return lines;
   for (int32_t group = 0; group < point.pp; ++group) {
-    const auto line = [&](const std::string& stages) {
-      lines.push_back("{op: replicate, filter: {PP: " + stages + "}, devices: {pp: " + std::to_string(group) + "}" +
-                      options_of(point) + "}");
+    const std::string devices = "}, devices: {pp: " + std::to_string(group) + "}";
+    const auto replicate = [&](const std::string& stages) {
+      lines.push_back("{op: replicate, filter: {PP: " + stages + devices + options_of(point) + "}");
     };
-    line(stages_of(point, group));
-    if (point.family == "dualpipe") line(std::to_string(point.pp - 1 - group));
+    const auto place = [&](int32_t stage, int32_t first, int32_t last) {
+      lines.push_back("{op: place, filter: {PP: " + std::to_string(stage) + ", MB: \"" + std::to_string(first) + ".." +
+                      std::to_string(last) + "\"" + devices + "}");
+    };
+    replicate(stages_of(point, group));
+    if (point.family != "dualpipe") continue;
+    const int32_t other = point.pp - 1 - group;
+    replicate(std::to_string(other));
+    place(group, 0, point.microbatches / 2 - 1);
+    place(other, point.microbatches / 2, point.microbatches - 1);
   }
   return lines;
 }

@@ -4,8 +4,8 @@
   heads_in_blocks.py --bin BIN --work DIR
 
 Three steps of SGD in each form with three blocks a piece. In f32 losses are within 1e-5, relative, weights within 1e-5 of their norms. In
-bf16 both are as near to PyTorch's f32 training as its autocast is: 1.5 times its distance, plus 1e-3. Each bundle is proved whole, and its
-programs call the head and no loss of whole logits.
+bf16, and in f16 with a loss scale, both are as near to PyTorch's f32 training as its autocast to bf16 is: 1.5 times its distance, plus
+1e-3. Each bundle is proved whole, and its programs call the head and no loss of whole logits.
 """
 import json
 
@@ -19,6 +19,7 @@ import harness
 
 BATCH, STEPS, WIDTH, CLASSES, IGNORED, RATE = 8, 3, 16, 50, -1, 0.5
 HEADS = {"plain": {}, "bias": {"bias": True}, "weights": {"weights": True}, "all": {"bias": True, "weights": True, "smoothing": 0.1}}
+PRECISIONS = {"f32": "", "bf16": "precision: {compute: bf16}\n", "f16": "precision: {compute: f16, loss_scale: 1024}\n"}
 FORMS = {"whole": "", "microbatches": "directives:\n  - {op: split, num_microbatches: 4}\n",
          "replicas": "directives:\n  - {op: split, num_microbatches: 2}\n  - {op: replicate, filter: {}, devices: [0, 1], shard_params: true}\n",
          "stages": "annotate: [{tag: PP, starts: [first, last]}]\nschedule: {family: 1f1b, microbatches: 4}\n",
@@ -81,10 +82,9 @@ def main():
         exact = reference(head)
         autocast = distances(*reference(head, autocast=True), exact)
         for form, more in FORMS.items():
-            for precision in ("f32", "bf16"):
+            for precision, compute in PRECISIONS.items():
                 tag = f"{name}-{form}-{precision}"
                 strategy, plans, log, saved = (bench.work / f"{tag}{end}" for end in (".yaml", ".plans", ".jsonl", ".safetensors"))
-                compute = "" if precision == "f32" else "precision: {compute: bf16}\n"
                 strategy.write_text(f"piper: 1\nmodel: {{batch: {BATCH}}}\nhead: {{blocks: 3}}\n{more}{compute}optimizer: {{sgd: {{lr: {RATE}}}}}\n")
                 bench.call([bench.bin / "piperc", model, "--strategy", strategy, "-o", plans])
                 proved = bench.call([bench.bin / "piper-plan", "verify", plans])

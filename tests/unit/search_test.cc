@@ -283,4 +283,16 @@ TEST_CASE("a probe needs no more memory and no more time than the plan that runs
   CHECK(step(std::move(probe)) <= packed_us);
 }
 
+TEST_CASE("dualpipe's two groups divide what they share") {
+  SearchedSpace space("tiny_gpt.onnx", "fast links", 4);
+  size_t divided = 0;
+  for (const Point& point : space.points) {
+    if (point.family != "dualpipe" || point.divided == Divided::kNothing) continue;
+    ++divided;
+    INFO(describe(point));
+    CHECK(space.pricer.price(space.text_of(point)).ok());
+  }
+  CHECK(divided > 0);
+}
+
 }  // namespace piper::search

@@ -166,32 +166,47 @@ RUNS = {"h100": (H100, TITAN), "a100": (A100, [])}    # by the beginning of the 
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, bias):
         super().__init__()
         self.heads = heads
-        self.norm_1, self.norm_2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
-        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+        self.norm_1, self.norm_2 = nn.LayerNorm(width, bias=bias), nn.LayerNorm(width, bias=bias)
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=bias), nn.Linear(width, width, bias=bias)
+        self.up, self.down = nn.Linear(width, 4 * width, bias=bias), nn.Linear(4 * width, width, bias=bias)
+
+    def attention(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     def forward(self, x):
         samples, length, width = x.shape
         q, k, v = (t.view(samples, length, self.heads, width // self.heads).transpose(1, 2) for t in self.qkv(self.norm_1(x)).chunk(3, -1))
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(samples, length, width))
+        x = x + self.out(self.attention(q, k, v).transpose(1, 2).reshape(samples, length, width))
         return x + self.down(F.gelu(self.up(self.norm_2(x))))
 
 
-class Mpt(nn.Module):
-    def __init__(self, width, layers, heads, tokens):
+class Gpt(nn.Module):
+    """A GPT with learned positions and a tied embedding."""
+
+    def __init__(self, width, layers, heads, tokens, vocabulary, bias=False, block=Block):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(VOCABULARY, width), nn.Embedding(tokens, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
-        self.norm_f = nn.LayerNorm(width, bias=False)
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(tokens, width)
+        self.blocks = nn.ModuleList(block(width, heads, bias) for _ in range(layers))
+        self.norm_f = nn.LayerNorm(width, bias=bias)
 
     def forward(self, ids, labels):
         x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
         for block in self.blocks:
             x = block(x)
-        return F.cross_entropy(F.linear(self.norm_f(x), self.wte.weight).flatten(0, 1), labels.flatten())
+        return self.loss(F.linear(self.norm_f(x), self.wte.weight), labels)
+
+    def loss(self, logits, labels):
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+def export(make, tokens, path):
+    with piper_export.without_weights():
+        net = make()
+    ids = torch.zeros(3, tokens, dtype=torch.int64)
+    piper_export.export(net, {"ids": ids, "labels": ids}, path, weights=False)
 
 
 def exported(run, work):
@@ -206,10 +221,7 @@ def exported(run, work):
         return path, 4 * (width * width * 2 + 2 * width * (width // shape["num_attention_heads"] * shape["num_key_value_heads"]) + 3 * width * inner)
     width, layers, heads = SHAPES[run.model]
     if not path.exists():
-        with piper_export.without_weights():
-            net = Mpt(width, layers, heads, run.tokens)
-        ids = torch.zeros(3, run.tokens, dtype=torch.int64)
-        piper_export.export(net, {"ids": ids, "labels": ids}, path, weights=False)
+        export(lambda: Gpt(width, layers, heads, run.tokens, VOCABULARY), run.tokens, path)
     return path, 4 * 12 * width * width
 
 
