@@ -59,6 +59,7 @@ void fields(auto& v, Of<Chunk> auto& chunk) {
   v.unless_empty("tags", chunk.tags);
   v.optional("region", chunk.region, -1, "a region");
   v.flag("exchange", chunk.exchange);
+  v.flag("again", chunk.again);
   v.optional("shard", chunk.shard, -1, "a shard");
 }
 

@@ -34,7 +34,8 @@ bool same_chunks(const ChunkedGraph& a, const ChunkedGraph& b) {
   if (a.chunks.size() != b.chunks.size() || a.tags.size() != b.tags.size()) return false;
   for (size_t c = 0; c < a.chunks.size(); ++c) {
     const Chunk &x = a.chunks[c], &y = b.chunks[c];
-    if (x.tags != y.tags || x.region != y.region || x.name != y.name || x.exchange != y.exchange || x.shard != y.shard)
+    if (x.tags != y.tags || x.region != y.region || x.name != y.name || x.exchange != y.exchange ||
+        x.again != y.again || x.shard != y.shard)
       return false;
   }
   for (size_t t = 0; t < a.tags.size(); ++t)

@@ -22,19 +22,6 @@ bool changes_state(const ir::Graph& graph, const ir::Op& op) {
                      [&](ValueId v) { return v.valid() && graph.value(v).kind == ValueKind::kBuffer; });
 }
 
-// Whole of the forward -> the same that the backward gathers again (tensors/gather_again.h): what is repeated reads it.
-std::map<ValueId, ValueId> gathered_again(const ir::Graph& graph) {
-  std::map<std::vector<ValueId>, ValueId> forward;  // by operands
-  std::map<ValueId, ValueId> again;
-  for (size_t i = 0; i < graph.num_ops(); ++i) {
-    const ir::Op& op = graph.op(OpId(i));
-    if (op.kind != ir::OpKind::kAllGather) continue;
-    if (op.phase == Phase::kForward) forward[op.operands] = op.results[0];
-    else if (const auto found = forward.find(op.operands); found != forward.end()) again[found->second] = op.results[0];
-  }
-  return again;
-}
-
 // [op] Forwards whose results a backward of their own chunk needs, directly or through others that are repeated.
 // `chunks`: [chunk], the ones to repeat.
 std::vector<bool> ops_to_repeat(const ir::Graph& graph, const std::vector<bool>& chunks,
@@ -65,12 +52,12 @@ std::vector<bool> ops_to_repeat(const ir::Graph& graph, const std::vector<bool>&
   return needed;
 }
 
+// `wholes`: of the forward, each with what the backward gathers again, which is what is repeated reads.
 void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const std::vector<ir::ChunkProperties>& rows,
-               const analysis::RepeatableOps& repeated) {
+               const analysis::RepeatableOps& repeated, const std::map<ValueId, ValueId>& wholes) {
   if (std::none_of(chunks.begin(), chunks.end(), [](bool chosen) { return chosen; })) return;
   const size_t num_ops = graph.num_ops();
   const std::vector<bool> needed = ops_to_repeat(graph, chunks, rows, repeated);
-  const std::map<ValueId, ValueId> wholes = gathered_again(graph);
   std::vector<ValueId> again(graph.num_values());
   for (size_t i = 0; i < num_ops; ++i) {
     if (!needed[i]) continue;
@@ -103,24 +90,29 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const std::vec
 }  // namespace
 
 Status recompute(ir::Module& module, diag::Diagnostics& diags) {
-  const auto rows_that = [&](bool (ir::ChunkProperties::*are_recomputed)() const) {
-    std::vector<bool> chosen;
-    for (const ir::ChunkProperties& row : module.distribution.chunks) chosen.push_back((row.*are_recomputed)());
-    return chosen;
-  };
-  const std::vector<bool> always = rows_that(&ir::ChunkProperties::recomputed_always);
-  PIPER_RETURN_IF_ERROR(
-      regions::refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) -> Result<std::vector<ir::ChunkId>> {
-        recompute(chunked.graph, always, module.distribution.chunks,
-                  analysis::RepeatableOps(chunked, module.distribution.chunks));
-        return tensors::gather_again(chunked, module.distribution.chunks);
-      }));
-  const std::vector<bool> sometimes = rows_that(&ir::ChunkProperties::recomputed_sometimes);
-  if (std::find(sometimes.begin(), sometimes.end(), true) == sometimes.end()) return Status();
+  const std::vector<ir::ChunkProperties>& rows = module.distribution.chunks;
+  std::map<const ir::ChunkedGraph*, std::map<ValueId, ValueId>> wholes;
+  PIPER_RETURN_IF_ERROR(regions::refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) {
+    const analysis::RepeatableOps repeated(chunked, rows);
+    tensors::GatheredAgain again = tensors::gather_again(chunked, rows, [&](const ir::Op& op) {
+      return rows[op.chunk.index].recomputed_always() && ir::is_among(op.kind, ir::RepeatedOps::kAllButProducts) &&
+             repeated.has(chunked.graph, op) && !changes_state(chunked.graph, op);
+    });
+    wholes[&chunked] = std::move(again.wholes);
+    return Result<std::vector<ir::ChunkId>>(std::move(again.from));
+  }));
+  std::vector<bool> always, sometimes;
+  for (const ir::ChunkProperties& row : rows) {
+    always.push_back(row.recomputed_always());
+    sometimes.push_back(row.recomputed_sometimes());
+  }
+  const bool some = std::find(sometimes.begin(), sometimes.end(), true) != sometimes.end();
   for (ir::ModelVariant& variant : module.variants) {
-    const analysis::RepeatableOps repeated(variant.chunked, module.distribution.chunks);
+    const analysis::RepeatableOps repeated(variant.chunked, rows);
+    recompute(variant.chunked.graph, always, rows, repeated, wholes[&variant.chunked]);
+    if (!some) continue;
     variant.repeating = variant.chunked.graph;
-    recompute(*variant.repeating, sometimes, module.distribution.chunks, repeated);
+    recompute(*variant.repeating, sometimes, rows, repeated, wholes[&variant.chunked]);
   }
   return Status();
 }

@@ -1,12 +1,9 @@
 #include "compiler/tensors/gather_again.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
-
-#include "schemas/base/check.h"
 
 namespace piper::tensors {
 namespace {
@@ -24,95 +21,159 @@ bool keeps(const ir::ChunkProperties& row) {
 
 class GatherAgain {
  public:
-  explicit GatherAgain(ir::ChunkedGraph& chunked) : chunked_(chunked), graph_(chunked.graph) {}
+  GatherAgain(ir::ChunkedGraph& chunked, const std::function<bool(const ir::Op&)>& repeats)
+      : chunked_(chunked), graph_(chunked.graph), repeats_(repeats) {}
 
-  std::vector<ChunkId> run(const std::vector<ir::ChunkProperties>& rows) {
+  GatheredAgain run(const std::vector<ir::ChunkProperties>& rows) {
     find_wholes(rows);
     find_readers();
-    std::vector<ChunkId> from = add_chunks();
+    find_parts();
+    GatheredAgain found;
+    found.from = add_chunks();
     for (size_t i = 0; i < num_ops_; ++i) read_again(OpId(i));
+    for (const Gather& gather : gathers_) found.wholes[graph_.op(gather.op).results[0]] = gather.whole;
     graph_.sort_ops();
-    return from;
+    return found;
   }
 
  private:
+  struct Gather {
+    OpId op;
+    ChunkId first_reader;     // whose backward reads it first
+    std::vector<OpId> parts;  // that make its part again, in their order; empty: the part is kept
+    ValueId whole;            // what is gathered again
+  };
+
   // What is gathered in the forward, and that laid out in another way.
   void find_wholes(const std::vector<ir::ChunkProperties>& rows) {
-    gather_.assign(graph_.num_values(), OpId());
+    gathered_.assign(graph_.num_values(), OpId());
     for (size_t i = 0; i < num_ops_; ++i) {
       const ir::Op& op = graph_.op(OpId(i));
       if (op.phase != Phase::kForward || op.results.size() != 1) continue;
       const bool view = op.kind == OpKind::kReshape || op.kind == OpKind::kPermute;
-      if (op.kind == OpKind::kAllGather && !keeps(rows[op.chunk.index])) gather_[op.results[0].index] = OpId(i);
-      else if (view) gather_[op.results[0].index] = gather_[op.operands[0].index];
+      if (op.kind == OpKind::kAllGather && !keeps(rows[op.chunk.index])) gathered_[op.results[0].index] = OpId(i);
+      else if (view) gathered_[op.results[0].index] = gathered_[op.operands[0].index];
     }
   }
 
-  bool is_whole(ValueId v) const { return v.valid() && v.index < gather_.size() && gather_[v.index].valid(); }
+  bool is_whole(ValueId v) const { return v.valid() && v.index < gathered_.size() && gathered_[v.index].valid(); }
 
   // Backwards run from the last chunk to the first.
   void find_readers() {
+    std::map<OpId, ChunkId> first;
     for (size_t i = 0; i < num_ops_; ++i) {
       const ir::Op& op = graph_.op(OpId(i));
       if (op.phase != Phase::kBackward) continue;
       for (const ValueId v : op.operands) {
         if (!is_whole(v)) continue;
-        ChunkId& first = first_reader_[gather_[v.index]];
-        if (!first.valid() || first < op.chunk) first = op.chunk;
+        ChunkId& reader = first[gathered_[v.index]];
+        if (!reader.valid() || reader < op.chunk) reader = op.chunk;
       }
     }
+    for (const auto& [op, reader] : first) gathers_.push_back({op, reader, {}, {}});
   }
 
-  // A chunk for each gather that has readers, and the gather in it.
+  // A part is made again from what its chunk hands to later ones and from what others have handed to it.
+  void find_parts() {
+    const ir::Uses uses = graph_.uses();
+    for (Gather& gather : gathers_) {
+      std::set<OpId> making;
+      bool can = true;
+      std::vector<ValueId> open{graph_.op(gather.op).operands[0]};
+      const ChunkId chunk = chunk_of(open[0]);
+      while (!open.empty() && can) {
+        const ValueId v = open.back();
+        open.pop_back();
+        if (!chunk.valid() || chunk_of(v) != chunk) continue;
+        const bool goes_on = std::any_of(uses[v.index].begin(), uses[v.index].end(), [&](OpId id) {
+          const ir::Op& op = graph_.op(id);
+          return op.phase == Phase::kForward && op.chunk != chunk && op.kind != OpKind::kAllGather;
+        });
+        const OpId maker = graph_.value(v).producer;
+        if (goes_on || !making.insert(maker).second) continue;
+        const ir::Op& op = graph_.op(maker);
+        can = repeats_(op) &&
+              std::none_of(op.operands.begin(), op.operands.end(), [&](ValueId o) { return is_whole(o); });
+        for (const ValueId operand : op.operands)
+          if (operand.valid()) open.push_back(operand);
+      }
+      if (can) gather.parts.assign(making.begin(), making.end());
+    }
+  }
+  // The chunk of a value of the forward; invalid: no operator made it.
+  ChunkId chunk_of(ValueId v) const {
+    if (graph_.value(v).kind != ir::ValueKind::kOpResult) return ChunkId();
+    const ir::Op& op = graph_.op(graph_.value(v).producer);
+    return op.phase == Phase::kForward ? op.chunk : ChunkId();
+  }
+
+  // For each gather that has readers a chunk, and one for what makes its part again.
   std::vector<ChunkId> add_chunks() {
-    std::map<ChunkId, std::vector<OpId>> after;
-    for (const auto& [gather, reader] : first_reader_) after[reader].push_back(gather);
-    std::set<std::string> names;
-    for (const ir::Chunk& chunk : chunked_.chunks) names.insert(chunk.name);
-    std::vector<ir::Chunk> chunks;
+    std::map<ChunkId, std::vector<Gather*>> after;
+    for (Gather& gather : gathers_) after[gather.first_reader].push_back(&gather);
+    for (const ir::Chunk& chunk : chunked_.chunks) names_.insert(chunk.name);
+    const std::vector<ir::Chunk> before = std::move(chunked_.chunks);
+    chunked_.chunks.clear();
     std::vector<ChunkId> from, moved;
-    std::map<OpId, ChunkId> chunk_of;
-    for (size_t c = 0; c < chunked_.chunks.size(); ++c) {
-      moved.emplace_back(chunks.size());
-      chunks.push_back(chunked_.chunks[c]);
+    const auto add = [&](ChunkId like, ChunkId place) {
+      ir::Chunk chunk = before[like.index];
+      const std::string base = chunk.name + ".again";
+      chunk.name = base;
+      chunk.again = true;
+      for (int32_t repeat = 2; !names_.insert(chunk.name).second; ++repeat)
+        chunk.name = base + "." + std::to_string(repeat);
+      chunked_.chunks.push_back(std::move(chunk));
+      from.push_back(place);
+      return ChunkId(chunked_.chunks.size() - 1);
+    };
+    std::map<const Gather*, std::pair<ChunkId, ChunkId>> added;
+    for (size_t c = 0; c < before.size(); ++c) {
+      moved.emplace_back(chunked_.chunks.size());
+      chunked_.chunks.push_back(before[c]);
       from.emplace_back(c);
-      for (const OpId gather : after[ChunkId(c)]) {
-        ir::Chunk chunk = chunked_.chunks[graph_.op(gather).chunk.index];
-        const std::string base = chunk.name + ".again";
-        chunk.name = base;
-        for (int32_t repeat = 2; !names.insert(chunk.name).second; ++repeat)
-          chunk.name = base + "." + std::to_string(repeat);
-        chunk_of[gather] = ChunkId(chunks.size());
-        chunks.push_back(std::move(chunk));
-        from.emplace_back(c);
+      for (Gather* gather : after[ChunkId(c)]) {
+        const ChunkId whole = add(graph_.op(gather->op).chunk, ChunkId(c));
+        const ChunkId part = gather->parts.empty() ? ChunkId() : add(graph_.op(gather->parts[0]).chunk, ChunkId(c));
+        added[gather] = {whole, part};
       }
     }
     for (size_t i = 0; i < num_ops_; ++i)
       if (ir::Op& op = graph_.op(OpId(i)); op.chunk.valid()) op.chunk = moved[op.chunk.index];
-    chunked_.chunks = std::move(chunks);
-    for (const auto& [gather, chunk] : chunk_of)
-      wholes_[{graph_.op(gather).results[0].index, 0}] = copy(gather, graph_.op(gather).operands, chunk);
+    for (Gather& gather : gathers_) {
+      const auto [whole, part] = added.at(&gather);
+      std::map<ValueId, ValueId> again;
+      for (const OpId id : gather.parts) copy(id, again, part);
+      gather.whole = copy(gather.op, again, whole);
+    }
     return from;
   }
 
-  ValueId copy(OpId of, std::vector<ValueId> operands, ChunkId chunk) {
+  // Results of the copy are those of the operator in `again`. Returns the first.
+  ValueId copy(OpId of, std::map<ValueId, ValueId>& again, ChunkId chunk) {
     const ir::Op op = graph_.op(of);  // appending moves the list
-    const OpId id = graph_.append(op.kind, op.attrs, std::move(operands), {graph_.type(op.results[0])}, op.scope,
+    std::vector<ValueId> operands = op.operands;
+    for (ValueId& v : operands)
+      if (const auto made = again.find(v); made != again.end()) v = made->second;
+    std::vector<ir::TensorType> types;
+    for (const ValueId result : op.results) types.push_back(graph_.type(result));
+    const OpId id = graph_.append(op.kind, op.attrs, std::move(operands), std::move(types), op.scope,
                                   graph_.provenance().derived("recompute", {op.prov}));
     graph_.op(id).phase = Phase::kBackward;
     graph_.op(id).chunk = chunk;
+    for (size_t r = 0; r < op.results.size(); ++r) again[op.results[r]] = graph_.op(id).results[r];
     return graph_.op(id).results[0];
   }
 
   // The whole that was gathered again, as `v` lays it out, in a chunk.
   ValueId again(ValueId v, ChunkId chunk) {
     const OpId id = graph_.value(v).producer;
-    const bool gathered = graph_.op(id).kind == OpKind::kAllGather;
-    const std::pair<uint32_t, uint32_t> key(v.index, gathered ? 0 : chunk.index + 1);
-    if (const auto found = wholes_.find(key); found != wholes_.end()) return found->second;
-    PIPER_CHECK(!gathered, "a whole that is not gathered again");
-    const ValueId whole = again(graph_.op(id).operands[0], chunk);
-    return wholes_[key] = copy(id, {whole}, chunk);
+    if (id == gathered_[v.index])
+      return std::find_if(gathers_.begin(), gathers_.end(), [&](const Gather& g) { return g.op == id; })->whole;
+    const std::pair key(v, chunk);
+    if (const auto found = layouts_.find(key); found != layouts_.end()) return found->second;
+    const ValueId read = graph_.op(id).operands[0];
+    std::map<ValueId, ValueId> whole{{read, again(read, chunk)}};
+    return layouts_[key] = copy(id, whole, chunk);
   }
 
   void read_again(OpId id) {
@@ -127,16 +188,19 @@ class GatherAgain {
 
   ir::ChunkedGraph& chunked_;
   ir::Graph& graph_;
+  const std::function<bool(const ir::Op&)>& repeats_;
   const size_t num_ops_ = graph_.num_ops();
-  std::vector<OpId> gather_;                                 // [value] that it is a layout of; invalid: no whole
-  std::map<OpId, ChunkId> first_reader_;                     // of a gather: the chunk whose backward reads it first
-  std::map<std::pair<uint32_t, uint32_t>, ValueId> wholes_;  // (value, 0 or a chunk + 1) -> as it is made again
+  std::vector<OpId> gathered_;  // [value] the gather that it is a layout of; invalid: none
+  std::vector<Gather> gathers_;
+  std::set<std::string> names_;  // of chunks
+  std::map<std::pair<ValueId, ChunkId>, ValueId> layouts_;
 };
 
 }  // namespace
 
-std::vector<ChunkId> gather_again(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows) {
-  return GatherAgain(chunked).run(rows);
+GatheredAgain gather_again(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows,
+                           const std::function<bool(const ir::Op&)>& repeats) {
+  return GatherAgain(chunked, repeats).run(rows);
 }
 
 }  // namespace piper::tensors

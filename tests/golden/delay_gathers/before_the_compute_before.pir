@@ -11,7 +11,7 @@ variant 4 {
   chunk 0 "PP0" region 0
   chunk 1 "PP0.gather" region 0 exchange
   chunk 2 "PP0.rest" region 0
-  chunk 3 "PP0.gather.again" region 0 exchange
+  chunk 3 "PP0.gather.again" region 0 exchange again
   chunk 4 "PP1" region 1
   graph {
     %x = input "x" : f32[4, 3]

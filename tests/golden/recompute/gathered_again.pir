@@ -2,7 +2,7 @@
 // between are repeated, and the second graph repeats forwards of what is gathered again.
 // RUN-PASSES: recompute
 // CHECK: chunk 2 "PP0.rest" region 0
-// CHECK: chunk 3 "PP0.gather.again" region 0 exchange
+// CHECK: chunk 3 "PP0.gather.again" region 0 exchange again
 // CHECK: tanh_backward(%one, %y)
 // CHECK: %[[again]] = all_gather(%p) {parts=2, cut=0} : f32[2, 2, 3] phase backward chunk 3
 // CHECK: %[[whole]] = reshape(%[[again]]) {shape=[4, 3]} : f32[4, 3] phase backward chunk 2
