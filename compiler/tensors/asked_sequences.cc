@@ -23,7 +23,7 @@ void tell(const ir::Graph& graph, const ir::Distribution& distribution, const Re
     const ValueId v = op.operands[read.operand];
     const ir::CutSeed* seed = sequence_of(distribution, graph.op(graph.value(v).producer).chunk.index);
     if (seed == nullptr || std::exchange(told[v.index], true)) continue;
-    const std::string scope = graph.scope(op.scope);
+    const std::string& scope = graph.scope(op.scope);
     diags.remark("'" + graph.value(v).name + "' is gathered, " + std::to_string(graph.type(v).bytes()) +
                      " bytes a microbatch: '" + std::string(ir::op_name(op.kind)) + "'" +
                      (scope.empty() ? "" : " of " + scope) + " needs the whole sequence",
