@@ -100,7 +100,7 @@ def run(args, names, forms_of):
     programs, known = Programs(args.bin, args.work), read(args.results)
     args.all_items = len(names)
     if args.page:
-        return {name: known[name] for name in names if name in known}
+        return {name: known[name] for name in names if name in known and "began" not in known[name]}
     chosen = [n for n in names[args.first:args.first + args.count:args.every] if args.only in n]
     for name in chosen:
         if name in known:
@@ -144,6 +144,17 @@ def code_of(kind, text):
     return text[:5] if re.match(r"P\d{4}", text) else "the exporter"
 
 
+def reason(kind, text):
+    """One line, the same for all items that end so."""
+    code = code_of(kind, text)
+    text = re.sub(r"^P\d+\]: |^ExportError, ", "", text.split("\nhelp:")[0].split(" help: ")[0])
+    text = re.sub(r"(model\.(pt2|onnx): |cannot import )?(tensor|initializer|node) '[^']*'( \([^)]*\))?( uses|:)? ?", "", text)
+    text = re.sub(r"( of)? at [\w.]+:\d+|[,;:]? ?[<(].*", "", text)
+    text = re.sub(r"(the operator )?'?aten\.[\w.]+'?", "the operator", text)
+    text = re.sub(r"\s+", " ", re.sub(r"[-+]?\b\d[\d.e-]*\b", "N", text)).replace("|", "/").strip()[:110]
+    return (code if kind == "refused" else kind) + (f": {text}" if text else "")
+
+
 def counted(rows):
     """{where: Counter of ends}, and how many are wrong or have crashed."""
     counts, failing = collections.defaultdict(collections.Counter), 0
@@ -179,16 +190,21 @@ def write_page(page, rows, all_items, counts, group_of):
              f"| result | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]
     lines += [f"| {'refused: ' * bool(re.match('P[0-9]|the exp', kind))}{kind} | {' | '.join(str(counts[w][kind]) for w in wheres)} |" for kind in kinds]
     lines += [f"| all | {' | '.join(str(sum(counts[w].values())) for w in wheres)} |", ""]
-    ends = collections.defaultdict(set)
+    ends = collections.defaultdict(list)
     for name, row in rows.items():
         for kind, text in row.get("ends", {}).values():
             if kind != "left out":    # there is no such model
-                ends[group_of(name)].add(code_of(kind, text))
-    lists = collections.defaultdict(list)
-    for group, found in ends.items():
-        lists["right in all forms" if found == {"right"} else "right in some forms" if "right" in found else "right in no form"].append(group)
-    for title in ("right in all forms", "right in some forms", "right in no form"):
-        lines += [f"{title[0].upper()}{title[1:]} ({len(lists[title])}): {', '.join(f'`{g}`' for g in sorted(lists[title]))}.", ""]
+                ends[group_of(name)].append("right" if kind == "right" else reason(kind, text))
+    right = sorted(group for group, found in ends.items() if set(found) == {"right"})
+    lines += [f"Right in all forms ({len(right)} of {len(ends)}): {', '.join(f'`{g}`' for g in right)}.", "",
+              "The others, by the reason that most of their runs give; in brackets how many runs are not right, of how many:", "",
+              "| end | items |", "|---|---|"]
+    others = collections.defaultdict(list)
+    for group, found in sorted(ends.items()):
+        bad = collections.Counter(why for why in found if why != "right")
+        if bad:
+            others[bad.most_common(1)[0][0]].append(f"`{group}` ({bad.total()} of {len(found)})")
+    lines += [f"| {why} | {', '.join(groups)} |" for why, groups in sorted(others.items(), key=lambda entry: (-len(entry[1]), entry[0]))] + [""]
     text = page.read_text()
     before, _, rest = text.partition(begin)
     if not rest:
