@@ -38,7 +38,7 @@ ZOO = ("one", "mb4", "dp2_mb2", "pp2_gpipe", "pp4_1f1b", "pp2_dp2", "pp4_zb_v", 
 # microbatches leave what others compute again.
 COVERED = ("matrix", "strategies", "mutation")
 NO_REFERENCE = {"gathered_whole"}    # rows in the order of their experts, of pieces of several sizes
-IN_PART = {"pieces_experts", "recompute_some_params", "recompute_some_two_way", "recompute_but_products"}
+IN_PART = {"pieces_experts", "recompute_some_params", "recompute_some_two_way", "recompute_but_products", "places_seq_recompute_some"}
 ONE_SAMPLE = ("llama", "qwen3", "gpt")
 GROUPED = ("moe_gathered", "qwen3_moe", "mixtral")
 
