@@ -38,7 +38,7 @@ class GatherAgain {
 
  private:
   struct Gather {
-    OpId op;
+    OpId op;                  // or an enter, which marks a whole and sends nothing
     ChunkId first_reader;     // whose backward reads it first
     std::vector<OpId> parts;  // that make its part again, in their order; empty: the part is kept
     ValueId whole;            // what is gathered again
@@ -51,7 +51,8 @@ class GatherAgain {
       const ir::Op& op = graph_.op(OpId(i));
       if (op.phase != Phase::kForward || op.results.size() != 1) continue;
       const bool view = op.kind == OpKind::kReshape || op.kind == OpKind::kPermute;
-      if (op.kind == OpKind::kAllGather && !keeps(rows[op.chunk.index])) gathered_[op.results[0].index] = OpId(i);
+      const bool whole = op.kind == OpKind::kEnter || (op.kind == OpKind::kAllGather && !keeps(rows[op.chunk.index]));
+      if (whole) gathered_[op.results[0].index] = OpId(i);
       else if (view) gathered_[op.results[0].index] = gathered_[op.operands[0].index];
     }
   }
@@ -87,7 +88,8 @@ class GatherAgain {
         if (!chunk.valid() || chunk_of(v) != chunk) continue;
         const bool goes_on = std::any_of(uses[v.index].begin(), uses[v.index].end(), [&](OpId id) {
           const ir::Op& op = graph_.op(id);
-          return op.phase == Phase::kForward && op.chunk != chunk && op.kind != OpKind::kAllGather;
+          return op.phase == Phase::kForward && op.chunk != chunk && op.kind != OpKind::kAllGather &&
+                 op.kind != OpKind::kEnter;
         });
         const OpId maker = graph_.value(v).producer;
         if (goes_on || !making.insert(maker).second) continue;
@@ -99,6 +101,15 @@ class GatherAgain {
       }
       if (can) gather.parts.assign(making.begin(), making.end());
     }
+    // What entered is kept where it is not made again.
+    std::set<OpId> kept;
+    std::erase_if(gathers_, [&](const Gather& gather) {
+      const bool is_kept = graph_.op(gather.op).kind == OpKind::kEnter && gather.parts.empty();
+      if (is_kept) kept.insert(gather.op);
+      return is_kept;
+    });
+    for (OpId& gather : gathered_)
+      if (kept.count(gather) > 0) gather = OpId();
   }
   // The chunk of a value of the forward; invalid: no operator made it.
   ChunkId chunk_of(ValueId v) const {
@@ -132,7 +143,8 @@ class GatherAgain {
       chunked_.chunks.push_back(before[c]);
       from.emplace_back(c);
       for (Gather* gather : after[ChunkId(c)]) {
-        const ChunkId whole = add(graph_.op(gather->op).chunk, ChunkId(c));
+        const bool gathers = graph_.op(gather->op).kind == OpKind::kAllGather;
+        const ChunkId whole = gathers ? add(graph_.op(gather->op).chunk, ChunkId(c)) : ChunkId();
         const ChunkId part = gather->parts.empty() ? ChunkId() : add(graph_.op(gather->parts[0]).chunk, ChunkId(c));
         added[gather] = {whole, part};
       }
@@ -143,7 +155,7 @@ class GatherAgain {
       const auto [whole, part] = added.at(&gather);
       std::map<ValueId, ValueId> again;
       for (const OpId id : gather.parts) copy(id, again, part);
-      gather.whole = copy(gather.op, again, whole);
+      gather.whole = whole.valid() ? copy(gather.op, again, whole) : again.at(graph_.op(gather.op).operands[0]);
     }
     return from;
   }

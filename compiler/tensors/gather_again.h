@@ -19,8 +19,8 @@ struct GatheredAgain {
 // After add_backward: where backwards read what an all_gather of the forward made, a second one of phase kBackward
 // makes it for them, in a chunk of its own after the last of its readers; reshapes and permutes between are repeated.
 // What it gathers is made again, too, in a chunk right after it, as far as operators are repeated (`repeats`: forward
-// ops that may be); it then reads what goes on to later chunks. A value stays as it is where the seed of its chunk
-// keeps it (CutSeed::keeps_wholes). `rows`: [chunk].
+// ops that may be); it then reads what goes on to later chunks. So is what an `enter` marks for readers with parts. A
+// value stays as it is where the seed of its chunk keeps it (CutSeed::keeps_wholes). `rows`: [chunk].
 GatheredAgain gather_again(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows,
                            const std::function<bool(const ir::Op&)>& repeats);
 
