@@ -351,11 +351,11 @@ class Slicer {
       PIPER_ASSIGN(const ValueId repeated, sliced(view->operands[0], view->scope, view->prov));
       return named_as(v, b.add1(view->kind, {repeated}, view->attrs));
     }
-    if (samples_agree(all, *place)) return expanded_row(b, v, *place);
     if (const std::optional<ir::Op> view = repeats_samples(v)) {
       PIPER_ASSIGN(const ValueId samples, sliced(view->operands[0], view->scope, view->prov));
       return named_as(v, b.add1(view->kind, {samples}, view->attrs));
     }
+    if (samples_agree(all, *place)) return expanded_row(b, v, *place);
     if (!of_step) return cannot(prov, "the file was exported for smaller batches than the step's");
     if (all.type.bytes() > kMostBytes) return cannot(prov, "it has more than 64 MiB");
     return rows(b, v, *place);

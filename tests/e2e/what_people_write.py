@@ -109,6 +109,13 @@ def larger_of_neighbours(m, p, y, mask):
     return (p.gather(1, torch.where(y[:, :-1] > y[:, 1:], places[:, :-1], places[:, 1:])) - y[:, 1:]).pow(2).mean()
 
 
+def turned_features(m, p, y, mask):
+    """By numbers that are computed, the same for each sample, and then repeated along another axis."""
+    places = (torch.arange(y.shape[1]).expand(y.shape) + 1) % y.shape[1]
+    pairs = torch.stack([p, p * p], -1)
+    return (pairs.gather(1, places.unsqueeze(-1).expand(*y.shape, 2)) - y.unsqueeze(-1)).pow(2).mean()
+
+
 def in_batch_negatives(m, p, y, mask):
     logits = 5 * F.normalize(p, dim=-1) @ F.normalize(y, dim=-1).t()
     return F.cross_entropy(logits, torch.arange(logits.shape[0]))
@@ -221,6 +228,7 @@ CASES = {
     "first_half": Case(lambda m, p, y, mask: (error(p, y) * (torch.arange(p.shape[0]) < 4)).mean(), spread=True),
     "a_sample_left_out": Case(first_sample_left_out, spread=True),
     "places_of_the_larger": Case(larger_of_neighbours, spread=True),
+    "turned_features": Case(turned_features, spread=True),
     "two_samples_left_out": Case(two_samples_left_out, spread=True),
     "weights_by_position": Case(lambda m, p, y, mask: (error(p, y) * torch.arange(p.shape[0]).float()).sum() / 28, spread=True),
     "position_and_feature": Case(lambda m, p, y, mask: ((p - y) * torch.arange(3 * p.shape[0]).reshape(-1, 3) / 10).pow(2).mean()),
