@@ -17,10 +17,11 @@ foreach(line ${lines})
   set(piper_cost_of_${CMAKE_MATCH_2} ${CMAKE_MATCH_1})
 endforeach()
 
-# piper_add_test(NAME [GROUP group] [LABELS ...] [TIMEOUT seconds] [SKIP regex of what it prints] [ENVIRONMENT ...] COMMAND program
-# arguments...): a test of one group of tests/budget.txt, by default the one that `piper_test_group` names, a variable of the folder.
+# piper_add_test(NAME [GROUP group] [LABELS ...] [TIMEOUT seconds] [SKIP regex of what it prints] [SCRATCH folder] [ENVIRONMENT ...]
+# COMMAND program arguments...): a test of one group of tests/budget.txt, by default the one that `piper_test_group` names, a variable of
+# the folder. SCRATCH: where it works, removed when it has passed.
 function(piper_add_test name)
-  cmake_parse_arguments(arg "" "GROUP;SKIP;TIMEOUT" "LABELS;COMMAND;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "" "GROUP;SKIP;TIMEOUT;SCRATCH" "LABELS;COMMAND;ENVIRONMENT" ${ARGN})
   if(NOT arg_GROUP)
     set(arg_GROUP ${piper_test_group})
   endif()
@@ -38,7 +39,11 @@ function(piper_add_test name)
   if(measure)
     list(APPEND measure --format=${name}\ %U\ %S\ %e)
   endif()
-  add_test(NAME ${name} COMMAND ${measure} ${program} ${arg_COMMAND})
+  set(remove)
+  if(arg_SCRATCH)
+    set(remove ${PROJECT_SOURCE_DIR}/tests/remove_scratch.sh ${arg_SCRATCH})
+  endif()
+  add_test(NAME ${name} COMMAND ${measure} ${remove} ${program} ${arg_COMMAND})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS};group:${arg_GROUP}" TIMEOUT ${arg_TIMEOUT}
     ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${arg_ENVIRONMENT}")
   if(DEFINED piper_cost_of_${name})

@@ -36,6 +36,15 @@ phase() {
   return "$status"
 }
 
+# A full disk ends builds and tests with errors that name anything but the disk. Built, the check takes 6 GB, --slow more.
+room=$(($(df -Pk . | awk 'NR == 2 { print $4 }') / 1000000))
+needed=8
+[ "$mode" != --slow ] || needed=16
+if [ "$room" -lt "$needed" ]; then
+  echo "check: $room GB are free where $PWD is, and the check needs $needed GB: make room first" >&2
+  exit 1
+fi
+
 purpose=check
 [ "$mode" != --slow ] || purpose=slow
 phase set-up tools/setup.sh "$purpose"
