@@ -74,8 +74,9 @@ const strategy::DirectiveSpec& shard_spec() {
                ArgKind::kDeviceGroups,
                false,
                "",
-               "one group, or a list of groups of equal size. The groups together must be the devices of "
-               "the data-parallel group; if several groups share the region by microbatch, of each of them",
+               "one group, or a list of groups of equal size. Together, the groups must cover exactly the "
+               "devices of the region's `replicate`. If several replicate groups take turns by microbatch, "
+               "this holds for each of them",
                {}},
               {"over",
                ArgKind::kRankGroups,
