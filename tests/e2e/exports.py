@@ -1,4 +1,5 @@
-"""Models are exported once for all tests: a folder under the build's, with a name that is the digest of what an export depends on.
+"""Models are exported once for all tests: a folder with a name that is the digest of what an export depends on, in PIPER_TEST_EXPORTS
+(tools/check.sh: one for all checkouts) or in the build's.
 
 That is the text of the modules that say what the model is, of those that they name, of the exporter and of this file, the versions
 of the packages, and the arguments. Tests that run beside each other wait for the one that exports.
@@ -51,11 +52,23 @@ def versions() -> dict[str, str]:
     return found
 
 
-def digest_of(modules: Iterable[types.ModuleType], arguments: dict) -> str:
-    digest = hashlib.sha256(json.dumps([versions(), arguments], sort_keys=True).encode())
+@functools.cache
+def digest_of_sources(modules: tuple[types.ModuleType, ...]) -> bytes:
+    digest = hashlib.sha256()
     for path in sources_of([*modules, sys.modules[__name__]]):
         digest.update(f"\n{path.relative_to(ROOT)}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.digest()
+
+
+def digest_of(modules: Iterable[types.ModuleType], arguments: dict) -> str:
+    digest = hashlib.sha256(json.dumps([versions(), arguments], sort_keys=True).encode())
+    digest.update(digest_of_sources(tuple(modules)))
     return digest.hexdigest()[:32]
+
+
+def shared_folder(programs: pathlib.Path) -> pathlib.Path:
+    """Where tests of these programs keep what they exported."""
+    return pathlib.Path(os.environ.get("PIPER_TEST_EXPORTS") or programs.resolve().parent / "exports")
 
 
 def exported_once(folder: pathlib.Path, name: str, modules: Iterable[types.ModuleType], arguments: dict,

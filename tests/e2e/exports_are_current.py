@@ -31,6 +31,7 @@ class Models:
 
     def edit(self, name, text):
         (self.work / f"{name}.py").write_text(text)
+        exports.digest_of_sources.cache_clear()    # another process would read it
 
     def export(self, name="model.pt2", write=None, **arguments):
         def counted(path):

@@ -177,7 +177,7 @@ class Bench:
         return self.exported_once(name, [sys.modules[type(model).__module__]], arguments, write)
 
     def exported_once(self, name, modules, arguments, write) -> pathlib.Path:
-        return exports.exported_once(self.bin.resolve().parent / "exports", name, [piper_export, *modules], arguments, write)
+        return exports.exported_once(exports.shared_folder(self.bin), name, [piper_export, *modules], arguments, write)
 
     def exported(self, model: str) -> pathlib.Path:
         """The file of a model of the zoo; its data are in the folder of the test."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What fits a GPU: for each strategy of Llama 8B at 8,192 tokens the largest microbatch with nothing recomputed, and with one sample a
-microbatch the fewest layers whose forwards are repeated.
+"""What fits a GPU: for each strategy of Llama 8B at 8,192 tokens the largest microbatch with nothing recomputed and with every layer
+recomputed, and with one sample a microbatch the fewest layers whose forwards are repeated.
 
   what_fits.py --bin build/release/bin --work DIR [--with BIN] [--gigabytes 80]
 
@@ -73,17 +73,19 @@ def main():
         model = real_sizes.MODELS[MODEL]
         real_sizes.export(model, real_sizes.config_of(model, TOKENS, None), TOKENS, args.work / f"{MODEL}_{TOKENS}.pt2")
     limit = args.gigabytes * 1e9
-    print("| strategy | one sample, nothing repeated | largest microbatch | layers repeated of a stage, one sample |\n|---|---|---|---|")
+    print("| strategy | one sample, nothing repeated | largest microbatch, nothing repeated | largest microbatch, all layers repeated | layers repeated of a stage, one sample |\n|---|---|---|---|---|")
     for row, (stages, _, _) in ROWS.items():
-        cells = [[], [], []]
+        cells = [[], [], [], []]
         for binary in filter(None, (args.other, args.bin)):
             whole = peak(binary, args.work, strategy(row, 1, 0))
-            larger = least(lambda n: peak(binary, args.work, strategy(row, n + 1, 0)) > limit, list(range(1, 64))) if whole <= limit else 0
+            largest = [least(lambda n: peak(binary, args.work, strategy(row, n + 1, again)) > limit, list(range(64)))
+                       for again in (0, LAYERS // stages)]
             layers = list(range(LAYERS // stages + 1))
             fewest = least(lambda n: peak(binary, args.work, strategy(row, 1, n)) <= limit, layers)
             cells[0].append(f"{whole / 1e9:.1f} GB")
-            cells[1].append("none" if larger == 0 else str(larger))
-            cells[2].append(f"more than {layers[-1]}" if fewest is None else f"{fewest} of {layers[-1]}")
+            for cell, samples in zip(cells[1:], largest):
+                cell.append(str(samples or "none"))
+            cells[3].append(f"more than {layers[-1]}" if fewest is None else f"{fewest} of {layers[-1]}")
         print(f"| {row} | " + " | ".join(" -> ".join(values) for values in cells) + " |", flush=True)
 
 
