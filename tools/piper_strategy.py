@@ -324,8 +324,8 @@ def main(rows, description: str = "") -> None:
             print(table(schedule), end="")
         elif arguments.figures:
             played = play(schedule)
-            print(f"step {played.step:g}, idle {max(played.idle):g}, inside of a rank's span {max(played.idle_inside):g}, "
-                  f"activations of {max(played.peak)} stages")
+            print(f"step {played.step:g}; on the worst rank: idle {max(played.idle):g}, idle between its first and last pass "
+                  f"{max(played.idle_inside):g}, activations kept {max(played.peak)}")
         else:
             program = Strategy(base=arguments.base.read_text() if arguments.base else "")
             program.pipeline(schedule)

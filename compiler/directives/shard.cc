@@ -39,10 +39,11 @@ const strategy::DirectiveSpec& shard_spec() {
           "input features. An all-reduce sums the partial results, before the second bias is "
           "added.\n\n`weights` selects the weights to divide. Without it, the compiler divides every "
           "product of the region that it can divide. Products whose whole result is needed, such as a "
-          "router or the logits, stay whole. Norms, residuals and embeddings stay whole on every device, "
-          "too. The weights of each expert are divided in the same way. The partial results are summed "
+          "router or the logits, stay whole. With `column` alone, norms, residuals and embeddings also stay "
+          "whole on every device. The weights of each expert are divided in the same way. The partial results are "
+          "summed "
           "after the experts of a token have been combined. If another `shard` with `dim: expert` divides "
-          "the experts over other groups, a device has parts of its own experts only.\n\nAll regions on "
+          "the experts over other groups, a device has its part of only its own experts.\n\nAll regions on "
           "these devices share their samples. So `place` and `replicate` must name all devices, and each "
           "group is one replica.\n\n`dim: sequence` is sequence parallelism. It needs a `dim: column` "
           "over the same groups. Between the divided products (residual stream, norms, sums of "
@@ -74,8 +75,9 @@ const strategy::DirectiveSpec& shard_spec() {
                ArgKind::kDeviceGroups,
                false,
                "",
-               "one group, or a list of groups of equal size. The groups together must be the devices of "
-               "the data-parallel group; if several groups share the region by microbatch, of each of them",
+               "one group, or a list of groups of equal size. Together, the groups must cover exactly the "
+               "devices of the region's `replicate`. If several replicate groups take turns by microbatch, "
+               "this holds for each of them",
                {}},
               {"over",
                ArgKind::kRankGroups,

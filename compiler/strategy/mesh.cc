@@ -65,7 +65,7 @@ std::optional<std::vector<std::string>> read_node(ReadContext& context, const Me
   if (ranks == nullptr || inside == nullptr) return std::nullopt;
   const auto room = read_int(context, *ranks, "'ranks' of a node", 1, kMostRanks);
   std::vector<std::string> names = read_strings(context, *inside, "'inside'");
-  if (!room || names.empty()) return std::nullopt;
+  if (!room || names.size() != inside->items.size() || inside->kind != Value::Kind::kList) return std::nullopt;
   int64_t group = 1;
   for (size_t i = 0; i < names.size(); ++i) {
     const MeshAxis* axis = find_axis(context, mesh, names[i], inside->items[i].span);
@@ -178,6 +178,7 @@ std::optional<Value> range_of_ranks(ReadContext& context, const Value& value, co
 bool has_mesh(ReadContext& context, diag::Span span, const std::string& what) {
   context.mesh_was_read = true;
   if (context.mesh != nullptr) return true;
+  if (context.mesh_is_wrong) return false;  // its error is enough
   context.diags.error("P0249", span).help("add mesh: {pp: 8, dp: 4} with axes of your own, or list the ranks")
       << what << " names axes, but the strategy has no 'mesh'";
   return false;

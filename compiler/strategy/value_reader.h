@@ -22,6 +22,7 @@ struct ReadContext {
   bool bare_list = false;      // quoted integers are integers, and null is a key that is not given
   const Mesh* mesh = nullptr;  // the axes that device lists may name (mesh.h)
   bool mesh_was_read = false;  // some device list does
+  bool mesh_is_wrong = false;  // there is one, with an error
 };
 
 // A word list as messages show it: "'a', 'b' or 'c'".

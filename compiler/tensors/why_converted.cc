@@ -76,13 +76,11 @@ std::string why_converted(const ir::Graph& graph, const ir::Uses& uses, OpId con
   std::set<uint32_t> made, read;
   add_makers(graph, op.operands[0], op.kind != OpKind::kAllGather, made, makers);
   add_readers(graph, uses, op.results[0], op.phase, read, readers);
-  if (readers.empty()) readers.add("what the model hands on");
-  const std::string wanted = op.kind == OpKind::kAllGather       ? "the whole is needed"
-                             : op.kind == OpKind::kReduceScatter ? "each place needs its part of their sum"
-                                                                 : "their sum is needed";
-  return std::string(op.phase == ir::Phase::kForward ? "" : "in the backward, ") +
-         (op.kind == OpKind::kAllGather ? "parts" : "shares") + " of " + makers.text() + " meet " + readers.text() +
-         ", where " + wanted;
+  if (readers.empty()) readers.add("the end of the pass");
+  const std::string met = op.kind == OpKind::kAllGather ? "parts of " + makers.text() + " are gathered before "
+                                                        : "partial sums of " + makers.text() + " are summed before ";
+  return std::string(op.phase == ir::Phase::kForward ? "" : "in the backward pass, ") + met + readers.text() +
+         (op.kind == OpKind::kReduceScatter ? ", and each device gets its part of the sum" : "");
 }
 
 std::optional<ir::DirectiveOrigin> asked_by(const ir::Provenance& provenance, ir::ProvId id) {

@@ -9,7 +9,7 @@
 
 namespace piper::tensors {
 
-// "shares of 'linear' of h.0.mlp.down meet 'add' of h.0, where their sum is needed". `uses`: of the graph.
+// "partial sums of 'linear' of h.0.mlp.down are summed before 'add' of h.0". `uses`: of the graph.
 std::string why_converted(const ir::Graph& graph, const ir::Uses& uses, ir::OpId conversion);
 // The line of the strategy that asks for a conversion; none where the graph does not say it.
 std::optional<ir::DirectiveOrigin> asked_by(const ir::Provenance& provenance, ir::ProvId id);

@@ -14,7 +14,7 @@ namespace piper::plan {
 
 // The place in the strategy of an entry: of the key "s.yaml:3:5", or "WHAT@s.yaml:3:5@..", of which the first counts.
 std::string strategy_line(const ProvenanceEntry& entry);
-// Text and reason: "shard at s.yaml:3:5: shares of ..".
+// Text and reason: "shard at s.yaml:3:5: partial sums of ..".
 std::string whole_text(const ProvenanceEntry& entry);
 
 // "h.*.mlp" of "h.12.mlp": reasons of several layers as one. Numbers of modules alone.

@@ -33,7 +33,7 @@ BEGIN, END = "<!-- architectures: written by tests/e2e/architectures.py --update
 TRAINS = "trains"
 COLUMNS = {"pt2": "`.pt2`", "onnx": "ONNX", "tensor": "tensor parallel"}
 DIMS = ("column", "vocabulary", "sequence")    # the last one is left out where no value has a sequence
-NO_SEQUENCE, NOTHING_CUT = "; no sequence", "nothing to cut"
+NO_SEQUENCE, NOTHING_CUT = "; no sequence", "nothing to divide"
 APART = "runs; not comparable: PyTorch's own losses in f32 and f64 are further apart than 1e-4"
 
 
@@ -190,7 +190,7 @@ def write_page(outcomes):
     both = sum(outcomes.get((a.name, "pt2")) == outcomes.get((a.name, "onnx")) == TRAINS for a in table.ALL)
     places = [cell for (_, container), cell in outcomes.items() if container == "tensor" and cell.startswith(TRAINS)]
     head = ["", f"Of {len({name for name, _ in outcomes})} architectures {whole} train from `.pt2`, {both} from both files; {len(places)} under tensor "
-            f"parallelism, of which {sum(NO_SEQUENCE not in cell for cell in places)} have a sequence that is cut."]
+            f"parallelism, of which {sum(NO_SEQUENCE not in cell for cell in places)} also divide the sequence."]
     text = PAGE.read_text()
     PAGE.write_text(text[:text.index(BEGIN)] + BEGIN + "\n".join(head + lines) + "\n" + text[text.index(END):])
 

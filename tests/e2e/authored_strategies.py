@@ -98,7 +98,7 @@ class Check:
         played = piper_strategy.play(schedule)
         self.expect((played.step, played.peak) == (step, peaks), f"{what}: play says {played}, the plan {step}, {peaks}")
         if rows is zb_h2:
-            self.expect(not any(played.idle_inside), f"{what} is idle inside of a rank's span: {played.idle_inside}")
+            self.expect(not any(played.idle_inside), f"{what} is idle between a rank's first and last pass: {played.idle_inside}")
 
     def same_bytes(self) -> None:
         """Whatever order Python hashes in; and a base file comes first."""

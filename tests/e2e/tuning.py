@@ -86,7 +86,7 @@ def never_worse(bench, strategy, target):
     model = model_of(strategy)
     plans = compiled(bench, model, strategy)
     step, peak = costs(bench, plans, target)
-    out, _ = tuned(bench, model, plans, strategy, target, "--limit", peak, "--candidates", 120)
+    out, _ = tuned(bench, model, plans, strategy, target, "--memory-limit", peak, "--candidates", 120)
     after = compiled(bench, model, out)
     tuned_step, tuned_peak = costs(bench, after, target)
     print(f"{strategy.stem:28s} {step / 1000:8.3f} -> {tuned_step / 1000:8.3f} ms, {peak} -> {tuned_peak} bytes", flush=True)

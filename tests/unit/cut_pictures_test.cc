@@ -60,22 +60,24 @@ std::string text(const Result<std::string>& result) {
 }  // namespace
 
 TEST_CASE("a plan says why each collective of cut columns and tables is there") {
-  check_all(compiled::bundle("tiny_gpt.onnx", strategy(false)),
-            {{kRows, "all_reduce", 1, 1536, "shares of 'embedding' of wte meet 'add', where their sum is needed"},
-             {kColumns, "all_reduce", 2, 3072,
-              "shares of 'linear' of h.*.proj meet 'add' of h.*.proj, where their sum is needed"},
-             {kColumns, "all_reduce", 2, 3072,
-              "shares of 'linear' of h.*.out meet 'add' of h.*.out, where their sum is needed"},
-             {kRows, "all_reduce", 1, 768, "shares of 'row_lse' meet 'cross_entropy_sum', where their sum is needed"},
-             {kRows, "all_reduce", 1, 1536,
-              "in the backward, shares of 'linear_backward_input' of lm_head meet 'layer_norm_backward_input' of ln_f "
-              "and 'layer_norm_backward_weight' of ln_f, where their sum is needed"},
-             {kColumns, "all_reduce", 2, 3072,
-              "in the backward, shares of 'linear_backward_input' of h.*.fc meet 'layer_norm_backward_input' of "
-              "h.*.ln2 and 'layer_norm_backward_weight' of h.*.ln2, where their sum is needed"},
-             {kColumns, "all_reduce", 2, 3072,
-              "in the backward, shares of 'linear_backward_input' of h.*.qkv meet 'layer_norm_backward_input' of "
-              "h.*.ln1 and 'layer_norm_backward_weight' of h.*.ln1, where their sum is needed"}});
+  check_all(
+      compiled::bundle("tiny_gpt.onnx", strategy(false)),
+      {{kRows, "all_reduce", 1, 1536, "partial sums of 'embedding' of wte are summed before 'add'"},
+       {kColumns, "all_reduce", 2, 3072, "partial sums of 'linear' of h.*.proj are summed before 'add' of h.*.proj"},
+       {kColumns, "all_reduce", 2, 3072, "partial sums of 'linear' of h.*.out are summed before 'add' of h.*.out"},
+       {kRows, "all_reduce", 1, 768, "partial sums of 'row_lse' are summed before 'cross_entropy_sum'"},
+       {kRows, "all_reduce", 1, 1536,
+        "in the backward pass, partial sums of 'linear_backward_input' of lm_head are summed before "
+        "'layer_norm_backward_input' of ln_f "
+        "and 'layer_norm_backward_weight' of ln_f"},
+       {kColumns, "all_reduce", 2, 3072,
+        "in the backward pass, partial sums of 'linear_backward_input' of h.*.fc are summed before "
+        "'layer_norm_backward_input' of "
+        "h.*.ln2 and 'layer_norm_backward_weight' of h.*.ln2"},
+       {kColumns, "all_reduce", 2, 3072,
+        "in the backward pass, partial sums of 'linear_backward_input' of h.*.qkv are summed before "
+        "'layer_norm_backward_input' of "
+        "h.*.ln1 and 'layer_norm_backward_weight' of h.*.ln1"}});
 }
 
 // Where the sequence is cut, its line asks for what gathers it and leaves parts; two numbers a row of logits are added
@@ -88,8 +90,8 @@ TEST_CASE("a plan says which of several lines asks for a collective") {
     const bool of_rows = of.why.find("row_lse") != std::string::npos;
     CHECK(of.line == "s.yaml:" + std::to_string(of_rows ? kRows : kSequence) + ":5");
     CHECK_THAT(of.why, Contains(of.kind == "all_gather"       ? "parts of "
-                                : of.kind == "reduce_scatter" ? "each place needs its part of their sum"
-                                                              : "their sum is needed"));
+                                : of.kind == "reduce_scatter" ? ", and each device gets its part of the sum"
+                                                              : "partial sums of "));
     (of.kind == "all_gather" ? gathered : of.kind == "reduce_scatter" ? scattered : summed) += of.times;
   }
   CHECK(gathered == 15);  // five of them again, for the backward
@@ -102,7 +104,7 @@ TEST_CASE("explain, show and traces have the groups of a cut and its collectives
   auto bundle = compiled::bundle("tiny_gpt.onnx", strategy(false));
   const std::string plans = folder / "plans";
   REQUIRE(plan::write_bundle(plans, bundle, {}, {}, plan::WeightMode::kNone).ok());
-  const std::string why = "shares of 'row_lse' meet 'cross_entropy_sum', where their sum is needed";
+  const std::string why = "partial sums of 'row_lse' are summed before 'cross_entropy_sum'";
   tools::ExplainOptions options;
   options.rank = 0;
   const std::string told = text(tools::explain(plans, options));
@@ -132,12 +134,13 @@ TEST_CASE("piperc says what cut weights become and what conversions move") {
   CHECK_THAT(remarks, Contains("h.0.qkv.weight [24, 8] as [12, 8]"));
   CHECK_THAT(remarks, Contains("h.0.proj.weight [8, 8] as [8, 4]"));
   CHECK_THAT(remarks, Contains("lm_head.weight [19, 8] as [10, 8]"));
-  CHECK_THAT(remarks, Contains("2 times a microbatch, 3072 bytes together, all_reduce: shard at s.yaml:5:5: shares of "
-                               "'linear' of h.*.out meet 'add' of h.*.out, where their sum is needed"));
+  CHECK_THAT(remarks, Contains("2 times a microbatch, 3072 bytes together, all_reduce: shard at s.yaml:5:5: partial "
+                               "sums of 'linear' of h.*.out are summed before 'add' of h.*.out"));
   CHECK_THAT(remarks, !Contains("whole on every device: h.0.proj.weight"));  // it is cut by its input features
   remarks = compiled::remarks("tiny_gpt.onnx", strategy(true));
-  CHECK_THAT(remarks, Contains("2 times a microbatch, 3072 bytes together, reduce_scatter: shard at s.yaml:7:5: shares "
-                               "of 'linear' of h.*.out"));
+  CHECK_THAT(remarks,
+             Contains("2 times a microbatch, 3072 bytes together, reduce_scatter: shard at s.yaml:7:5: partial "
+                      "sums of 'linear' of h.*.out"));
 }
 
 TEST_CASE("reasons of several layers are one") {

@@ -191,7 +191,7 @@ Result<Meaning> compare_steps(const Bundle& a, const Bundle& b, const StepCosts&
     meaning.kind = "units";
     meaning.unit = "step, units of one microbatch's forward";
   } else if (costs.target.empty()) {
-    meaning.unit = "step, % of the model's products on one rank";
+    meaning.unit = "step (100: all model FLOPs on one rank)";
   } else {
     meaning.kind = "us";
     meaning.unit = "step, us on " + std::filesystem::path(costs.target).stem().string();

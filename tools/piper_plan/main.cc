@@ -321,7 +321,7 @@ Subcommand add_tune(CLI::App& app) {
   command->add_option("DIR", flags->directory, "plan bundle of the strategy to start from")->required();
   command->add_option("--target", options.target, "the machine that plans are priced for: strategies/targets/*.yaml")
       ->required();
-  command->add_option("--limit", options.limit, "bytes per rank; default: the machine's memory")
+  command->add_option("--memory-limit,--limit", options.limit, "bytes per rank; default: the machine's memory")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::PositiveNumber);
   command->add_option("--model", options.model, "the model's file; default: the one that DIR names, in this folder");
@@ -362,7 +362,7 @@ Subcommand add_fits(CLI::App& app) {
   command->add_option("--ranks", options.ranks, "ranks, in place of --nodes")
       ->check(CLI::PositiveNumber)
       ->excludes(nodes);
-  command->add_option("--limit", options.limit, "bytes per rank; default: the machine's memory")
+  command->add_option("--memory-limit,--limit", options.limit, "bytes per rank; default: the machine's memory")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::PositiveNumber);
   command->add_option("--budget", options.budget_s, "seconds after which the best so far is said")

@@ -378,8 +378,9 @@ std::string not_proved(const EqualityReport& report) {
 std::string describe(const EqualityReport& report) {
   if (!report.looked) return "equality with the model: not proved, the bundle has no reference\n";
   std::string text = "equality with the model: " + std::string(report.whole() ? "proved: " : "proved in part: ") +
-                     std::to_string(report.proved) + " " + report.results + " are sums of the model's own values, " +
-                     std::to_string(report.numbers) + " in all\n";
+                     std::to_string(report.proved) + " " + report.results +
+                     " are sums of the same values as in the model; model and plan have " +
+                     std::to_string(report.numbers) + " distinct values\n";
   if (report.piece > 0) {
     text += "  of each piece of " + std::to_string(report.piece) + " samples by itself";
     for (const std::string& kernel : report.mixing)
