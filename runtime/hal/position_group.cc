@@ -46,7 +46,7 @@ class PositionGroup : public Group {
     const int64_t element = dtype_bytes(operands.types.message);
     const int64_t piece = plan::all_reduce_piece_bytes(members()) / element;
     const int64_t stride = plan::all_reduce_scratch_bytes(operands.count, members(), element) / (members() - 1);
-    const int64_t longest = (operands.count + members() - 1) / members(), rounds = (longest + piece - 1) / piece;
+    const int64_t rounds = plan::pieces_of_segment(plan::segment_bytes(operands.count, members(), element), members());
     const auto segment = [&](int64_t member) { return member * operands.count / members(); };
     // The part of a member's segment that is summed in a round: where it begins, and how many elements.
     const auto part = [&](int64_t member, int64_t round) {

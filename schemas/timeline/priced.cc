@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "schemas/plan/actions.h"
+#include "schemas/plan/all_reduce_scratch.h"
 #include "schemas/plan/call_key.h"
 #include "schemas/plan/head_blocks.h"
 #include "schemas/plan/kernels.h"
@@ -217,7 +218,7 @@ Task Priced::by_algorithm(const Algorithm& algorithm, const std::vector<int32_t>
 }
 
 // `rounds` times a part from every member to every other.
-Task Priced::exchange(const std::vector<int32_t>& members, double rounds, double part_bytes) const {
+Task Priced::exchange(const std::vector<int32_t>& members, double rounds, double part_bytes, double latencies) const {
   const auto nodes = by_node(members);
   const auto n = static_cast<double>(members.size());
   std::vector<Use> uses;
@@ -232,11 +233,12 @@ Task Priced::exchange(const std::vector<int32_t>& members, double rounds, double
     if (near > 0) latency_us = std::max(latency_us, machine_.inside.latency_us);
     if (far > 0) latency_us = std::max(latency_us, machine_.between.latency_us);
   }
-  return shared_task(rounds * latency_us, std::move(uses));
+  return shared_task(latencies * latency_us, std::move(uses));
 }
 
-Task Priced::collective(const std::vector<int32_t>& members, double rounds, double part_bytes) const {
-  if (machine_.collectives == Collectives::kDirect) return exchange(members, rounds, part_bytes);
+Task Priced::collective(const std::vector<int32_t>& members, double rounds, double part_bytes, int64_t pieces) const {
+  if (machine_.collectives == Collectives::kDirect)
+    return exchange(members, rounds, part_bytes, rounds + static_cast<double>(pieces - 1));
   if (machine_.algorithms.empty())
     return by_algorithm({Algorithm::Shape::kRing, 0, machine_.inside.latency_us, machine_.between.latency_us, 1},
                         members, rounds, part_bytes);
@@ -266,8 +268,8 @@ Task Priced::transfer(std::span<const TransferEnd> ends) const {
     return plan.communicators[static_cast<size_t>(communicator)].max_ctas;
   };
   // A sum goes twice around, each time with a part of it for each member.
-  const auto done_by = [&](int32_t communicator, double rounds, double part_bytes) {
-    Task task = collective(members(communicator), rounds, part_bytes);
+  const auto done_by = [&](int32_t communicator, double rounds, double part_bytes, int64_t pieces) {
+    Task task = collective(members(communicator), rounds, part_bytes, pieces);
     use_multiprocessors(task, members(communicator), ctas(communicator));
     return task;
   };
@@ -279,16 +281,20 @@ Task Priced::transfer(std::span<const TransferEnd> ends) const {
               return task;
             },
             [&](const AllReduce& a) {
-              const auto n = static_cast<double>(members(a.communicator).size());
-              return done_by(a.communicator, 2, static_cast<double>(a.count * dtype_bytes(a.types.message)) / n);
+              const auto n = static_cast<int64_t>(members(a.communicator).size());
+              const int64_t element = dtype_bytes(a.types.message);
+              return done_by(a.communicator, 2, static_cast<double>(a.count * element) / static_cast<double>(n),
+                             pieces_of_segment(segment_bytes(a.count, n, element), n));
             },
             [&](const ReduceScatter& a) {
-              return done_by(a.communicator, 1, static_cast<double>(a.count * dtype_bytes(a.types.message)));
+              const int64_t bytes = a.count * dtype_bytes(a.types.message);
+              return done_by(a.communicator, 1, static_cast<double>(bytes),
+                             pieces_of_segment(bytes, static_cast<int64_t>(members(a.communicator).size())));
             },
-            [&](const AllGather& a) { return done_by(a.communicator, 1, static_cast<double>(a.bytes())); },
+            [&](const AllGather& a) { return done_by(a.communicator, 1, static_cast<double>(a.bytes()), 1); },
             [&](const AllToAll& a) {
               const double part = static_cast<double>(a.bytes()) * filled_part(plan, a, load_);
-              Task task = exchange(members(a.communicator), 1, part);
+              Task task = exchange(members(a.communicator), 1, part, 1);
               use_multiprocessors(task, members(a.communicator), ctas(a.communicator));
               return task;
             },

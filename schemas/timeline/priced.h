@@ -10,6 +10,7 @@
 // bytes through every link. These are the counts of NCCL's own model (src/graph/tuning.cc). Where a machine has direct
 // ones (machine.h), all-gather and reduce-scatter are exchanges, and all-reduce is two. An exchange is n - 1 messages
 // of each member, which are sent at once: one latency, the longest, and all of their bytes through the member's port.
+// What is summed in pieces (schemas/plan/all_reduce_scratch.h) takes a latency more for every piece after the first.
 // What leaves a node is spread over the ports of its members. While bytes move on a GPU, its kernels have the
 // multiprocessors that the transfer leaves.
 #pragma once
@@ -76,12 +77,14 @@ class Priced : public Pricing {
   void use_inside(std::vector<Use>& uses, int32_t rank, double out_bytes, double in_bytes) const;
   void use_between(std::vector<Use>& uses, const std::vector<int32_t>& ranks_of_node, double bytes) const;
   Task message(int32_t from, int32_t to, double bytes) const;
-  Task collective(const std::vector<int32_t>& members, double rounds, double part_bytes) const;
+  // `pieces`: in which direct sums are done.
+  Task collective(const std::vector<int32_t>& members, double rounds, double part_bytes, int64_t pieces) const;
   Task by_algorithm(const Algorithm& algorithm, const std::vector<int32_t>& members, double rounds,
                     double part_bytes) const;
   // Adds what the transfer takes of its members' devices.
   void use_multiprocessors(Task& task, const std::vector<int32_t>& members, int32_t max_ctas) const;
-  Task exchange(const std::vector<int32_t>& members, double rounds, double part_bytes) const;
+  // `latencies`: of messages that are sent after one another.
+  Task exchange(const std::vector<int32_t>& members, double rounds, double part_bytes, double latencies) const;
 
   int32_t node_of(int32_t rank) const { return rank / machine_.ranks_per_node; }
   std::map<int32_t, std::vector<int32_t>> by_node(const std::vector<int32_t>& members) const;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schemas/plan/actions.h"
+#include "schemas/plan/all_reduce_scratch.h"
 #include "schemas/timeline/kernel_work.h"
 #include "schemas/timeline/play.h"
 #include "schemas/timeline/stages.h"
@@ -55,7 +56,8 @@ class MeasuredTimes : public Pricing {
   Task local(size_t p, size_t i) const override { return {measured_.cost_us[p][i], 0}; }
   Task transfer(std::span<const TransferEnd>) const override { return {}; }
   bool has_messages() const override { return true; }
-  // Sends are over when both ends are there. A sum is two rounds of messages, each of one part for every other member.
+  // Sends are over when both ends are there. A sum has a round of messages for each of its pieces; of an all_reduce
+  // those that hand out the sum of a piece go with the next one, and those of the last piece are a round of their own.
   Messages messages(size_t p, size_t i) const override {
     const RankPlan& plan = bundle_.ranks[p];
     const Action& action = plan.instructions[i].action;
@@ -67,21 +69,25 @@ class MeasuredTimes : public Pricing {
     own.latency = link.latency_us;
     own.own = measured_.cost_us[p][i];
     own.receives = !std::holds_alternative<Send>(action);
-    // Bytes that a member of a collective sends in one round, and that it receives.
+    const auto members_of = [&](int32_t communicator) {
+      return static_cast<int64_t>(plan.communicators.at(static_cast<size_t>(communicator)).ranks.size());
+    };
+    // Bytes that a member of a collective sends to each other one, and that it receives.
     const auto to_all_others = [&](int32_t communicator, double part) {
-      const auto members = plan.communicators.at(static_cast<size_t>(communicator)).ranks.size();
-      own.out = own.in = port_us(part * static_cast<double>(members - 1));
+      own.out = own.in = port_us(part * static_cast<double>(members_of(communicator) - 1)) / own.rounds;
     };
     std::visit(Cases{[&](const Send& a) { own.out = port_us(static_cast<double>(a.bytes())); },
                      [&](const Recv& a) { own.in = port_us(static_cast<double>(a.bytes())); },
                      [&](const AllReduce& a) {
-                       const auto members = plan.communicators.at(static_cast<size_t>(a.communicator)).ranks.size();
-                       own.rounds = 2;
-                       to_all_others(a.communicator, static_cast<double>(a.count * dtype_bytes(a.types.message)) /
-                                                         static_cast<double>(members));
+                       const int64_t n = members_of(a.communicator), element = dtype_bytes(a.types.message);
+                       own.rounds = static_cast<int>(pieces_of_segment(segment_bytes(a.count, n, element), n)) + 1;
+                       to_all_others(a.communicator,
+                                     2 * static_cast<double>(a.count * element) / static_cast<double>(n));
                      },
                      [&](const ReduceScatter& a) {
-                       to_all_others(a.communicator, static_cast<double>(a.count * dtype_bytes(a.types.message)));
+                       const int64_t bytes = a.count * dtype_bytes(a.types.message);
+                       own.rounds = static_cast<int>(pieces_of_segment(bytes, members_of(a.communicator)));
+                       to_all_others(a.communicator, static_cast<double>(bytes));
                      },
                      [&](const AllGather& a) { to_all_others(a.communicator, static_cast<double>(a.bytes())); },
                      [&](const AllToAll& a) {

@@ -204,6 +204,14 @@ TEST_CASE("collectives take the time of their rings") {
   direct.collectives = Collectives::kDirect;
   CHECK(step_of(4, sum_of(64), direct) == Approx(2 * 10 + 384));
   CHECK(step_of(4, AllGather{{0, 0}, {1, 0}, 16, 0, DType::kF32}, direct) == Approx(10 + 3 * 64));
+  // A sum goes in pieces of 1 MiB of a member's part, each of which is sent when the one before is summed.
+  direct.inside.bytes_per_second = 1e12;
+  const int64_t part = (int64_t{5} << 18) / 2;            // floats: two and a half pieces
+  const double us = 4 * static_cast<double>(part) / 1e6;  // from one member to another
+  CHECK(step_of(4, sum_of(4 * part), direct) == Approx(4 * 10 + 2 * 3 * us));
+  CHECK(step_of(4, ReduceScatter{{0, 0}, {1, 0}, part, DType::kF32, 0, Reduction::kSum}, direct) ==
+        Approx(3 * 10 + 3 * us));
+  CHECK(step_of(4, AllGather{{0, 0}, {1, 0}, part, 0, DType::kF32}, direct) == Approx(10 + 3 * us));
 }
 
 TEST_CASE("a collective goes by the fastest algorithm of its size") {
@@ -287,10 +295,10 @@ TEST_CASE("a delayed message travels from when its sender came") {
 }
 
 TEST_CASE("delayed messages of a collective share the ports of its members") {
-  const auto step = [](const std::vector<Action>& actions) {
+  const auto step = [](const std::vector<Action>& actions, double bytes_per_second = 1e6) {
     const Bundle bundle = all_do(4, actions);
     const std::vector<double> free(actions.size());
-    const auto timeline = simulate_times(bundle, {{free, free, free, free}, {}, {}, {20, 1e6}});
+    const auto timeline = simulate_times(bundle, {{free, free, free, free}, {}, {}, {20, bytes_per_second}});
     REQUIRE(timeline.ok());
     return timeline->step;
   };
@@ -299,6 +307,10 @@ TEST_CASE("delayed messages of a collective share the ports of its members") {
   CHECK(step({ReduceScatter{{0, 0}, {1, 0}, 16, DType::kF32, 0, Reduction::kSum}}) == Approx(20 + 3 * 64));
   CHECK(step({sum_of(64)}) == Approx(2 * (20 + 3 * 64)));
   CHECK(step({exchange_of(16), exchange_of(16, 1)}) == Approx(20 + 2 * 3 * 64));  // two streams, one port
+  const int64_t part = (int64_t{5} << 18) / 2;            // floats: two and a half pieces of 1 MiB
+  const double us = 4 * static_cast<double>(part) / 1e6;  // from one member to another
+  CHECK(step({ReduceScatter{{0, 0}, {1, 0}, part, DType::kF32, 0, Reduction::kSum}}, 1e12) == Approx(3 * 20 + 3 * us));
+  CHECK(step({sum_of(4 * part)}, 1e12) == Approx(4 * 20 + 2 * 3 * us));
 }
 
 TEST_CASE("kernel times of a table are those of an instruction's calls") {

@@ -3,9 +3,9 @@
 `tied` is the demo GPT, `untied` the same with a head of its own (PyTorch's pipelining offers no tied weights), `wide` a GPT whose
 parameters outweigh its activations, `experts` a GPT with a mixture of experts in every block. `small` is a GPT of 14 M parameters, `gpt2s`
 GPT-2's 124 M with 256 positions, `gpt2` with its own 1024; `llama20m` a Llama of 19 M (root-mean-square norms, rotary positions, SwiGLU, two
-key heads for six query heads), `qwen3_1b` a dense Qwen3 of 1.1 billion (also norms of queries and keys; tied). `moe` is the demo GPT with
-eight experts, two of them for each token, `moe_capacity` the same with a limit to the tokens of an expert; `tiny` is so small that only the
-time between kernels is left.
+key heads for six query heads), `llama_small` one of 5 M whose heads divide by four, `qwen3_1b` a dense Qwen3 of 1.1 billion (also norms of
+queries and keys; tied). `moe` is the demo GPT with eight experts, two of them for each token, `moe_capacity` the same with a limit to the
+tokens of an expert; `tiny` is so small that only the time between kernels is left.
 
   models.py MODEL FILE.onnx     # exports it with zeros in place of its weights, for `piperc --weights none`: much less memory
 """
@@ -152,6 +152,12 @@ class Llama(nn.Module):
 def llama20m():
     torch.manual_seed(1)
     return Llama(384, 8, 1024, 256, 8192), _example(8192, 256)
+
+
+def llama_small():
+    """Eight blocks, eight heads and four of keys: kernels of at most some milliseconds for a sample."""
+    torch.manual_seed(1)
+    return Llama(256, 8, 512, 256, 1024, heads=8, key_heads=4, size=32), _example(1024, 256)
 
 
 def qwen3_1b():

@@ -27,7 +27,7 @@ class Programs:
     def __init__(self, bin_dir, work):
         self.bin, self.work = pathlib.Path(bin_dir).resolve(), pathlib.Path(work).resolve()
         self.work.mkdir(parents=True, exist_ok=True)
-        self.data = self.work / "bytes.u8.bin"
+        self.data, self.notes = self.work / "bytes.u8.bin", set()      # notes of runs, each of which is printed once
         if not self.data.exists():
             self.data.write_bytes(os.urandom(1 << 20))
 
@@ -65,8 +65,10 @@ class Programs:
             process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             raise RuntimeError(f"piper-run fails on {plans}:\n{said.read_text()}")
-        if "piper-run: note:" in (notes := said.read_text()):
-            print(notes.strip(), flush=True)
+        for line in said.read_text().splitlines():
+            if line.startswith("piper-run: note:") and line not in self.notes:
+                self.notes.add(line)
+                print(line, flush=True)
         rows = [json.loads(line) for line in log.read_text().splitlines()]
         steps = [row for row in rows if "step_ms" in row]
         return Run(statistics.median(row["step_ms"] for row in steps[WARM_UP:]), [row["loss"] for row in steps],
