@@ -4,7 +4,7 @@
   check_house.py ROOT
 
 C++ keeps to the columns of .clang-format (which leaves long strings alone), a file ends where a reader loses the thread,
-and no file or folder is a drawer, a name under which anything may be put. compiler/passes holds the passes of the table alone.
+and no file or folder is a drawer, a name under which anything may be put. No file has the marks of a merge. compiler/passes holds the passes of the table alone.
 Without git the files of the folders are read.
 """
 import pathlib
@@ -18,6 +18,7 @@ SOURCES = (".cc", ".h", ".py", ".sh", ".cu")
 TOP = ("cmake", "compiler", "docs", "launcher", "runtime", "schemas", "strategies", "tests", "tools")
 DRAWERS = {"util", "utils", "utility", "utilities", "helper", "helpers", "common", "commons", "misc", "miscellaneous",
            "stuff", "various", "assorted"}
+MERGE_MARKS = re.compile(rb"^(<<<<<<<|>>>>>>>) ", re.MULTILINE)
 FILE_DRAWERS = {"tools", "shared", "general", "other", "others"}  # as a file's whole name; tools/ is where programs are
 
 
@@ -37,6 +38,8 @@ def is_drawer(path: str) -> bool:
 
 def faults_of(root: pathlib.Path, path: str) -> list[str]:
     faults = [f"{path}: is named like a drawer; say what it holds"] if is_drawer(path) else []
+    if MERGE_MARKS.search((root / path).read_bytes()):
+        faults.append(f"{path}: has the marks of a merge: choose one of the two texts")
     if not path.endswith(SOURCES):
         return faults
     lines = (root / path).read_text().splitlines()

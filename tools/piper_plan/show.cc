@@ -102,7 +102,7 @@ std::string picture(const Bundle& bundle, const Timeline& timeline, const ShowOp
   const size_t total = rows.size();
   if (!options.all && total > kShownRows) rows.resize(kShownRows);
   auto text =
-      format_table({"rank", "F forward, B backward, I its input part, W its weight part; number = microbatch"}, rows);
+      format_table({"rank", "F forward, B backward, I its input half, W its weight half; before it the stage, after it the microbatch"}, rows);
   if (options.colour) text = coloured(text);
   if (rows.size() < total) text += "  (" + std::to_string(total - rows.size()) + " more rows; --all shows them)\n";
   if (cut) text += "  (cut at " + std::to_string(options.columns) + " columns; --columns 0 shows all)\n";
