@@ -101,8 +101,8 @@ std::string picture(const Bundle& bundle, const Timeline& timeline, const ShowOp
   rows = merge_ranks(rows);
   const size_t total = rows.size();
   if (!options.all && total > kShownRows) rows.resize(kShownRows);
-  auto text =
-      format_table({"rank", "F forward, B backward, I its input half, W its weight half; before it the stage, after it the microbatch"}, rows);
+  auto text = format_table(
+      {"rank", "F forward, B backward, I and W its halves (input, weight); 3F0: stage 3, microbatch 0"}, rows);
   if (options.colour) text = coloured(text);
   if (rows.size() < total) text += "  (" + std::to_string(total - rows.size()) + " more rows; --all shows them)\n";
   if (cut) text += "  (cut at " + std::to_string(options.columns) + " columns; --columns 0 shows all)\n";
