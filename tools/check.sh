@@ -52,7 +52,7 @@ export PIPER_PYTHON="${PIPER_PYTHON:-$(tools/find_python.sh)}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 jobs="${PIPER_JOBS:-$(nproc)}"
 # Models that tests export, by the digest of all that they depend on (tests/e2e/exports.py): for all checkouts, as ccache's objects are.
-export PIPER_TEST_EXPORTS="${PIPER_TEST_EXPORTS:-${XDG_CACHE_HOME:-$HOME/.cache}/piper/test-exports}"
+export PIPER_TEST_EXPORTS="${PIPER_TEST_EXPORTS:-${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/piper/test-exports}"
 
 # The tool of version 19, whose verdict differs from that of others.
 clang_format_19() {
