@@ -65,7 +65,7 @@ std::optional<std::vector<std::string>> read_node(ReadContext& context, const Me
   if (ranks == nullptr || inside == nullptr) return std::nullopt;
   const auto room = read_int(context, *ranks, "'ranks' of a node", 1, kMostRanks);
   std::vector<std::string> names = read_strings(context, *inside, "'inside'");
-  if (!room || names.size() != inside->items.size() || inside->kind != Value::Kind::kList) return std::nullopt;
+  if (!room || inside->kind != Value::Kind::kList || names.size() != inside->items.size()) return std::nullopt;
   int64_t group = 1;
   for (size_t i = 0; i < names.size(); ++i) {
     const MeshAxis* axis = find_axis(context, mesh, names[i], inside->items[i].span);
