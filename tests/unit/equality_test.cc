@@ -156,7 +156,7 @@ TEST_CASE("positions, means and terms without samples are those of the uncut ste
   }
   // An axis of one before one sample may pass for the samples.
   CHECK_THAT(answer(compiled::bundle("tiny_positions.onnx", kSamplesOneByOne)),
-             Contains("proved in part: 5") && Contains("not proved for 1, as \"loss\": pieces of one sample"));
+             Contains("proved in part: 5") && Contains("not proved for 1, as \"loss\": microbatches of one sample"));
   const Bundle sound = compiled::bundle("tiny_positions.onnx", kMicrobatches);
   const std::string text = print_reference(sound.reference.at(0));
   CHECK_THAT(text, Contains("\"each\":1") && Contains("\"call\":\"mean\"") && !Contains("sample_offset"));
@@ -530,7 +530,7 @@ TEST_CASE("plans of a model that normalises over a batch compute what it compute
   const auto report = verify::check_equality(sound);
   REQUIRE(report.ok());
   CHECK_THAT(describe(*report),
-             Contains("of each piece of 4 samples by itself, which are read together by batch_norm"));
+             Contains("for each microbatch of 4 samples separately, because samples are read together by batch_norm"));
 
   Bundle b = sound;
   SECTION("statistics that are not updated") {
@@ -557,7 +557,7 @@ TEST_CASE("plans of a model that normalises over a batch compute what it compute
     const std::string other = "piper: 1\nmodel: {batch: 8}\ndirectives: [{op: split, num_microbatches: 4}]\n" + kNorm;
     b.reference = compiled::bundle("hazards.onnx", other).reference;
     b.manifest.proved = 0;
-    CHECK_THAT(answer(b), Contains("pieces of other sizes than the reference's 2 samples"));
+    CHECK_THAT(answer(b), Contains("microbatches of other sizes than the reference's 2 samples"));
   }
 }
 
