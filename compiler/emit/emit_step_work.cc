@@ -73,6 +73,15 @@ std::vector<OwnedGradient> RoleEmitter::owned_gradients(std::vector<BufferRange>
     owned.push_back({p, graph().parameters()[p].names[0], b.elements(end - begin), b.dtype});
     arguments.push_back({buffer(summed_of(a.bucket)), begin - (b.summed() == ir::Kept::kPart ? here.begin : 0)});
   }
+  const auto list = static_cast<int32_t>(plan_.arguments.size());
+  for (const MeasuredPiece& piece : role_.measured_pieces) {
+    const ir::Bucket& b = bucket(piece.bucket);
+    owned.push_back(
+        {piece.parameter, graph().parameters()[piece.parameter].names[0], b.elements(piece.stretch.bytes()), b.dtype});
+    // Each member counts its own part of a sum that all hold whole.
+    if (b.summed() == ir::Kept::kWhole) out_.parts.push_back({list, arguments.size(), b.teams, b.part_bytes()});
+    arguments.push_back({buffer(summed_of(piece.bucket)), piece.stretch.begin});
+  }
   return owned;
 }
 

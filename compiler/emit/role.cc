@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "schemas/base/check.h"
 #include "schemas/base/parallel.h"
 
 namespace piper::emit {
@@ -110,6 +111,8 @@ class RoleOfRank {
                     [&](const ir::Node* node) { return role_.is_member(node->group); }))
       measure();
     for (const uint32_t parameter : role_.measures) note(parameter);
+    for (const MeasuredPiece& piece : role_.measured_pieces)
+      note(piece.bucket.index, piece.stretch.begin, piece.stretch.end);
   }
 
   // For a role that has its nodes.
@@ -127,7 +130,7 @@ class RoleOfRank {
       if (const auto* step = std::get_if<ir::StepNode>(&node.payload)) {
         if (const auto* combine = std::get_if<ir::CombineUses>(&step->work))
           for (ir::AccumulatorId use : module_.state.parameter_uses[combine->parameter]) takes_use(use);
-        if (role_.measures.empty() && KindsOfNodes::is_measure(*step)) measure();
+        if (role_.measures.empty() && role_.measured_pieces.empty() && KindsOfNodes::is_measure(*step)) measure();
       }
     }
     role_.first_message.push_back(static_cast<uint32_t>(role_.messages.size()));
@@ -144,11 +147,41 @@ class RoleOfRank {
   }
 
   void measure() {
-    for (uint32_t p = 0; p < module_.state.parameter_uses.size(); ++p)
-      if (const ir::AccumulatorId use = role_.primary(module_.state, p);
-          use.valid() && module_.state.owns(module_.distribution, use, binding_.rank))
+    const auto counts = [&](ir::AccumulatorId use) {
+      return module_.state.owns(module_.distribution, use, binding_.rank) && has_weights(use);
+    };
+    std::vector<bool> seen(module_.state.buckets.size(), false);
+    for (uint32_t p = 0; p < module_.state.parameter_uses.size(); ++p) {
+      const ir::AccumulatorId use = role_.primary(module_.state, p);
+      if (!use.valid() || !counts(use)) continue;
+      const ir::BucketId bucket = module_.state.accumulators[use.index].bucket;
+      if (!measures_pieces(module_.state.buckets[bucket.index])) {
         role_.measures.push_back(p);
-    role_.counts_parts = role_.counts_parts || !role_.measures.empty();
+        role_.counts_parts = true;
+      } else if (!seen[bucket.index]) {
+        seen[bucket.index] = true;
+        for (const UpdatePiece& piece : pieces_of(bucket, counts))
+          role_.measured_pieces.push_back({bucket, first_of_group(bucket, piece.group, counts), piece.stretch});
+      }
+    }
+  }
+  static bool measures_pieces(const ir::Bucket& bucket) {
+    return bucket.moments == ir::Kept::kPart && !bucket.matrices;
+  }
+  template <class Wanted>
+  uint32_t first_of_group(ir::BucketId id, int32_t group, const Wanted& wanted) const {
+    const auto parameter_of = [&](ir::AccumulatorId use) { return module_.state.accumulators[use.index].parameter; };
+    const auto& uses = module_.state.buckets[id.index].accumulators;
+    const auto first = std::find_if(uses.begin(), uses.end(), [&](ir::AccumulatorId use) {
+      return decay_group_[parameter_of(use)] == group && wanted(use);
+    });
+    PIPER_CHECK(first != uses.end(), "a piece of no parameter");
+    return parameter_of(*first);
+  }
+
+  // A parameter that several stages use has its weights in the bucket of the first use.
+  bool has_weights(ir::AccumulatorId use) const {
+    return role_.primary(module_.state, module_.state.accumulators[use.index].parameter) == use;
   }
 
   // Gradients of one use of a tied parameter, which are sent and added in the parts that members sum.
@@ -169,25 +202,31 @@ class RoleOfRank {
     }
   }
 
-  // Consecutive parameters of one decay group whose weights are in this bucket become one update, cut to the part
-  // that this device updates.
+  ir::Stretch part_of(const ir::Bucket& bucket) const {
+    return bucket.kept(bucket.moments, connections_.place(bucket.teams, binding_.rank).position);
+  }
   void add_updates(ir::BucketId id) {
     const ir::Bucket& bucket = module_.state.buckets[id.index];
-    const ir::Stretch here = bucket.kept(bucket.moments, connections_.place(bucket.teams, binding_.rank).position);
-    if (bucket.matrices) return add_matrices(bucket, here);
-    // A parameter that several stages use has its weights in the bucket of the first use.
-    const auto has_weights = [&](ir::AccumulatorId use) {
-      return role_.primary(module_.state, module_.state.accumulators[use.index].parameter) == use;
-    };
+    if (bucket.matrices) return add_matrices(bucket, part_of(bucket));
+    const std::vector<UpdatePiece> pieces = pieces_of(id, [&](ir::AccumulatorId use) { return has_weights(use); });
+    role_.updates.insert(role_.updates.end(), pieces.begin(), pieces.end());
+  }
+  // Consecutive parameters of one decay group that are wanted become one piece, cut to the part that this device
+  // updates.
+  template <class Wanted>
+  std::vector<UpdatePiece> pieces_of(ir::BucketId id, const Wanted& wanted) const {
+    std::vector<UpdatePiece> pieces;
+    const ir::Bucket& bucket = module_.state.buckets[id.index];
+    const ir::Stretch here = part_of(bucket);
     for (size_t i = 0; i < bucket.accumulators.size();) {
       const ir::Accumulator& first = module_.state.accumulators[bucket.accumulators[i].index];
-      if (!has_weights(bucket.accumulators[i])) {
+      if (!wanted(bucket.accumulators[i])) {
         ++i;
         continue;
       }
       const int32_t group = decay_group_[first.parameter];
       ir::Stretch updated{first.offset, first.offset};
-      for (; i < bucket.accumulators.size() && has_weights(bucket.accumulators[i]); ++i) {
+      for (; i < bucket.accumulators.size() && wanted(bucket.accumulators[i]); ++i) {
         const ir::Accumulator& a = module_.state.accumulators[bucket.accumulators[i].index];
         if (decay_group_[a.parameter] != group) break;
         updated.end = a.offset + a.bytes;
@@ -196,8 +235,9 @@ class RoleOfRank {
       if (bucket.moments == ir::Kept::kPart && i == bucket.accumulators.size()) updated.end = bucket.bytes;
       updated = {std::max(updated.begin, here.begin), std::min(updated.end, here.end)};
       if (updated.begin < updated.end)
-        role_.updates.push_back({group, {updated.begin - here.begin, updated.end - here.begin}, 0});
+        pieces.push_back({group, {updated.begin - here.begin, updated.end - here.begin}, 0});
     }
+    return pieces;
   }
 
   void add_messages(const ir::Node& node, const ir::TransferNode& n) {

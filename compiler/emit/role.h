@@ -42,6 +42,18 @@ struct UpdatePiece {
   }
 };
 
+// Gradients that a device counts in the norm of all at once: what it updates of a bucket, so that devices with other
+// parts of the bucket do the same.
+struct MeasuredPiece {
+  ir::BucketId bucket;
+  uint32_t parameter = 0;  // the first of its group in the bucket: the sum is added to its place
+  ir::Stretch stretch;     // as of an update
+  friend bool operator==(const MeasuredPiece& a, const MeasuredPiece& b) {
+    return a.bucket == b.bucket && a.parameter == b.parameter && a.stretch.begin == b.stretch.begin &&
+           a.stretch.end == b.stretch.end;
+  }
+};
+
 struct Role {
   std::vector<ir::NodeId> nodes;        // what involves the device, in the order of the DAG
   std::vector<uint32_t> communicators;  // [place in nodes] of a collective
@@ -52,8 +64,9 @@ struct Role {
   std::vector<uint32_t> first_update;   // [place in nodes], and the end
   std::vector<int32_t> position;        // [teams] of the device in teams that keep parts, where `counts_parts`; else -1
   std::vector<uint32_t> keeps_unread;   // parameters that no program reads, which it keeps
-  std::vector<uint32_t> measures;       // parameters whose gradient it counts in the norm of all
-  bool counts_parts = false;            // it measures, sends or combines parts of gradients, each by itself
+  std::vector<uint32_t> measures;       // parameters whose gradient it counts in the norm of all, each by itself
+  std::vector<MeasuredPiece> measured_pieces;  // ... and what it counts together
+  bool counts_parts = false;                   // it measures, sends or combines parts of gradients, each by itself
   friend bool operator==(const Role&, const Role&) = default;
 
   bool is_member(ir::GroupId group) const { return member[group.index]; }

@@ -322,8 +322,9 @@ struct RankPlan {
   BufferRange learning_rate;  // f64 []: the step's rate; on ranks that update
   BufferRange loss;           // f32 []: the step's loss, on the ranks that have it; the reporting rank does
   BufferRange grad_norm;      // f32 []: on every rank that clips, where clipping is on
-  // f32 [tensors of the manifest up to the last trained one]: the square of each one's part of that norm, of gradients
-  // as they are, scaled or not; on every rank that clips, where the optimizer has several groups.
+  // f32 [tensors of the manifest up to the last trained one]: squares of gradients as they are, scaled or not; those at
+  // tensors of one group add up to the square of its part of that norm, wherever among them they are. On every rank
+  // that clips, where the optimizer has several groups.
   BufferRange grad_squares;
   BufferRange
       dropped;  // i64 []: the step's number of dropped rows, on the ranks that have it, where experts may drop some

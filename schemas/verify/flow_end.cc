@@ -176,22 +176,32 @@ Status Flow::check_all_added() const {
   return {};
 }
 
-// Norms of groups are made of squares by tensor: each that of its own tensor's gradient, of all of it.
+// Norms of groups are made of squares that stand at tensors of theirs: together those of all their gradients.
 Status Flow::check_squares(const Rank& rank) {
   const BufferRange& where = rank.plan->grad_squares;
   if (where.buffer < 0) return {};
   const std::vector<TensorInfo>& tensors = bundle_.manifest.tensors;
+  struct Group {
+    Pieces squares;
+    std::vector<SampleRange> elements;
+  };
+  std::map<int32_t, Group> groups;
   for (size_t t = 0; t < num_grad_squares(bundle_.manifest); ++t) {
     if (!tensors[t].trained || num_elements_[t] == 0) continue;
+    Group& group = groups[tensors[t].group];
     const int64_t bytes = dtype_bytes(DType::kF32), at = where.offset + static_cast<int64_t>(t) * bytes;
-    Pieces pieces;
-    rank.contents.at(where.buffer).read(at, at + bytes, pieces);
+    rank.contents.at(where.buffer).read(at, at + bytes, group.squares);
+    if (!group.elements.empty() && group.elements.back().first + group.elements.back().count == first_element_[t])
+      group.elements.back().count += num_elements_[t];
+    else group.elements.push_back({first_element_[t], num_elements_[t]});
+  }
+  for (const auto& [number, group] : groups) {
     int32_t sum = 0;
-    std::string wrong = ledger_.measured(Ledger::Measure::kNorm, pieces, sum);
-    if (wrong.empty()) wrong = ledger_.check_measured(sum, {{first_element_[t], num_elements_[t]}});
+    std::string wrong = ledger_.measured(Ledger::Measure::kNorm, group.squares, sum);
+    if (wrong.empty()) wrong = ledger_.check_measured(sum, group.elements);
     if (!wrong.empty())
-      return violates(Rule::kSums, "the square of the gradient of " + in_quotes(tensors[t].name) + " that " +
-                                       describe_rank(*rank.plan) + " reports " + wrong);
+      return violates(Rule::kSums, "the squares of the gradients of group " + std::to_string(number) + " that " +
+                                       describe_rank(*rank.plan) + " reports: the norm " + wrong);
   }
   return {};
 }

@@ -124,10 +124,22 @@ TEST_CASE("stages that send the parts of a tied gradient to each other are kinds
   CHECK(verify::verify(bundle).ok());
 }
 
-TEST_CASE("replicas that count parts of a clipped gradient are kinds of their own") {
+TEST_CASE("replicas that measure their parts of a clipped gradient are alike") {
+  for (const char* const level : {", shard_optimizer: true", ", shard_grads: true", ", shard_params: true"}) {
+    const plan::Bundle bundle = compiled::bundle("tiny_gpt.onnx", four_replicas(level) + "clip_grad_norm: 1.0\n");
+    CHECK(plan::like_ranks(bundle) == Like{-1, 0, 0, 0});
+    CHECK(verify::verify(bundle).ok());
+  }
+}
+
+TEST_CASE("replicas that measure gradients of groups are alike where their parts are") {
   const std::string text = four_replicas(", shard_optimizer: true") + "clip_grad_norm: 1.0\n";
-  const plan::Bundle bundle = compiled::bundle("tiny_gpt.onnx", text);
-  CHECK(plan::like_ranks(bundle) == Like{-1, -1, -1, -1});
+  const std::string rate = "{lr: 0.001}";
+  const plan::Bundle bundle = compiled::bundle(
+      "tiny_gpt.onnx", std::string(text).replace(text.find(rate), rate.size(), "{lr: 0.001, no_decay: [\"*.ln*\"]}"));
+  REQUIRE(bundle.manifest.optimizer.groups.size() > 1);
+  CHECK(bundle.ranks[0].grad_squares.buffer >= 0);
+  CHECK(plan::like_ranks(bundle) == Like{-1, 0, 0, 0});
   CHECK(verify::verify(bundle).ok());
 }
 
