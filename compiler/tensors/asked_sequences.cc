@@ -31,6 +31,19 @@ void tell(const ir::Graph& graph, const ir::Distribution& distribution, const Re
   }
 }
 
+// Experts over the places, of which the tokens cannot be divided as the sequence is.
+Status stuck(const ir::Graph& graph, const ir::Distribution& distribution, OpId at, diag::Diagnostics& diags) {
+  const ir::Op& op = graph.op(at);
+  const std::string& scope = graph.scope(op.scope);
+  const int32_t shard = distribution.chunks[op.chunk.index].shard;
+  auto error = diags.error("P0259", distribution.expert_groups[static_cast<size_t>(shard)].span);
+  error << "the tokens of these experts cannot be divided over devices that share samples";
+  error.note("'" + std::string(ir::op_name(op.kind)) + "'" + (scope.empty() ? "" : " of " + scope) +
+             " needs the tokens of all of them");
+  error.help("divide the experts over the other axes of the mesh alone");
+  return error;
+}
+
 }  // namespace
 
 std::vector<ChunkCut> chunks_of_sequences(const ir::Distribution& distribution, std::vector<ChunkCut> chunks) {
@@ -66,6 +79,7 @@ Status check_sequences(const ir::Graph& graph, const ir::Distribution& distribut
     else error.note("a sequence is axis 1 of the model's inputs, of ids [B, S] or of numbers [B, S, ..]");
     return error;
   }
+  if (!rest.stuck.empty()) return stuck(graph, distribution, rest.stuck.front(), diags);
   tell(graph, distribution, rest, diags);
   return Status();
 }

@@ -44,6 +44,9 @@ void ConvertColumns::cut_types(const PartOf& part_of) {
       type.shape[static_cast<size_t>(axis)] = part_extent(type.shape[static_cast<size_t>(axis)], places);
       if (auto* reshape = std::get_if<ir::ReshapeAttrs>(&op.attrs)) reshape->shape = type.shape;
       if (auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs)) expand->shape = type.shape;
+      if (auto* rows = std::get_if<ir::RowsAttrs>(&op.attrs)) rows->rows = type.shape[0];
+      if (auto* order = std::get_if<ir::ExpertOrderAttrs>(&op.attrs); order != nullptr && result == op.results[0])
+        order->capacity /= places;
       if (auto* dropout = std::get_if<ir::DropoutAttrs>(&op.attrs)) {
         lay_out_part(*dropout, type, part_of(result), places);
         masks.push_back(OpId(i));
@@ -185,6 +188,14 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
   for (ir::Graph::Output& output : graph_.outputs)
     if (const auto found_sum = whole.find(output.value.index); found_sum != whole.end())
       output.value = found_sum->second;
+  for (ValueId& dropped : graph_.dropped)
+    if (const auto found_sum = whole.find(dropped.index); found_sum != whole.end()) {
+      // A program adds it up over the step: what a conversion makes, none does.
+      const ir::Op& order = graph_.op(graph_.value(dropped).producer);
+      ir::GraphBuilder b = builder_(order, ir::CutDim::kSequence);
+      dropped = b.sum(b.reshape(found_sum->second, {1}), {0}, false);
+      PIPER_CHECK(b.status().ok(), "a number of dropped rows");
+    }
   if (const auto found_sum = whole.find(graph_.loss.index); found_sum != whole.end()) graph_.loss = found_sum->second;
 }
 
