@@ -159,6 +159,7 @@ HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std
     else held.put(0, moved.value);
     return held;
   }
+  if (exchange.across >= 0) return unknown("an exchange across places of what is in no order");
   if (exchange.counted) return unknown("an exchange of as many rows as the data say");
   if (sent.all().size() != 1) return unknown("an exchange of what no program makes as one value");
   const auto& [begin, value] = *sent.all().begin();
