@@ -157,28 +157,30 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
   for (const ValueId share : rest.scattered) scattered[share.index] = true;
   std::map<uint32_t, ValueId> whole;  // share -> the sum
   for (size_t i = 0; i < before; ++i) {
-    const ValueId share = graph_.op(OpId(i)).results.empty() ? ValueId() : graph_.op(OpId(i)).results[0];
-    if (!share.valid() || !shares[share.index]) continue;
-    ir::GraphBuilder b = builder_(graph_.op(OpId(i)), scattered[share.index] ? ir::CutDim::kSequence : dim_of(OpId(i)));
-    const std::string name = graph_.value(share).name;
-    const ChunkCut& cut = chunks_[graph_.op(OpId(i)).chunk.index];
-    ValueId sum;
-    if (scattered[share.index]) {
-      sum = scatter(b, share, rest.part[share.index], cut, ways_);
-    } else {
-      sum = b.add1(OpKind::kAllReduce, {share}, ir::NoAttrs{}, name + ".sum");
-      ways_[sum.index] = "sum";
+    const std::vector<ValueId> results = graph_.op(OpId(i)).results;
+    for (const ValueId share : results) {
+      if (!shares[share.index]) continue;
+      ir::GraphBuilder b = builder_(graph_.op(OpId(i)), scattered[share.index] ? ir::CutDim::kSequence : dim_of(OpId(i)));
+      const std::string name = graph_.value(share).name;
+      const ChunkCut& cut = chunks_[graph_.op(OpId(i)).chunk.index];
+      ValueId sum;
+      if (scattered[share.index]) {
+        sum = scatter(b, share, rest.part[share.index], cut, ways_);
+      } else {
+        sum = b.add1(OpKind::kAllReduce, {share}, ir::NoAttrs{}, name + ".sum");
+        ways_[sum.index] = "sum";
+      }
+      cut_[graph_.op(OpId(i)).chunk.index] = true;
+      std::vector<ValueId>& operands = graph_.op(OpId(i)).operands;
+      if (const ValueId bias = bias_of(graph_.op(OpId(i))); bias.valid()) {
+        operands[2] = ValueId();
+        sum = b.add1(OpKind::kAdd, {sum, bias}, ir::NoAttrs{}, name + ".biased");
+      } else if (is_converted_for_some(share, rest, before)) {  // between two conversions its gradients are added up
+        sum = b.add1(OpKind::kReshape, {sum}, ir::ReshapeAttrs{b.type(sum).shape}, name + ".read");
+      }
+      PIPER_CHECK(b.status().ok(), "a sum over places");
+      whole[share.index] = sum;
     }
-    cut_[graph_.op(OpId(i)).chunk.index] = true;
-    std::vector<ValueId>& operands = graph_.op(OpId(i)).operands;
-    if (const ValueId bias = bias_of(graph_.op(OpId(i))); bias.valid()) {
-      operands[2] = ValueId();
-      sum = b.add1(OpKind::kAdd, {sum, bias}, ir::NoAttrs{}, name + ".biased");
-    } else if (is_converted_for_some(share, rest, before)) {  // between two conversions its gradients are added up
-      sum = b.add1(OpKind::kReshape, {sum}, ir::ReshapeAttrs{b.type(sum).shape}, name + ".read");
-    }
-    PIPER_CHECK(b.status().ok(), "a sum over places");
-    whole[share.index] = sum;
   }
   for (size_t i = 0; i < before; ++i)
     if (graph_.op(OpId(i)).kind != OpKind::kAllReduce)

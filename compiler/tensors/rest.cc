@@ -188,7 +188,7 @@ class RestWalk {
         if (!in_rows(0) || order.capacity % here(op).places != 0 || rows % here(op).places != 0) return false;
         becomes(0, {0, static_cast<int32_t>(order.segments)});
         becomes(1, part(0));
-        for (const size_t counted : {2, 3}) own_rows_[op.results[counted].index] = true;
+        for (const size_t counted : {size_t{2}, size_t{3}}) own_rows_[op.results[counted].index] = true;
         if (std::count(graph_.dropped.begin(), graph_.dropped.end(), op.results[3]) > 0)
           found_.summed.push_back(op.results[3]);
         return true;

@@ -428,9 +428,9 @@ void Flow::Transfers::note_exchange(const AllToAll& action, int32_t label, int32
   const auto name = [&](int32_t of) { return of < 0 ? std::string() : flow_.ledger_.labels[of]; };
   const std::string& sent = flow_.ledger_.labels[label];
   const auto devices = static_cast<int64_t>(members_.size());
-  Exchange exchange{sent, devices, action.dtype, counted, action.row};
-  exchange.across = across_;
-  Exchange& known = note({flow_.ledger_.exchanged(label), false}, exchange);
+  Exchange now{sent, devices, action.dtype, counted, action.row};
+  now.across = across_;
+  Exchange& known = note({flow_.ledger_.exchanged(label), false}, now);
   if (counted) known.counts.emplace(name(sent_rows), name(received_rows));
 }
 

@@ -361,9 +361,12 @@ std::optional<WholeOrder> whole_order(const KernelCall& call, const View& view, 
       __builtin_mul_overflow(*experts, dtype_bytes(DType::kI64), &counted))
     return whole;
   *find_attr<int64_t>(whole.call, "segments") = 1;
-  const int64_t all = rows * whole.order.parts;
+  int64_t all = 0;
+  int64_t& capacities = *find_attr<int64_t>(whole.call, "capacity");
+  if (__builtin_mul_overflow(rows, whole.order.parts, &all) ||
+      __builtin_mul_overflow(*capacity, whole.order.parts, &capacities))
+    return whole;
   whole.order.rows *= whole.order.parts;
-  *find_attr<int64_t>(whole.call, "capacity") *= whole.order.parts;
   reshape(whole.call.inputs[0], {all});
   const std::vector<int64_t> here[] = {{whole.order.places}, {rows}, {*segments, *experts / *segments}, {}};
   const std::vector<int64_t> shapes[] = {{whole.order.rows}, {all}, {1, *experts}, {}};
