@@ -42,10 +42,10 @@ class SharedCall {
     }
   }
 
+  // Whether what is to be ordered is a place's part of the rows.
+  bool orders_part() const { return !where_.empty() && where_[0].spread.cut >= 0 && !places_[0].spread.is_spread(); }
   // An order of rows in several segments, as that of one device
   // (ordered_rows.h). False: the call makes none.
-  // Of a part of a place's rows, too.
-  bool orders_part() const { return !where_.empty() && where_[0].spread.cut >= 0 && places_[0].spread.devices == 1; }
   bool make_order() {
     const SpreadView ids = where_.empty() ? SpreadView() : where_[0];
     std::optional<WholeOrder> whole = whole_order(call_, views_.empty() ? View() : views_[0], ids, run_.samples);
