@@ -224,7 +224,7 @@ TEST_CASE("rows of a place's part in an order of their own are rows of one devic
   const NumberedProgram again = back(across(owner, kMade));
   CHECK(piece.left(again, kOut) == piece.left(whole, kOut));
   const HeldValue& out = again.slots[kOut].all().begin()->second;
-  CHECK(out.spread == Spread{.devices = 2, .part = kWidth, .cut = 0});
+  CHECK(out.spread == verify::Spread{.devices = 2, .part = kWidth, .cut = 0});
   // Among ranks of one place, of rows that others sent, and of another part than that of the order.
   CHECK(answer(piece.table[piece.exchanged(sender, kInOrder).all().begin()->second.number]) == Answer::kOpen);
   CHECK(answer(piece.number(back(owner.slots[kMade]), kOut)) == Answer::kWrong);
