@@ -1,5 +1,5 @@
 // The rule on rows in the order of their experts: however many segments they are in, and whichever rank has them,
-// they have the numbers of one device. Programs are written by hand, for a piece of three samples of two rows each.
+// they have the numbers of one device. Programs are written by hand, for a piece of three samples of four rows each.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -17,24 +17,24 @@ using namespace piper::verify;
 
 namespace {
 
-constexpr int64_t kSamples = 3, kRows = 6, kWidth = 4, kExperts = 4, kDevices = 2;
+constexpr int64_t kSamples = 3, kRows = 12, kWidth = 4, kExperts = 4, kDevices = 2;
 
 // Slots of every program, by what they hold.
 enum Slots : int {
-  kX,          // f32[6, 4], of each sample two rows
-  kIds,        // i64[6]
-  kOtherIds,   // i64[6]
+  kX,          // f32[12, 4], of each sample four rows
+  kIds,        // i64[12]
+  kOtherIds,   // i64[12]
   kWeight,     // f32[4, 4, 4], or a rank's part of it
   kGradient,   // of the weight
   kOrder,      // i64[places]
-  kPositions,  // i64[6]
+  kPositions,  // i64[12]
   kCounts,     // i64[segments, experts of a segment]
   kOtherOrder,
   kOtherPositions,
   kOtherCounts,
   kInOrder,  // f32[places, 4]
   kMade,     // f32[places, 4]
-  kOut,      // f32[6, 4]
+  kOut,      // f32[12, 4]
   kTotals,   // i64[segments]
   kNumSlots
 };
@@ -94,8 +94,8 @@ class Piece {
     run.by_pieces = true;
     run.slots.resize(kNumSlots);
     const auto put = [&](int slot, const char* name, int64_t elements, int64_t bytes) {  // of a row
-      HeldValue held{layout.here() * elements * bytes, 0, table.leaf(name, Over::kEach, 2 * elements * bytes)};
-      if (layout.parts > 1) held.spread = {.devices = layout.parts, .part = 2 / layout.parts * elements, .cut = 0};
+      HeldValue held{layout.here() * elements * bytes, 0, table.leaf(name, Over::kEach, kRows / kSamples * elements * bytes)};
+      if (layout.parts > 1) held.spread = {.devices = layout.parts, .part = kRows / kSamples / layout.parts * elements, .cut = 0};
       run.slots[static_cast<size_t>(slot)].put(0, held);
     };
     put(kX, "x", kWidth, 4);
@@ -224,12 +224,12 @@ TEST_CASE("rows of a place's part in an order of their own are rows of one devic
   const NumberedProgram again = back(across(owner, kMade));
   CHECK(piece.left(again, kOut) == piece.left(whole, kOut));
   const HeldValue& out = again.slots[kOut].all().begin()->second;
-  CHECK(out.spread == verify::Spread{.devices = 2, .part = kWidth, .cut = 0});
+  CHECK(out.spread == verify::Spread{.devices = 2, .part = 2 * kWidth, .cut = 0});
   // Among ranks of one place, of rows that others sent, and of another part than that of the order.
   CHECK(answer(piece.table[piece.exchanged(sender, kInOrder).all().begin()->second.number]) == Answer::kOpen);
   CHECK(answer(piece.number(back(owner.slots[kMade]), kOut)) == Answer::kWrong);
-  HeldValue halves{two.here() * kWidth * 4, 0, piece.table.leaf("x", Over::kEach, 2 * kWidth * 4)};
-  halves.spread = {.devices = 2, .part = kWidth / 2, .cut = 0};
+  HeldValue halves{two.here() * kWidth * 4, 0, piece.table.leaf("x", Over::kEach, 4 * kWidth * 4)};
+  halves.spread = {.devices = 2, .part = kWidth, .cut = 0};
   HeldValues x;
   x.put(0, halves);
   CHECK(answer(piece.number(piece.run({two.ordered(), two.enter()}, two, {{kX, x}}), kInOrder)) == Answer::kOpen);
