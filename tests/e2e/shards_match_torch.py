@@ -63,11 +63,18 @@ STRATEGIES = {
                             dims=("column", "sequence", "vocabulary")),
     "pp2_ep2_tp2_seq": Strategy(((0, 1, 2, 3), (4, 5, 6, 7)), (((0, 2), (1, 3)), ((4, 6), (5, 7))), 2, "1f1b", places=2,
                                 dims=("column", "sequence")),
+    # Whole experts over the places, too.
+    "etp": Strategy(((0, 1, 2, 3),), (((0, 1, 2, 3),),), places=2, dims=("column", "sequence")),
+    "etp_recompute": Strategy(((0, 1, 2, 3),), (((0, 1), (2, 3)),), 2, replicate=", shard_params: true", places=2, extra="clip_grad_norm: 0.5\n",
+                              dims=("column", "sequence", "vocabulary"), directives="  - {op: recompute, filter: {EP: \"*\"}}"),
+    "pp2_etp": Strategy(((0, 1, 2, 3), (4, 5, 6, 7)), (((0, 1, 2, 3),), ((4, 5, 6, 7),)), 2, "1f1b", places=2, dims=("column", "sequence")),
     "ep2_clip": Strategy(((0, 1),), (((0, 1),),), extra="clip_grad_norm: 0.5\n"),
 }
 
 # The stages cut the batch into pieces of two sizes, and each layer bounds its experts by its own piece: a loop over pieces of one size is no reference.
 NO_REFERENCE = {("moe_capacity", "pp2_nested_ep2")}
+# A capacity of the model's own is of all tokens: no place can decide on those of its part (P0259).
+NOT_DIVIDED = {("moe_capacity", name) for name in ("etp", "etp_recompute", "pp2_etp")}
 
 
 def strategy_text(s: Strategy, model: str, optimizer: str) -> str:
@@ -131,7 +138,7 @@ def main():
         for optimizer in args.optimizers.split(","):
             references = {}
             for name in args.strategies.split(","):
-                if (model, name) in NO_REFERENCE:
+                if (model, name) in NO_REFERENCE | NOT_DIVIDED:
                     continue
                 s = STRATEGIES[name]
                 clip = 0.5 if "clip" in s.extra else None
