@@ -22,7 +22,7 @@ int64_t covered(const std::vector<std::vector<int32_t>>& groups, const std::vect
   return count;
 }
 
-// Of how many of a replica's devices the groups that the claim has are: of one each, of all, or of some.
+// How many of a replica's devices the groups that the claim has contain: one each, all, or some.
 enum class Places : uint8_t { kOne, kAll, kSome };
 Places places_of(const std::vector<std::vector<int32_t>>& groups, const Claim& claim) {
   bool one = true, all = true;

@@ -2,7 +2,8 @@
 // learns how many rows of each of its experts come from each source. Then rows travel in parts of as many rows as the
 // sender has, or as its experts' bounds allow, of which only the counted ones are sent; the way back is the same. A row
 // over its expert's bound is sent nowhere, and zeros stand for it where rows leave. In a group of one device nothing
-// travels. `places` divide a replica's rows, which are of all of them here: each bounds its own. Used by partition_experts alone, op by op in op order.
+// travels. `places` divide a replica's rows, which are of all of them here: each bounds its own. Used by
+// partition_experts alone, op by op in op order.
 #pragma once
 
 #include <cstdint>

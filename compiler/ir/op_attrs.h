@@ -269,13 +269,13 @@ struct FillAttrs {
   PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(value) PIPER_FIELD(to))
 };
 
-using Attrs =
-    std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
-                 SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs, EmbeddingAttrs,
-                 EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs, LayerNormAttrs,
-                 GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs,
-                 CrossEntropyAttrs, LinearCrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs, NllBackwardAttrs,
-                 ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExchangeAttrs, ExpertOrderAttrs,
-                 TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs, CheckAttrs, TriangularAttrs, SvdAttrs, PinvAttrs>;
+using Attrs = std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
+                           SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs,
+                           EmbeddingAttrs, EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs,
+                           LayerNormAttrs, GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs,
+                           DropoutAttrs, CrossEntropyAttrs, LinearCrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs,
+                           NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExchangeAttrs,
+                           ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs, CheckAttrs,
+                           TriangularAttrs, SvdAttrs, PinvAttrs>;
 
 }  // namespace piper::ir

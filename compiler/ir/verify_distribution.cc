@@ -205,9 +205,8 @@ class DistributionVerifier {
         covered += within;
         if (within != experts.size()) continue;
         if (!at_one_place(group, experts) && !has_whole_replicas(group, experts))
-          return broken(kRuleExperts,
-                        "a group of its shard has some of the places of replicas of group " +
-                            std::to_string(group.index));
+          return broken(kRuleExperts, "a group of its shard has some of the places of replicas of group " +
+                                          std::to_string(group.index));
       }
       if (covered != members.size())
         return broken(kRuleExperts, "the groups of its shard do not partition group " + std::to_string(group.index));

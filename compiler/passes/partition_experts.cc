@@ -190,8 +190,8 @@ class Partitioner {
     if (!bound) return;
     const int64_t rows = a.part.rows / shards_[static_cast<size_t>(a.shard)].places;
     diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": an expert takes " +
-                      std::to_string(bound->rows_of_expert(rows, a.part.experts)) + " of the " +
-                      std::to_string(rows) + " rows of a microbatch on a rank at most; more " +
+                      std::to_string(bound->rows_of_expert(rows, a.part.experts)) + " of the " + std::to_string(rows) +
+                      " rows of a microbatch on a rank at most; more " +
                       (bound->strict ? "are an error" : "are dropped"),
                   bound->span);
   }

@@ -13,10 +13,10 @@
 // members, a gate's columns to their owners; where experts are summed, each member makes its experts' share and the
 // shares are added in position order. Grouped form (rows in the order of their experts): counts travel first, then
 // rows in parts as large as the worst case, of which only the counted rows are sent; nothing is dropped. With a
-// RowBound parts are as large as that, also in a group of one device. Where the members of a group are at several places
-// of a cut, each has its part of a replica's tokens: graphs are of all of these here, and partition_tensors divides them.
-//  What cannot be cut is refused
-// (find_expert_parts.h, find_grouped_parts.h). Run once per local batch: the structure depends on the model alone.
+// RowBound parts are as large as that, also in a group of one device. Where the members of a group are at several
+// places of a cut, each has its part of a replica's tokens: graphs are of all of these here, and partition_tensors
+// divides them. What cannot be cut is refused (find_expert_parts.h, find_grouped_parts.h). Run once per local batch: the
+// structure depends on the model alone.
 #pragma once
 
 #include <cstdint>

@@ -160,7 +160,8 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
     const std::vector<ValueId> results = graph_.op(OpId(i)).results;
     for (const ValueId share : results) {
       if (!shares[share.index]) continue;
-      ir::GraphBuilder b = builder_(graph_.op(OpId(i)), scattered[share.index] ? ir::CutDim::kSequence : dim_of(OpId(i)));
+      ir::GraphBuilder b =
+          builder_(graph_.op(OpId(i)), scattered[share.index] ? ir::CutDim::kSequence : dim_of(OpId(i)));
       const std::string name = graph_.value(share).name;
       const ChunkCut& cut = chunks_[graph_.op(OpId(i)).chunk.index];
       ValueId sum;

@@ -151,14 +151,15 @@ class RestWalk {
     return exchange != nullptr && exchange->across >= 0;
   }
   bool is_of_all(const ir::Op& op) const {
-    return std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return v.valid() && of_all_[v.index]; });
+    return std::any_of(op.operands.begin(), op.operands.end(),
+                       [&](ValueId v) { return v.valid() && of_all_[v.index]; });
   }
   void follow_rows(OpId id) {
     const ir::Op& op = graph_.op(id);
     const bool of_all = is_across(op) ? !of_all_[op.operands[0].index] : is_of_all(op);
     for (const ValueId result : op.results) of_all_[result.index] = of_all;
   }
-  // Whether it cannot be told what an operator that is not at rest would do with these.
+  // Whether an operator that is not at rest reads these: what it would make of them is not known.
   bool reads_rows(const ir::Op& op) const {
     return is_across(op) || is_of_all(op) || std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
              return v.valid() && own_rows_[v.index];

@@ -139,8 +139,9 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, const ProgramEffec
   if (samples == 0) return {};
   if (seen.samples != 0 && seen.by_place != by_place)
     return refuted(Rule::kMeaning, rank,
-                   "reads " + in_quotes(slot) + (by_place ? " of all places' rows, beside values of its own"
-                                                          : " of its own, beside values of all places' rows"));
+                   "reads " + in_quotes(slot) +
+                       (by_place ? " of all places' rows, beside values of its own"
+                                 : " of its own, beside values of all places' rows"));
   seen.by_place = by_place;
   if (seen.samples != 0 && seen.samples != samples)
     return refuted(Rule::kMeaning, rank,
@@ -376,7 +377,8 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
       return refuted(Rule::kMeaning, rank, "adds a share to " + in_quotes(slot) + " and is in no group of its cut");
     if (!seen.by_place) samples = ledger_.share_of_samples(samples, place);
   } else if (seen.by_place) {
-    return refuted(Rule::kSums, rank, "adds rows of several places to " + in_quotes(slot) + ", a sum over samples alone");
+    return refuted(Rule::kSums, rank,
+                   "adds rows of several places to " + in_quotes(slot) + ", a sum over samples alone");
   }
   Content more = ledger_.sum(what.addend, samples, base);
   more.layout = layout.leaves;

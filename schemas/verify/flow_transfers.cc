@@ -396,9 +396,9 @@ Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& 
   const auto* const first = scratch_[0].content.as<Value>();
   const int32_t own = flow_.places_.id(plan::Spread::kPart, across_, rank.plan->rank);
   for (const Piece& piece : scratch_)
-    if (const auto* const value = piece.content.as<Value>();
-        value == nullptr || value->label != first->label || value->spread != first->spread ||
-        (value->spread != Places::kWhole && value->spread != own))
+    if (const auto* const value = piece.content.as<Value>(); value == nullptr || value->label != first->label ||
+                                                             value->spread != first->spread ||
+                                                             (value->spread != Places::kWhole && value->spread != own))
       return flow_.refuted(Rule::kMeaning, rank, "counts the rows that it moves by what is no value of a program");
   // Rows that came from several ranks and went back to them are their own again.
   const int32_t counted = first->samples, moved = samples_of_all(rows);
@@ -416,8 +416,8 @@ Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& 
 Exchange& Flow::Transfers::note(const std::pair<int32_t, bool>& arrived, const Exchange& exchange) {
   Exchange& known = exchanges_.emplace(arrived, exchange).first->second;
   if (known.sent != exchange.sent || known.devices != exchange.devices || known.dtype != exchange.dtype ||
-      known.counted != exchange.counted || known.row != exchange.row || known.cut != exchange.cut || known.across != exchange.across ||
-      known.by != exchange.by)
+      known.counted != exchange.counted || known.row != exchange.row || known.cut != exchange.cut ||
+      known.across != exchange.across || known.by != exchange.by)
     known.devices = 0;
   return known;
 }

@@ -94,8 +94,10 @@ class Piece {
     run.by_pieces = true;
     run.slots.resize(kNumSlots);
     const auto put = [&](int slot, const char* name, int64_t elements, int64_t bytes) {  // of a row
-      HeldValue held{layout.here() * elements * bytes, 0, table.leaf(name, Over::kEach, kRows / kSamples * elements * bytes)};
-      if (layout.parts > 1) held.spread = {.devices = layout.parts, .part = kRows / kSamples / layout.parts * elements, .cut = 0};
+      HeldValue held{layout.here() * elements * bytes, 0,
+                     table.leaf(name, Over::kEach, kRows / kSamples * elements * bytes)};
+      if (layout.parts > 1)
+        held.spread = {.devices = layout.parts, .part = kRows / kSamples / layout.parts * elements, .cut = 0};
       run.slots[static_cast<size_t>(slot)].put(0, held);
     };
     put(kX, "x", kWidth, 4);
@@ -211,10 +213,11 @@ TEST_CASE("rows of a place's part in an order of their own are rows of one devic
   const NumberedProgram whole =
       piece.run({one.ordered(), one.enter(), one.product(), one.gradient(), one.leave(kMade)}, one);
   const NumberedProgram sender = piece.run({two.ordered(), two.enter()}, two);
-  for (const int slot : {kOrder, kPositions, kCounts, kInOrder}) CHECK(piece.left(sender, slot) == piece.left(whole, slot));
+  for (const int slot : {kOrder, kPositions, kCounts, kInOrder})
+    CHECK(piece.left(sender, slot) == piece.left(whole, slot));
   const auto across = [&](const NumberedProgram& from, int slot) { return piece.exchanged(from, slot, {}, 0); };
-  const NumberedProgram owner =
-      piece.run({two.product(), two.gradient()}, two, {{kInOrder, across(sender, kInOrder)}, {kCounts, across(sender, kCounts)}});
+  const NumberedProgram owner = piece.run({two.product(), two.gradient()}, two,
+                                          {{kInOrder, across(sender, kInOrder)}, {kCounts, across(sender, kCounts)}});
   CHECK(piece.left(owner, kMade) == piece.left(whole, kMade));
   CHECK(same_terms(piece.terms(owner), piece.terms(whole), piece.table));
   const auto back = [&](const HeldValues& made) {

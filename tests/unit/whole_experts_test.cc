@@ -68,12 +68,14 @@ TEST_CASE("a place sends its own rows alone") {
     const Bundle bundle = compiled::bundle(kModel, strategy);
     int64_t bytes = 0;
     for (const auto& instruction : bundle.ranks[0].instructions.get())
-      if (const auto* const exchange = std::get_if<AllToAll>(&instruction.action)) bytes = std::max(bytes, exchange->bytes());
+      if (const auto* const exchange = std::get_if<AllToAll>(&instruction.action))
+        bytes = std::max(bytes, exchange->bytes());
     return bytes;
   };
   // Without the places, each of two ranks has two samples' rows for either; here one of four has half of them.
   const std::string apart =
-      "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\nannotate: [{tag: EP, modules: [mixture]}]\ndirectives:\n"
+      "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\nannotate: [{tag: EP, modules: "
+      "[mixture]}]\ndirectives:\n"
       "  - {op: replicate, filter: {}, devices: [0, 1]}\n  - {op: shard, filter: {EP: \"*\"}, over: [[0, 1]]}\n";
   CHECK(rows_sent(apart) == 2 * rows_sent(kAll));
 }
@@ -111,8 +113,9 @@ TEST_CASE("what whole experts over places compute is held to the model") {
             REQUIRE(transposed != nullptr);
             *transposed = !*transposed;
           }).starts_with("P06"));
-    CHECK(changed("grouped_matmul_weight", [](KernelCall& call) { std::swap(call.inputs[0], call.inputs[1]); })
-              .starts_with("P06"));
+    CHECK(changed("grouped_matmul_weight", [](KernelCall& call) {
+            std::swap(call.inputs[0], call.inputs[1]);
+          }).starts_with("P06"));
   }
 }
 
@@ -131,8 +134,7 @@ TEST_CASE("an expert's gradient that places have in common is no sum over sample
 }
 
 TEST_CASE("a capacity bounds the rows of each place, and rules on contents hold") {
-  const auto report =
-      verify::verify(compiled::bundle(kModel, over("[[0, 1, 2, 3]]", ", capacity: {factor: 1.25}")));
+  const auto report = verify::verify(compiled::bundle(kModel, over("[[0, 1, 2, 3]]", ", capacity: {factor: 1.25}")));
   INFO((report.ok() ? describe(report->equality) : report.error().message));
   REQUIRE(report.ok());
   CHECK_FALSE(report->equality.whole());

@@ -117,8 +117,8 @@ class Ordered {
     if (kind(1) == RowKind::kPositions && kind(0) == RowKind::kRows) return leave();
     return "rows that are taken by what is no order of theirs";
   }
-  // Whether rows of operand 0, of which so many of the order's are one, are those of the places' parts that are ordered:
-  // all of them, where these are not divided.
+  // Whether rows of operand 0, of which so many of the order's are one, are those of the places' parts that are
+  // ordered: all of them, where these are not divided.
   bool has_own_rows(const RowOrder& order, int64_t repeat) const {
     if (order.cut < 0) return is_plain(0);
     const SpreadView& where = where_[0];

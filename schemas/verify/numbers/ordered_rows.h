@@ -18,8 +18,8 @@
 //   of them.
 // - Each place of a cut may order the rows of its own part. These are as many orders as there are places, which have
 //   together the rows that one has, and each keeps its rows as the one does: a value in them has the number of the
-//   value in that one, of whose rows a place has those of its part. Rows that are taken by it come from the same part of
-//   what they are taken of, and go back to it; ranks that got the rows of all places have those of the one order.
+//   value in that one, of whose rows a place has those of its part. Rows that are taken by it come from the same part
+//   of what they are taken of, and go back to it; ranks that got the rows of all places have those of the one order.
 // Which rows are in an order depends on the samples that are together, where there is a capacity; so this is a rule
 // on values of pieces (pieces.h).
 #pragma once
