@@ -239,8 +239,8 @@ Status check_local_batch(const Compilation& c, int64_t local, int64_t pieces, di
   const diag::Span& span = c.strategy.model.batch_span;
   if (c.model->fixed_batch() > 0 && local != c.model->fixed_batch()) {
     auto error = diags.error("P0223", span);
-    error << "the model's batch is fixed at " << c.model->fixed_batch() << " samples, but each piece would have "
-          << local;
+    error << "the model's batch is fixed at " << c.model->fixed_batch() << " samples, but each replica would get "
+          << local << " per microbatch";
     error.help("export with a symbolic batch (tools/piper_export.py), or choose batch = " +
                std::to_string(pieces * c.model->fixed_batch()));
     return error;
@@ -417,12 +417,13 @@ void warn_of_few_samples(const Compilation& c, int64_t local, bool as_it_is, dia
   if (!as_it_is && c.strategy.per_microbatch.empty()) return;
   if (as_it_is && local < least && least > 2) {
     diags.warning("P0223", c.strategy.model.batch_span)
-        << "pieces of " << local << " sample(s) are below the exporter's declared minimum of " << least
-        << "; the model may have been specialised";
+        << "each replica gets " << local << " sample(s) per microbatch, fewer than the exporter's declared minimum of "
+        << least << "; the model may have been specialised";
   } else if (local == 1 && c.model->fixed_batch() < 0 && !c.model->does_the_same_with_one_sample()) {
     auto warning = diags.warning("P0223", c.strategy.model.batch_span);
-    warning << "pieces have one sample, and " << c.model->base_name() << " was traced with several; the model may have "
-            << "been specialised, as where forward asks for the number of samples";
+    warning << "each replica gets one sample per microbatch, and " << c.model->base_name()
+            << " was traced with several; the model may have been specialised, as where forward asks for the number of "
+            << "samples";
     warning.help("tools/piper_export.py traces with one sample, too, and says in the file where that is the same");
   }
 }

@@ -41,10 +41,11 @@ Status same_crossings(const ir::Module& module, diag::Diagnostics& diags) {
     while (at < std::min(wanted.size(), found.size()) && wanted[at].value == found[at].value) ++at;
     if (at == wanted.size() && at == found.size()) continue;
     auto error = diags.error("P0512");
-    error << "the model has another structure for pieces of " << other.local_batch << " samples than for "
-          << reference.local_batch << "; use device groups of one size";
+    error << "the model has another structure for " << other.local_batch
+          << (other.local_batch == 1 ? " sample than for " : " samples than for ") << reference.local_batch
+          << "; use device groups of one size";
     const auto hands_on = [](const ir::ModelVariant& variant, const ir::Crossing& crossing) {
-      return "a piece of " + std::to_string(variant.local_batch) + " samples hands on '" +
+      return "with " + std::to_string(variant.local_batch) + " samples, a stage sends '" +
              variant.chunked.graph.value(crossing.value).name + "'";
     };
     if (at < wanted.size()) error.note(hands_on(reference, wanted[at]));
@@ -91,7 +92,7 @@ Status values_are_per_sample(const ir::Module& module, diag::Diagnostics& diags)
             << module.chunks()[crossing.from.index].name << " on " << b.from.size_text() << " to "
             << module.chunks()[crossing.to.index].name << " on "
             << (b.to.places == 1 ? std::to_string(b.to.replicas()) : b.to.size_text())
-            << ", and it is not per sample: a statistic of a piece, or a gradient of one";
+            << ", and it is not per sample: a statistic of a microbatch, or the gradient of one";
       error.note("the other group is here", b.from_at);
       error.help("use groups of one size for these two regions, or cut the model elsewhere");
       return error;

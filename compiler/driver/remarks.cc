@@ -133,7 +133,7 @@ void note_masks(const ir::Module& module, diag::Diagnostics& diags) {
     const auto& [first, count] = readers_of_it;
     diags.remark("the mask '" + value.name + "', " + ir::to_string(value.type) + " of " +
                  std::to_string(value.type.bytes() >> 20) +
-                 " MiB a piece, stays in the plan: " + graph.provenance().describe(first->prov) +
+                 " MiB for each microbatch, stays in the plan: " + graph.provenance().describe(first->prov) +
                  (count > 1 ? " and " + std::to_string(count - 1) + " more" : "") + " read it");
   }
 }
@@ -143,13 +143,13 @@ void note_heads(const ir::Module& module, diag::Diagnostics& diags) {
   for (const passes::Head& head : passes::find_heads(module)) {
     const std::string of = module.graph().provenance().describe(head.prov);
     if (head.blocks > 0)
-      diags.remark("the logits of " + of + ", " + mebibytes(head.logits) + " a piece as f32, are made in " +
+      diags.remark("the logits of " + of + ", " + mebibytes(head.logits) + " per microbatch as f32, are made in " +
                    std::to_string(head.blocks) + " blocks of rows, each in " + mebibytes(head.work) +
                    ", and made again for each of their gradients");
     else if (!head.why_not.empty() && !module.head.off &&
              (module.head.blocks > 0 || head.logits > passes::kWorthCutting))
       diags.remark("the logits of " + of + ", " + mebibytes(head.logits) +
-                   " a piece as f32, are not made in blocks: " + head.why_not);
+                   " per microbatch as f32, are not made in blocks: " + head.why_not);
   }
 }
 

@@ -78,8 +78,8 @@ Result<std::optional<BoundGraph>> like_larger_pieces(const BindRequest& request,
 Status not_on_a_line(const std::string& file, int64_t piece, diag::Diagnostics& diags) {
   auto error = diags.error("P0336");
   error << "the operators of " << file << ", or their extents, depend on the number of samples in a way "
-        << "that does not say what a piece of " << piece << (piece == 1 ? " sample is" : " samples is");
-  error.help("cut the batch into fewer pieces");
+        << "that does not say what " << piece << (piece == 1 ? " sample computes" : " samples compute");
+  error.help("use fewer microbatches or fewer replicas");
   return error;
 }
 

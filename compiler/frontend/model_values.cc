@@ -75,14 +75,14 @@ class Globs {
 };
 
 Status bind_dims(const ModelValues& values, const BindRequest& request, BoundModel& model, diag::Diagnostics& diags) {
-  if (request.local_batch < 1) return diags.error("P0303") << "a piece must have at least one sample";
+  if (request.local_batch < 1) return diags.error("P0303") << "each replica needs at least one sample per microbatch";
   if (values.fixed_batch >= 0 && request.local_batch != values.fixed_batch)
     return diags.error("P0303").help(
                "export with a symbolic batch axis (dynamic_shapes={\"input_ids\": {0: Dim(\"B\")}, ...}), or choose "
                "microbatches of " +
                std::to_string(values.fixed_batch) + " samples")
            << values.base_name << " was exported for a batch of exactly " << values.fixed_batch
-           << "; the strategy asks for pieces of " << request.local_batch << " samples";
+           << "; the strategy gives each replica " << request.local_batch << " per microbatch";
   std::set<std::string> symbols, batch;
   for (const ModelInput& input : values.inputs)
     for (size_t d = 0; d < input.shape.size(); ++d) {
@@ -95,7 +95,7 @@ Status bind_dims(const ModelValues& values, const BindRequest& request, BoundMod
     if (const auto range = values.ranges.find(s);
         range != values.ranges.end() && request.local_batch > range->second.most)
       return diags.error("P0303") << values.base_name << " was exported for batches of at most " << range->second.most
-                                  << "; the strategy asks for pieces of " << request.local_batch << " samples";
+                                  << "; the strategy gives each replica " << request.local_batch << " per microbatch";
     model.dims.bind(s, request.local_batch);
     step_dims.bind(s, request.step_batch > 0 ? request.step_batch : request.local_batch);
   }

@@ -122,7 +122,7 @@ class Slicer {
   Status refuse(const ir::Op& op, const std::string& why) const {
     auto error = diags_.error("P0336");
     error << piece_.provenance().describe(op.prov) << " " << why;
-    error.help("make it of the samples' own values, or compile with one piece (no split, one replica)");
+    error.help("make it from the samples' own values, or compile with one microbatch and one replica");
     return error;
   }
 
@@ -373,7 +373,7 @@ class Slicer {
     auto error = diags_.error("P0336");
     error << "a constant of " << piece_.provenance().describe(prov)
           << " has the batch in its shape and cannot be cut: " << why;
-    error.help("make it of the samples' own values, or compile with one piece (no split, one replica)");
+    error.help("make it from the samples' own values, or compile with one microbatch and one replica");
     return error;
   }
 

@@ -26,19 +26,21 @@ std::vector<bool> which_last(const RankPlan& plan) {
 }  // namespace
 
 BufferSlots buffer_slots(const RankPlan& plan) {
-  constexpr size_t kNever = ~size_t{0};
   const std::vector<bool> lasts = which_last(plan);
-  std::vector<size_t> last(plan.buffers.size(), kNever);  // [buffer] the instruction
+  BufferSlots slots;
+  std::vector<size_t>& last = slots.last_named;
+  last.assign(plan.buffers.size(), 0);
   for (size_t i = 0; i < plan.instructions.size(); ++i)
     each_buffer(plan, plan.instructions[i].action, [&](int32_t b) { last[static_cast<size_t>(b)] = i; });
-  BufferSlots slots;
   slots.slot_of.assign(plan.buffers.size(), -1);
   for (size_t b = 0; b < lasts.size(); ++b)
     if (lasts[b]) {
       slots.slot_of[b] = slots.count++;
+      last[b] = BufferSlots::kAlways;
       slots.lasting.push_back(static_cast<int32_t>(b));
     }
   std::vector<int32_t> free;
+  std::vector<bool> freed(plan.buffers.size());  // an instruction may name one twice
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Action& action = plan.instructions[i].action;
     each_buffer(plan, action, [&](int32_t b) {
@@ -50,9 +52,9 @@ BufferSlots buffer_slots(const RankPlan& plan) {
     });
     each_buffer(plan, action, [&](int32_t b) {
       const auto index = static_cast<size_t>(b);
-      if (lasts[index] || last[index] != i) return;
+      if (last[index] != i || freed[index]) return;
       free.push_back(slots.slot_of[index]);
-      last[index] = kNever;  // once, where the instruction names it twice
+      freed[index] = true;
     });
   }
   // What nothing names.

@@ -3,6 +3,7 @@
 // microbatch has buffers of its own. Ranks that do the same work share the slots.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -17,6 +18,9 @@ struct BufferSlots {
   int32_t count = 0;
   // Buffers with a slot of their own, ascending: what outlasts a step, or is read at its end.
   std::vector<int32_t> lasting;
+  // [buffer] The last instruction that names it; kAlways of those that last.
+  static constexpr size_t kAlways = ~size_t{0};
+  std::vector<size_t> last_named;
 };
 // Slots are for the instructions' arguments and operands, workspaces aside, in issue order.
 BufferSlots buffer_slots(const plan::RankPlan& plan);

@@ -24,7 +24,11 @@ void append(Pieces& pieces, const Piece& piece) {
 }
 
 BufferContents::Several* BufferContents::new_several() {
-  return std::pmr::polymorphic_allocator<>(memory_).new_object<Several>();
+  if (memory_->spare.empty()) return std::pmr::polymorphic_allocator<>(&memory_->bytes).new_object<Several>();
+  Several* const again = memory_->spare.back();
+  memory_->spare.pop_back();
+  again->clear();
+  return again;
 }
 
 BufferContents::Several& BufferContents::several() {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory_resource>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -128,21 +129,28 @@ class BufferContents {
     int64_t begin = 0, end = 0;
     Content content;
   };
+  using Several = std::pmr::vector<Segment>;
+  // Of all buffers of a rank. What is received from many ranks has a segment for each of them; lists that are of no use
+  // any more are taken again.
+  struct Memory {
+    std::pmr::monotonic_buffer_resource bytes;
+    std::vector<Several*> spare;
+  };
   // `memory` outlives it and frees what it took.
-  BufferContents(int64_t bytes, std::pmr::memory_resource& memory) : only_{0, bytes, {}}, memory_(&memory) {}
+  BufferContents(int64_t bytes, Memory& memory) : only_{0, bytes, {}}, memory_(&memory) {}
   BufferContents(BufferContents&&) = default;
   BufferContents(const BufferContents&) = delete;
 
   // As of a buffer of so many bytes that was never written.
   void reset(int64_t bytes) {
     only_ = {0, bytes, {}};
-    several_ = nullptr;
+    if (several_ != nullptr) memory_->spare.push_back(std::exchange(several_, nullptr));
   }
   // Takes the contents of another buffer of as many bytes, each changed by `change`.
   template <class Change>
   void set(const BufferContents& other, const Change& change) {
+    reset(0);
     only_ = other.only_;
-    several_ = nullptr;
     if (other.several_ != nullptr) *(several_ = new_several()) = *other.several_;
     for (Segment& segment : several_ != nullptr ? std::span<Segment>(*several_) : std::span<Segment>(&only_, 1))
       segment.content = change(segment.content);
@@ -173,7 +181,6 @@ class BufferContents {
   }
 
  private:
-  using Several = std::pmr::vector<Segment>;
   Several& several();
   Several* new_several();
   size_t find(int64_t at) const;  // the segment that holds `at`
@@ -181,7 +188,7 @@ class BufferContents {
 
   Segment only_;                // while `several_` is null
   Several* several_ = nullptr;  // in `memory_`
-  std::pmr::memory_resource* memory_;
+  Memory* memory_;
 };
 
 }  // namespace piper::verify

@@ -286,7 +286,7 @@ void Flow::Replicas::set_to_first(size_t replica) {
     const Rank& first = rank(0, i);
     Rank& other = rank(replica, i);
     const Kind& own = kind(of_[0][i]);
-    other.contents.go_on_as(first.contents, own.differs, num_replaced_[i], moved);
+    other.contents.go_on_as(first.contents, first.next, own.differs, num_replaced_[i], moved);
     other.next = first.next;
     other.arrived = first.arrived;
     other.round = first.round;

@@ -150,7 +150,7 @@ class Flow::StepProgram {
   Flow& flow_;
   Rank& rank_;
   const std::vector<BufferRange>& arguments_;
-  std::pmr::monotonic_buffer_resource memory_;
+  BufferContents::Memory memory_;
   BufferContents workspace_;  // in `memory_`
   Status mistaken_;           // the first: elements of one type for those of another
   Pieces a_, b_, sum_;

@@ -1,10 +1,12 @@
 #include "schemas/verify/rank_contents.h"
 
+#include <new>
+#include <type_traits>
+
 namespace piper::verify {
 
 RankContents::RankContents(const plan::RankPlan& plan, const BufferSlots& slots) : plan_(&plan), slots_(&slots) {
-  contents_.reserve(static_cast<size_t>(slots.count));
-  for (int32_t slot = 0; slot < slots.count; ++slot) contents_.push_back({BufferContents(0, *memory_), -1});
+  blocks_.resize((static_cast<size_t>(slots.count) + kBlock - 1) / kBlock);
   for (const int32_t index : slots.lasting) {
     const auto b = static_cast<size_t>(index);
     const auto all = [&](Content::What what) { begin({index, 0}, plan.buffers[b].bytes, Content{what}); };
@@ -20,6 +22,13 @@ RankContents::RankContents(const plan::RankPlan& plan, const BufferSlots& slots)
       case plan::BufferClass::kInput: break;
     }
   }
+}
+
+RankContents::Slot* RankContents::new_block() const {
+  static_assert(std::is_trivially_destructible_v<Slot>);
+  auto* const block = static_cast<Slot*>(memory_->bytes.allocate(kBlock * sizeof(Slot), alignof(Slot)));
+  for (size_t i = 0; i < kBlock; ++i) new (&block[i]) Slot{BufferContents(0, *memory_), -1};
+  return block;
 }
 
 void RankContents::begin(const plan::BufferRange& where, int64_t bytes, Content content) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <memory_resource>
 #include <vector>
 
 #include "schemas/plan/plan.h"
@@ -47,24 +46,35 @@ class RankContents {
   // there what is the same(segment, segment) of the other.
   template <class Same, class Differs>
   void compare(const RankContents& other, const Same& same, const Differs& differs) const {
-    for (size_t slot = 0; slot < contents_.size(); ++slot) {
-      const Slot &a = contents_[slot], &b = other.contents_[slot];
-      const auto of_a = a.contents.segments(), of_b = b.contents.segments();
-      if (a.buffer == b.buffer && std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), same)) continue;
-      if (a.buffer >= 0) differs(a.buffer);
-      if (b.buffer >= 0) differs(b.buffer);
+    for (size_t block = 0; block < blocks_.size(); ++block) {
+      if (blocks_[block] == nullptr && other.blocks_[block] == nullptr) continue;
+      for (size_t in_block = 0; in_block < kBlock; ++in_block) {
+        const Slot &a = slot_at(block, in_block), &b = other.slot_at(block, in_block);
+        const auto of_a = a.contents.segments(), of_b = b.contents.segments();
+        if (a.buffer == b.buffer && std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), same)) continue;
+        if (a.buffer >= 0) differs(a.buffer);
+        if (b.buffer >= 0) differs(b.buffer);
+      }
     }
   }
-  // Takes over what another rank of the same work has come to, each content changed by `change`, except buffers that
-  // are `own`, which neither has touched; of what that one has replaced what comes after the first `replaced_before`.
+  // Takes over what another rank of the same work, whose next instruction is `next`, has come to, each content changed
+  // by `change`, except buffers that are `own`, which neither has touched, and those that no instruction from `next` on
+  // names; of what that one has replaced what comes after the first `replaced_before`.
   template <class Change>
-  void go_on_as(const RankContents& other, const std::vector<bool>& own, size_t replaced_before, Change& change) {
+  void go_on_as(const RankContents& other, size_t next, const std::vector<bool>& own, size_t replaced_before,
+                Change& change) {
     const auto changed = [&change](const Content& content) { return change(content); };
-    for (size_t slot = 0; slot < contents_.size(); ++slot) {
-      const Slot& from = other.contents_[slot];
-      if (from.buffer < 0 || own[static_cast<size_t>(from.buffer)]) continue;
-      contents_[slot].contents.set(from.contents, changed);
-      contents_[slot].buffer = from.buffer;
+    for (size_t block = 0; block < blocks_.size(); ++block) {
+      if (other.blocks_[block] == nullptr) continue;
+      for (size_t in_block = 0; in_block < kBlock; ++in_block) {
+        const Slot& from = other.slot_at(block, in_block);
+        if (from.buffer < 0 || own[static_cast<size_t>(from.buffer)] ||
+            slots_->last_named[static_cast<size_t>(from.buffer)] < next)
+          continue;
+        Slot& slot = slot_at(block, in_block);
+        slot.contents.set(from.contents, changed);
+        slot.buffer = from.buffer;
+      }
     }
     for (size_t i = replaced_before; i < other.replaced_.size(); ++i) {
       replaced_.push_back(other.replaced_[i]);
@@ -76,14 +86,21 @@ class RankContents {
   std::vector<int64_t> slice;  // [tensor] its first element that programs of this rank see; -1: none has read it yet
 
  private:
-  std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_ =
-      std::make_unique<std::pmr::monotonic_buffer_resource>();
   struct Slot {
     BufferContents contents;
     int32_t buffer = -1;
   };
+  // Slots are made by the block, when one of them is asked for: of thousands of ranks nearly all have contents in few.
+  static constexpr size_t kBlock = 32;
+  Slot& slot_at(size_t block, size_t in_block) const {
+    Slot*& slots = blocks_[block];
+    if (slots == nullptr) slots = new_block();
+    return slots[in_block];
+  }
+  Slot* new_block() const;
   BufferContents& slot(int32_t index) const {
-    Slot& slot = contents_[static_cast<size_t>(slots_->slot_of[static_cast<size_t>(index)])];
+    const auto at = static_cast<size_t>(slots_->slot_of[static_cast<size_t>(index)]);
+    Slot& slot = slot_at(at / kBlock, at % kBlock);
     if (slot.buffer != index) {
       slot.contents.reset(plan_->buffers[static_cast<size_t>(index)].bytes);
       slot.buffer = index;
@@ -93,7 +110,8 @@ class RankContents {
 
   const plan::RankPlan* plan_;
   const BufferSlots* slots_;
-  mutable std::vector<Slot> contents_;  // [slot]; reading one of another buffer empties it
+  std::unique_ptr<BufferContents::Memory> memory_ = std::make_unique<BufferContents::Memory>();
+  mutable std::vector<Slot*> blocks_;  // in `memory_`; reading a slot of another buffer empties it
   std::vector<Replaced> replaced_;
 };
 

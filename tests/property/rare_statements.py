@@ -11,7 +11,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Rare:
-    kind: str                    # of fault, as in docs/checking.md
+    kind: str                    # of fault
     type: str
     code: str
     init: str = ""

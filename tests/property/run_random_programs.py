@@ -25,7 +25,7 @@ STEPS = 4
 # What a coherent program may still meet: what groups of unequal sizes cannot exchange, and pieces of one sample, for which reshapes
 # of the model fall away.
 ALLOWED = {"P0510", "P0511"}
-ONE_SAMPLE = "for pieces of 1 samples"
+ONE_SAMPLE = "structure for 1 sample "
 # Refusals that are about the program as a whole or about the model, and name what they mean in words.
 PLACELESS = {"P0421", "P0512", "P0219", "P0228", "P0237", "P0238", "P0331", "P0333"}
 

@@ -530,7 +530,7 @@ TEST_CASE("plans of a model that normalises over a batch compute what it compute
   const auto report = verify::check_equality(sound);
   REQUIRE(report.ok());
   CHECK_THAT(describe(*report),
-             Contains("of each piece of 4 samples by itself, which are read together by batch_norm"));
+             Contains("for each microbatch of 4 samples separately, because samples are read together by batch_norm"));
 
   Bundle b = sound;
   SECTION("statistics that are not updated") {
@@ -557,7 +557,7 @@ TEST_CASE("plans of a model that normalises over a batch compute what it compute
     const std::string other = "piper: 1\nmodel: {batch: 8}\ndirectives: [{op: split, num_microbatches: 4}]\n" + kNorm;
     b.reference = compiled::bundle("hazards.onnx", other).reference;
     b.manifest.proved = 0;
-    CHECK_THAT(answer(b), Contains("pieces of other sizes than the reference's 2 samples"));
+    CHECK_THAT(answer(b), Contains("microbatches of other sizes than the reference's 2 samples"));
   }
 }
 

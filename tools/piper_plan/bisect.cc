@@ -194,7 +194,7 @@ void compare_names(const digest::DigestFile& a, const digest::DigestFile& b, dou
       ++result.equal;
     else
       result.differs(record.step, record, *theirs.by_sample.begin()->second, sum, other,
-                     ", all pieces of the step together");
+                     ", all samples of the step together");
   }
 }
 

@@ -192,7 +192,7 @@ class Comparison {
 
   Status compare(const std::string& name, const Terms& wanted, const Terms& found) {
     if (other_pieces_) {
-      leave_open("pieces of other sizes than the reference's " + std::to_string(report_.piece) + " samples", name);
+      leave_open("microbatches of other sizes than the reference's " + std::to_string(report_.piece) + " samples", name);
       return {};
     }
     const Number* unknown = unknown_in(wanted);
@@ -222,7 +222,7 @@ class Comparison {
       return {};
     }
     if (ambiguous_) {
-      leave_open("pieces of one sample, or ranks of one expert, whose views do not always show which axis it is", name);
+      leave_open("microbatches of one sample, or ranks of one expert, whose views do not always show which axis it is", name);
       return {};
     }
     if (by_totals()) {
@@ -241,7 +241,7 @@ class Comparison {
     });
     if (!other_weight &&
         (std::any_of(missing.begin(), missing.end(), share) || std::any_of(foreign.begin(), foreign.end(), share))) {
-      leave_open("what no sample is in, of which every piece adds a part", name);
+      leave_open("a value without samples, of which every microbatch adds a part", name);
       return {};
     }
     std::string story;
@@ -382,9 +382,9 @@ std::string describe(const EqualityReport& report) {
                      " are sums of the same values as in the model; model and plan have " +
                      std::to_string(report.numbers) + " distinct values\n";
   if (report.piece > 0) {
-    text += "  of each piece of " + std::to_string(report.piece) + " samples by itself";
+    text += "  for each microbatch of " + std::to_string(report.piece) + " samples separately";
     for (const std::string& kernel : report.mixing)
-      text += (kernel == *report.mixing.begin() ? ", which are read together by " : ", ") + kernel;
+      text += (kernel == *report.mixing.begin() ? ", because samples are read together by " : ", ") + kernel;
     text += "\n";
   }
   const HeldCasts& casts = report.casts;
