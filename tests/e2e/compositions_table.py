@@ -442,7 +442,6 @@ def _places() -> list[Row]:
             experts=(({"EP": 0}, [2, 3]), ({"EP": 1}, [0, 1]))),
         Row("places_etp_recompute", "gathered", TWO, pipeline, places=2, dims=rests, family="1f1b", microbatches=2, more=(_TAIL,),
             experts=(({"EP": 0}, [0, 1]), ({"EP": 1}, [2, 3])), fast=True),
-        Row("places_etp_dense", "experts", groups=fours, places=2, dims=rests, experts=(({"EP": "*"}, [0, 1, 2, 3]),), keys=rate),
         Row("places_bare", "bare", groups=pair, places=2, dims=both, microbatches=2, fast=True),
         Row("places_bare_all", "bare", TWO, ranks=pipeline, places=2, dims=every, family="1f1b", microbatches=4, keys=rate),
         Row("places_over_pairs", "dense", groups=((0, 1, 2, 3, 4, 5, 6, 7),), places=2, microbatches=1, keys=rate,

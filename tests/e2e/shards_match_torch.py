@@ -35,6 +35,11 @@ class Strategy:
     places: int = 1          # so many devices, one after the other, share samples and cut tensors
     dims: tuple[str, ...] = ("column",)  # what they cut
 
+    def places_of_experts(self):
+        """Into how many parts the tokens of a piece are divided before they go to the experts."""
+        shared = [set(devices[i:i + self.places]) for devices in self.data for i in range(0, len(devices), self.places)]
+        return self.places if any(group <= set(experts) for groups in self.experts for experts in groups for group in shared) else 1
+
     def pieces(self):
         return self.microbatches * max(len(group) for group in self.data) // self.places
 
