@@ -15,8 +15,8 @@
 // rows in parts as large as the worst case, of which only the counted rows are sent; nothing is dropped. With a
 // RowBound parts are as large as that, also in a group of one device. Where the members of a group are at several
 // places of a cut, each has its part of a replica's tokens: graphs are of all of these here, and partition_tensors
-// divides them. What cannot be cut is refused (find_expert_parts.h, find_grouped_parts.h). Run once per local batch: the
-// structure depends on the model alone.
+// divides them. What cannot be cut is refused (find_expert_parts.h, find_grouped_parts.h). Run once per local batch:
+// the structure depends on the model alone.
 #pragma once
 
 #include <cstdint>
