@@ -82,7 +82,8 @@ Result<Differentiated> differentiated(const Compilation& c, const Bound& step, c
     PIPER_RETURN_IF_ERROR(pass.run(one, unheard));
     if (pass.name == "choose_step") one.module.step.num_microbatches = static_cast<int32_t>(step.pieces);
   }
-  if (one.module.variants.size() != 1) return Status::failure("", "the model is compiled for several numbers of samples");
+  if (one.module.variants.size() != 1)
+    return Status::failure("", "the model is compiled for several numbers of samples");
   Differentiated result{std::move(one.module.variants[0].chunked.graph), std::nullopt, sum};
   if (casts) result.uncast = std::move(other.module.variants[0].chunked.graph);
   return result;
@@ -111,7 +112,8 @@ bool bounds_rows(const strategy::Directive& directive) {
 
 Result<TwoSizes> of_two_sizes(const Compilation& c, const diag::Diagnostics& diags) {
   if (c.model->fixed_batch() > 0) return Status::failure("", "the model's batch is fixed");
-  if (!c.strategy.per_microbatch.empty()) return Status::failure("", "per_microbatch computes terms of the loss for each microbatch separately");
+  if (!c.strategy.per_microbatch.empty())
+    return Status::failure("", "per_microbatch computes terms of the loss for each microbatch separately");
   if (std::any_of(c.strategy.directives.begin(), c.strategy.directives.end(), bounds_rows))
     return Status::failure("", "a capacity drops tokens of each microbatch separately");
   const int64_t least = std::max<int64_t>(c.model->declared_min_batch(), 1) - 1;
@@ -205,10 +207,12 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
     return merged(forwards);
   };
   const auto made_of_pieces = [&]() -> Result<References> {
-    if (c.module.variants.size() != 1) return Status::failure("", "replicas of different stages get different numbers of samples");
+    if (c.module.variants.size() != 1)
+      return Status::failure("", "replicas of different stages get different numbers of samples");
     const int64_t samples = c.module.variants[0].local_batch;
     const Bound step{samples, c.module.step.batch / samples};
-    if (!is_of_pieces(c, step)) return Status::failure("", "one microbatch alone does not compute what the model computes");
+    if (!is_of_pieces(c, step))
+      return Status::failure("", "one microbatch alone does not compute what the model computes");
     PIPER_ASSIGN(Differentiated model, differentiated(c, step, diags));
     if (part == Part::kEvaluation) {
       PIPER_ASSIGN(model, forwards_of(c, model, diags));

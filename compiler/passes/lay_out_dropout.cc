@@ -53,7 +53,8 @@ Status lay_out_dropout(ir::Graph& graph, const analysis::BatchMap& batch, int64_
           return diags.error("P0330").help(
                      "apply the dropout before the samples are mixed, or compile with one microbatch on one replica")
                  << "dropout of " << graph.provenance().describe(op.prov)
-                 << " acts on a value that mixes the samples of the batch, so its mask cannot be the same when the batch "
+                 << " acts on a value that mixes the samples of the batch, so its mask cannot be the same when the "
+                    "batch "
                  << "is divided into " << pieces << " parts";
         break;
     }

@@ -109,8 +109,8 @@ class Normaliser {
     std::string module = scope.empty() ? "*" : scope;
     auto error = diags_.error("P0331", step_.cut_by);
     error << "'" << ir::op_name(op.kind) << "' of " << graph_.provenance().describe(op.prov)
-          << " computes one value from all samples of the batch, and the step's batch is divided into "
-          << step_.pieces << " parts (microbatches x replicas)";
+          << " computes one value from all samples of the batch, and the step's batch is divided into " << step_.pieces
+          << " parts (microbatches x replicas)";
     error.note("the loss does not depend on it as a sum over samples, so the results of the parts cannot be added up");
     error.help("`per_microbatch: [\"" + module +
                "\"]` computes it separately for each part; the term then enters the loss with weight 1/" +

@@ -130,8 +130,8 @@ class BufferContents {
     Content content;
   };
   using Several = std::pmr::vector<Segment>;
-  // Of all buffers of a rank. What is received from many ranks has a segment for each of them; lists that are of no use
-  // any more are taken again.
+  // The memory of all buffers of a rank. What is received from many ranks has a segment for each of them; lists that
+  // are of no use any more are taken again.
   struct Memory {
     std::pmr::monotonic_buffer_resource bytes;
     std::vector<Several*> spare;

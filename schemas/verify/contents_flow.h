@@ -16,13 +16,12 @@
 // - Every copy of a parameter that the next step reads is updated, from a gradient with the same addends; every
 //   element of a saved tensor has one owner.
 //
-// Taken from names: a program CHUNK.PASS.bN belongs to CHUNK; parameter slots are called like the tensor,
-// gradient slots "grad TENSOR"; a value has the slot name of its maker at its readers; a saved block has the
-// same slot name in all programs of its chunk. A wrong name can only refute.
+// Taken from fields: the chunk, pass and samples of a program; the tensor or the number of the step in a slot. Taken
+// from names (held_name.h): a value has the slot name of its maker at its readers; a saved block has the same slot name
+// in all programs of its chunk. What is wrong there can only refute.
 //
 // Trusted: what kernels of compute programs calculate, and that they keep the samples of a value apart in equal
-// parts, in order; that rows which came from D ranks stay in D parts until they go back. Not covered: the
-// order of updates of running statistics, weight decay groups (only that copies agree).
+// parts, in order; that rows which came from D ranks stay in D parts until they go back.
 #pragma once
 
 #include "schemas/base/status.h"

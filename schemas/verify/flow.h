@@ -80,6 +80,7 @@ class Flow {
   Status check_means();
   Status check_dropped();
   Status check_measures(const std::vector<SampleRange>& updated) const;
+  Status check_measured_gradients() const;
   Status check_addends() const;
   Status check_all_added() const;
   // Notes that a sum of this name is used, with which addends; "" or what it lacks.
@@ -100,6 +101,8 @@ class Flow {
   bool scales() const { return bundle_.manifest.loss_scale > 0; }
   Place place_of(const Rank& rank) const;  // the instruction at `next`
   std::string take_overflow(const Rank& rank, const Pieces& pieces);
+  // Gradients are measured with the addends with which others measured them; "" or what is wrong.
+  std::string note_measured(const Rank& rank, const Pieces& gradients);
   static bool takes_placed_gradient(Rank& rank, const plan::BufferRange& where, int64_t bytes, int32_t tensor,
                                     int64_t origin);
   Status check_whole_matrix(Rank& rank, const Updating& call, const Pieces& parameter);
@@ -173,11 +176,12 @@ class Flow {
   std::unique_ptr<Transfers> transfers_;
   std::vector<Place> first_adder_;  // [addend]
 
-  struct Updated {
+  struct TakenGradient {
     std::vector<int32_t> addends;
     Place by;
   };
-  std::map<int32_t, Updated> updated_;  // by tensor: what the first update of some of it was like
+  // By tensor: what the first update, and the first measure (a norm, an overflow), of some of it were like.
+  std::map<int32_t, TakenGradient> updated_, measured_gradients_;
   std::vector<SampleRange> updated_elements_;
   OrdersOfSums orders_;
   std::vector<char> made_;  // [label] a program makes it

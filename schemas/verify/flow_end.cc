@@ -35,6 +35,7 @@ Status Flow::check_end() {
     PIPER_RETURN_IF_ERROR(check_squares(rank));
   }
   PIPER_RETURN_IF_ERROR(check_measures(updated));
+  PIPER_RETURN_IF_ERROR(check_measured_gradients());
   PIPER_RETURN_IF_ERROR(kept.check_statistics());
   if (!bundle_.manifest.evaluates) PIPER_RETURN_IF_ERROR(kept.check_all_trained());
   return bundle_.manifest.evaluates ? Status() : kept.check_owners();  // what it reads, its training saves
@@ -212,6 +213,21 @@ Status Flow::check_measures(const std::vector<SampleRange>& updated) const {
       return violates(Rule::kSums,
                       describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction)) +
                           ": its norm " + wrong);
+  return {};
+}
+
+// A gradient of several addends, as of a weight that is tied, is measured when it has them all: those that its update
+// has.
+Status Flow::check_measured_gradients() const {
+  for (const auto& [tensor, measured] : measured_gradients_) {
+    const auto updated = updated_.find(tensor);
+    if (updated == updated_.end() || updated->second.addends == measured.addends) continue;
+    const auto told = [&](const Place& place) {
+      return describe_instruction(bundle_, *ranks_[place.rank].plan, static_cast<size_t>(place.instruction));
+    };
+    return violates(Rule::kSums, told(measured.by) + ": measures a gradient of " + in_quotes(tensors_[tensor]) +
+                                     " with other addends than " + told(updated->second.by) + " updates by");
+  }
   return {};
 }
 

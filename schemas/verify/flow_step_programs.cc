@@ -1,5 +1,6 @@
 // Programs of the step, which add, clear, clip and count: they are followed call by call, through their workspace.
 #include "schemas/plan/names.h"
+#include "schemas/verify/describe.h"
 #include "schemas/verify/flow.h"
 
 namespace piper::verify {
@@ -48,7 +49,8 @@ class Flow::StepProgram {
         take(call.inputs[0], a_);
         take(call.outputs[0], sum_);
         const auto measure = call.op == Op::kSquareSum ? Ledger::Measure::kNorm : Ledger::Measure::kOverflow;
-        return sum_into(call.outputs[0], flow_.ledger_.add_measured(measure, a_, sum_));
+        PIPER_RETURN_IF_ERROR(sum_into(call.outputs[0], flow_.ledger_.add_measured(measure, a_, sum_)));
+        return wrong_sum(flow_.note_measured(rank_, a_));
       }
       case Op::kUnscale: return unscale(call);
       case Op::kClip: return clip(call);
@@ -166,6 +168,21 @@ std::string Flow::take_overflow(const Rank& rank, const Pieces& pieces) {
   const std::string wrong = ledger_.measured(Ledger::Measure::kOverflow, pieces, overflow);
   measured_.emplace(overflow, place_of(rank));
   return wrong;
+}
+
+std::string Flow::note_measured(const Rank& rank, const Pieces& gradients) {
+  for (const Piece& piece : gradients) {
+    const auto* const gradient = piece.content.as<Sum>();
+    if (gradient == nullptr) continue;
+    std::vector<int32_t> addends;
+    for (const auto& term : ledger_.terms(*gradient)) addends.push_back(term.first);
+    const int32_t tensor = ledger_.addends[addends[0]].tensor;
+    const auto& first = measured_gradients_.emplace(tensor, TakenGradient{addends, place_of(rank)}).first->second;
+    if (first.addends != addends)
+      return "measures a gradient of \"" + tensors_[tensor] + "\" with other addends than " +
+             describe_instruction(bundle_, *ranks_[first.by.rank].plan, static_cast<size_t>(first.by.instruction));
+  }
+  return "";
 }
 
 Status Flow::follow(Rank& rank, const ProgramEffects& effects, const Program& program,

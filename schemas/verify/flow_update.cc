@@ -259,7 +259,7 @@ Status Flow::update(Rank& rank, const Updating& call, int32_t group) {
         return refuted(Rule::kUpdates, rank,
                        "updates " + name + " in another group of the optimizer than the manifest says");
       const auto [it, fresh] =
-          updated_.emplace(parameter->tensor, Updated{addends, {r, static_cast<int32_t>(rank.next)}});
+          updated_.emplace(parameter->tensor, TakenGradient{addends, {r, static_cast<int32_t>(rank.next)}});
       if (!fresh && it->second.addends != addends)
         return refuted(Rule::kSums, rank, "updates " + name + " by a gradient with other addends than other ranks do");
       updated_elements_.push_back(

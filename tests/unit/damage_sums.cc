@@ -95,6 +95,26 @@ bool tied_gradients_not_added(Bundle& b) {
   return erase_all(
       b, find<Run>(b, [&](const RankPlan&, const Run& run) { return starts(program_of(b, run).name, "combine"); }));
 }
+// Each sample is in what is measured, but not all that the parts of a tied weight add.
+bool measured_before_tied_gradients_are_added(Bundle& b) {
+  const auto combines =
+      find<Run>(b, [&](const RankPlan&, const Run& run) { return starts(program_of(b, run).name, "combine"); });
+  const auto measures = find<Run>(b, [&](const RankPlan&, const Run& run) {
+    const auto& calls = program_of(b, run).calls;
+    return std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+      return call.kernel == "square_sum" || call.kernel == "overflows";
+    });
+  });
+  for (const At combine : combines)
+    for (const At measure : measures)
+      if (measure.rank == combine.rank && measure.index > combine.index) {
+        const Instruction moved = get(b, combine);
+        erase(b, combine);
+        insert(b, measure, moved);
+        return true;
+      }
+  return false;
+}
 bool loss_of_one_replica_reported(Bundle& b) {
   auto found = reductions_of(b, "loss");
   return erase_all(b, found);
@@ -182,6 +202,7 @@ std::vector<Damage> of_sums() {
       PIPER_DAMAGE(update_between_forward_and_backward, "P0636", "P0633"),
       PIPER_DAMAGE(microbatch_of_other_samples, "P0636"),
       PIPER_DAMAGE(tied_gradients_not_added, "P0636"),
+      PIPER_DAMAGE(measured_before_tied_gradients_are_added, "P0636"),
       PIPER_DAMAGE(loss_of_one_replica_reported, "P0636"),
       PIPER_DAMAGE(count_of_one_replica_used, "P0636"),
       PIPER_DAMAGE(dropped_rows_of_one_replica_reported, "P0636"),

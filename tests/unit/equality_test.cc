@@ -156,7 +156,7 @@ TEST_CASE("positions, means and terms without samples are those of the uncut ste
   }
   // An axis of one before one sample may pass for the samples.
   CHECK_THAT(answer(compiled::bundle("tiny_positions.onnx", kSamplesOneByOne)),
-             Contains("proved in part: 5") && Contains("not proved for 1, as \"loss\": pieces of one sample"));
+             Contains("proved in part: 5") && Contains("not proved for 1, as \"loss\": microbatches of one sample"));
   const Bundle sound = compiled::bundle("tiny_positions.onnx", kMicrobatches);
   const std::string text = print_reference(sound.reference.at(0));
   CHECK_THAT(text, Contains("\"each\":1") && Contains("\"call\":\"mean\"") && !Contains("sample_offset"));

@@ -192,7 +192,8 @@ class Comparison {
 
   Status compare(const std::string& name, const Terms& wanted, const Terms& found) {
     if (other_pieces_) {
-      leave_open("microbatches of other sizes than the reference's " + std::to_string(report_.piece) + " samples", name);
+      leave_open("microbatches of other sizes than the reference's " + std::to_string(report_.piece) + " samples",
+                 name);
       return {};
     }
     const Number* unknown = unknown_in(wanted);
@@ -222,7 +223,8 @@ class Comparison {
       return {};
     }
     if (ambiguous_) {
-      leave_open("microbatches of one sample, or ranks of one expert, whose views do not always show which axis it is", name);
+      leave_open("microbatches of one sample, or ranks of one expert, whose views do not always show which axis it is",
+                 name);
       return {};
     }
     if (by_totals()) {
