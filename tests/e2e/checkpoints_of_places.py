@@ -106,10 +106,9 @@ def tables(runs):
 
 def mixtures(runs):
     """Columns of all experts, and of those that a rank has, which are a part of the part of its place; whole experts over all places."""
-    experts = {"ep2_tp2": [[0, 2], [1, 3]], "etp4": [0, 1, 2, 3], "etp2_zero3": [[0, 1], [2, 3]]}
+    experts = {"ep2_tp2": [[0, 2], [1, 3]], "etp2_zero3": [[0, 1], [2, 3]]}
     for name, composition, more in (("one", "one", ""), ("tp2", "tp2", ""), ("tp4_seq", "tp4_seq", ""), ("tp2_zero3", "tp2_dp2", ", shard_params: true"),
-                                    ("ep2_tp2", "tp2_dp2", ", shard_optimizer: true"), ("etp4", "tp2_dp2", ""),
-                                    ("etp2_zero3", "tp2_dp2", ", shard_params: true")):
+                                    ("ep2_tp2", "tp2_dp2", ", shard_optimizer: true"), ("etp2_zero3", "tp2_dp2", ", shard_params: true")):
         text = harness.strategy_text(runs.model, composition, "adamw").replace("bucket_size: 0.05", "bucket_size: 0.05" + more)
         if name in experts:
             text = text.replace("directives:\n", 'annotate:\n  - {tag: EP, modules: ["*.moe"]}\ndirectives:\n'
