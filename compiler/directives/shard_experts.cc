@@ -1,6 +1,7 @@
 #include "compiler/directives/shard_experts.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "compiler/strategy/directive_args.h"
@@ -21,15 +22,46 @@ int64_t covered(const std::vector<std::vector<int32_t>>& groups, const std::vect
   return count;
 }
 
-// Whether the members of each group that the claim has are at one place.
-bool at_one_place(const std::vector<std::vector<int32_t>>& groups, const Claim& claim) {
-  const auto place_of = [&](int32_t rank) {
-    return (std::find(claim.ranks.begin(), claim.ranks.end(), rank) - claim.ranks.begin()) % claim.places;
-  };
-  return std::all_of(groups.begin(), groups.end(), [&](const std::vector<int32_t>& group) {
-    if (std::find(claim.ranks.begin(), claim.ranks.end(), group[0]) == claim.ranks.end()) return true;
-    return std::all_of(group.begin(), group.end(), [&](int32_t rank) { return place_of(rank) == place_of(group[0]); });
-  });
+// How many of a replica's devices the groups that the claim has contain: one each, all, or some.
+enum class Places : uint8_t { kOne, kAll, kSome };
+Places places_of(const std::vector<std::vector<int32_t>>& groups, const Claim& claim) {
+  bool one = true, all = true;
+  for (const std::vector<int32_t>& group : groups) {
+    std::map<int64_t, int32_t> members;  // by replica
+    std::set<int64_t> places;
+    for (const int32_t rank : group)
+      if (const auto at = std::find(claim.ranks.begin(), claim.ranks.end(), rank); at != claim.ranks.end()) {
+        ++members[(at - claim.ranks.begin()) / claim.places];
+        places.insert((at - claim.ranks.begin()) % claim.places);
+      }
+    one = one && places.size() <= 1;
+    for (const auto& [replica, count] : members) all = all && count == claim.places;
+  }
+  return one ? Places::kOne : all ? Places::kAll : Places::kSome;
+}
+
+// Error P0259: experts over devices that share samples, each of which would send all tokens of these.
+Status check_tokens(const Resolution& draft, ir::ChunkId region, const ir::ExpertGroups& shard, const diag::Span& span,
+                    diag::Diagnostics& diags) {
+  const std::vector<ir::CutSeed>& seeds = draft.distribution.chunks[region.index].seeds;
+  const bool divided = std::any_of(seeds.begin(), seeds.end(),
+                                   [](const ir::CutSeed& seed) { return seed.dim == ir::CutDim::kSequence; });
+  for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
+    const Places places = places_of(shard.groups, draft.claims.at(region, m));
+    if (places == Places::kOne || (places == Places::kAll && divided)) continue;
+    auto error = diags.error("P0259", span);
+    error << "the experts of " << draft.regions[region.index].name
+          << " are divided over devices that share their samples";
+    if (places == Places::kAll) {
+      error.note("nothing divides the sequence over these devices, so each of them has all tokens");
+      error.help("add {op: shard, dim: sequence, ..} over the same devices, or divide the experts over others alone");
+    } else {
+      error.note("a group has some of the devices that share samples");
+      error.help("put all devices that share samples into one group, or each into another");
+    }
+    return error;
+  }
+  return Status();
 }
 
 }  // namespace
@@ -85,10 +117,8 @@ Status check_shards(const Resolution& draft, diag::Diagnostics& diags) {
     const bool idle =
         std::any_of(all.ranks.begin(), all.ranks.end(), [&](int32_t rank) { return used.count(rank) == 0; });
     if (wrong == nullptr && !idle) {
-      for (int32_t m = 0; m < draft.step.num_microbatches; ++m)
-        if (!at_one_place(draft.distribution.expert_groups[shard].groups, draft.claims.at(ir::ChunkId(c), m)))
-          return diags.error("P0259", all.span)
-                 << "the experts of " << draft.regions[c].name << " are divided over devices that share their samples";
+      PIPER_RETURN_IF_ERROR(
+          check_tokens(draft, ir::ChunkId(c), draft.distribution.expert_groups[shard], all.span, diags));
       continue;
     }
     auto error = diags.error("P0215", all.span);

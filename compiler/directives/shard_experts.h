@@ -12,7 +12,8 @@ Status shard_experts(const strategy::Directive& directive, const RankGroups& ove
                      diag::Diagnostics& diags);
 
 // For when every claim is in. Error P0215: of a region on several groups, by microbatch, each must consist of whole
-// groups of its shard, and these must have no other devices. Error P0259: a group has devices of several places.
+// groups of its shard, and these must have no other devices. Error P0259: a group has devices of several
+// places, and not all of them, or nothing divides the sequence over these.
 Status check_shards(const Resolution& draft, diag::Diagnostics& diags);
 
 }  // namespace piper::directives

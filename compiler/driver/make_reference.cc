@@ -255,6 +255,7 @@ void leave_one_device(strategy::Strategy& strategy) {
   std::erase_if(strategy.directives, [](const strategy::Directive& directive) { return !bounds_rows(directive); });
   for (strategy::Directive& shard : strategy.directives) {
     shard.args[strategy::arg_index(*shard.spec, "devices")] = std::vector<strategy::Devices>{{{0}, shard.span}};
+    shard.args[strategy::arg_index(*shard.spec, "over")] = std::monostate();
     shard.args[strategy::arg_index(*shard.spec, "stream")] = std::monostate();
   }
   if (strategy.directives.empty()) strategy.annotations.clear();

@@ -29,6 +29,7 @@ class PartitionState {
   ir::Graph& graph;
   std::vector<bool> same_for_all;           // [value of the graph as given] it is the same on every rank
   std::vector<ir::ProvId> provs;            // [shard]
+  std::vector<int32_t> across;              // [shard] the cut across whose places rows travel; -1: none
   std::map<uint32_t, ir::ValueId> inside;   // old value -> what it is between the exchanges
   std::map<uint32_t, ir::ValueId> outside;  // old value of a part -> what others read instead
   std::vector<bool> dropped;                // [op of the graph as given]
@@ -62,9 +63,10 @@ class PartitionState {
   }
   // `operands`: what is sent; where counts are data, also the rows sent to and received from each member.
   // `way`: what the exchange's chunk is called after.
-  ir::ValueId exchange(ir::GraphBuilder& b, std::vector<ir::ValueId> operands, const std::string& name,
+  ir::ValueId exchange(ir::GraphBuilder& b, int32_t shard, std::vector<ir::ValueId> operands, const std::string& name,
                        const char* way) {
-    const ir::ValueId received = b.add1(ir::OpKind::kAllToAll, std::move(operands), ir::NoAttrs{}, name);
+    const ir::ExchangeAttrs attrs{across[static_cast<size_t>(shard)]};
+    const ir::ValueId received = b.add1(ir::OpKind::kAllToAll, std::move(operands), attrs, name);
     marks.way[received.index] = way;
     return received;
   }
@@ -84,6 +86,7 @@ class PartitionState {
     ir::Parameter& parameter = graph.parameters()[value.payload];
     parameter.shards = static_cast<int32_t>(devices);
     parameter.shard = shard;
+    parameter.share = across[static_cast<size_t>(shard)];
   }
 };
 

@@ -62,8 +62,9 @@ ValueId ExpertPartRewriter::enter(ir::GraphBuilder& b, ValueId v, const OperandW
     const std::string name = s_.graph.value(at).name + ".received";
     const auto parts = [&] { return exchanges.parts_by_expert(b.expand(s_.resolve(at), source.shape), source.mark); };
     // What is the same on every rank (a mask) need not travel, unless each rank wants another part of it.
-    const bool travels = !s_.same_for_all[at.index] || source.mark.expert.present();
-    const ValueId received = travels ? s_.exchange(b, {parts()}, name, kToExperts) : s_.in_unit(b, unit, parts);
+    const bool travels = !s_.same_for_all[at.index] || source.mark.expert.present() ||
+                         s_.across[static_cast<size_t>(shard_)] >= 0;  // places have other tokens
+    const ValueId received = travels ? s_.exchange(b, shard_, {parts()}, name, kToExperts) : s_.in_unit(b, unit, parts);
     result = s_.in_unit(b, unit, [&] { return exchanges.join_tokens(received, source.mark, source.shape); });
     entries_.emplace(key, result);
   }
@@ -126,7 +127,7 @@ ValueId ExpertPartRewriter::before_broadcast(ValueId v, OperandWish& wish, std::
 ValueId ExpertPartRewriter::leave_whole(ir::GraphBuilder& b, ValueId made, const ExpertMark& mark, Shape shape) {
   TokenExchange exchanges(b, part_.experts, devices_);
   const ValueId parts = exchanges.parts_by_source(made, mark, shape);
-  const ValueId received = s_.exchange(b, {parts}, s_.graph.value(made).name + ".returned", kFromExperts);
+  const ValueId received = s_.exchange(b, shard_, {parts}, s_.graph.value(made).name + ".returned", kFromExperts);
   const ValueId result = exchanges.join_experts(received, mark, shape);
   PIPER_CHECK(b.status().ok(), "tokens that return: ", b.status().ok() ? "" : b.status().error().message);
   return result;
@@ -135,7 +136,7 @@ ValueId ExpertPartRewriter::leave_whole(ir::GraphBuilder& b, ValueId made, const
 // Each member made its experts' share of a sum over experts: they are added in position order.
 ValueId ExpertPartRewriter::leave_sum(ir::GraphBuilder& b, ValueId made, const ExpertMark& mark, Shape shape) {
   const ValueId parts = TokenExchange(b, part_.experts, devices_).parts_by_source(made, mark, shape);
-  const ValueId received = s_.exchange(b, {parts}, s_.graph.value(made).name + ".returned", kFromExperts);
+  const ValueId received = s_.exchange(b, shard_, {parts}, s_.graph.value(made).name + ".returned", kFromExperts);
   const ValueId result = b.sum(received, {0}, false);
   PIPER_CHECK(b.status().ok() && s_.graph.type(result).shape == shape, "shares that return");
   return result;

@@ -13,7 +13,8 @@ void GroupedPartRewriter::rewrite_order() {
   order_ = made[0];
   position_ = made[1];
   if (counts_dropped_) s_.graph.dropped.push_back(made[3]);
-  counts_ = devices_ == 1 ? made[2] : s_.exchange(b, {made[2]}, s_.graph.value(made[2]).name + ".received", kCounts);
+  counts_ =
+      devices_ == 1 ? made[2] : s_.exchange(b, shard_, {made[2]}, s_.graph.value(made[2]).name + ".received", kCounts);
   if (!part_.padding_is_read && devices_ > 1) {
     rows_sent_ = b.sum(made[2], {1}, false);
     rows_received_ = b.sum(counts_, {1}, false);
@@ -34,7 +35,7 @@ ValueId GroupedPartRewriter::travel(ir::GraphBuilder& b, ValueId rows, ValueId s
   if (devices_ == 1) return rows;
   std::vector<ValueId> operands{b.reshape(rows, parts_of(rows))};
   if (sent.valid()) operands.insert(operands.end(), {sent, received});
-  return s_.exchange(b, std::move(operands), name, way);
+  return s_.exchange(b, shard_, std::move(operands), name, way);
 }
 
 void GroupedPartRewriter::rewrite(const GroupedOp& grouped) {

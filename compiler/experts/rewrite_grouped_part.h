@@ -2,7 +2,8 @@
 // learns how many rows of each of its experts come from each source. Then rows travel in parts of as many rows as the
 // sender has, or as its experts' bounds allow, of which only the counted ones are sent; the way back is the same. A row
 // over its expert's bound is sent nowhere, and zeros stand for it where rows leave. In a group of one device nothing
-// travels. Used by partition_experts alone, op by op in op order.
+// travels. `places` divide a replica's rows, which are of all of them here: each bounds its own. Used by
+// partition_experts alone, op by op in op order.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,15 @@ namespace piper::experts {
 class GroupedPartRewriter {
  public:
   GroupedPartRewriter(PartitionState& state, const GroupedPart& part, int32_t shard, int64_t devices, int32_t unit,
-                      const std::optional<ir::RowBound>& bound)
+                      const std::optional<ir::RowBound>& bound, int64_t places)
       : s_(state),
         part_(part),
         shard_(shard),
         devices_(devices),
         unit_(unit),
         counts_dropped_(bound && !bound->strict),
-        order_attrs_{part.experts, devices, bound ? bound->rows_of_expert(part.rows, part.experts) : part.rows,
+        order_attrs_{part.experts, devices,
+                     bound ? places * bound->rows_of_expert(part.rows / places, part.experts) : part.rows,
                      bound && bound->strict},
         segment_rows_(order_attrs_.segment_rows(part.rows)) {}
   // The expert_order itself comes first.

@@ -152,6 +152,17 @@ bool Distribution::is_front(TeamsId of, int32_t rank) const {
                      [&](const std::vector<int32_t>& team) { return team.front() == rank; });
 }
 
+int32_t Distribution::cut_of_experts(int32_t shard) const {
+  const std::vector<int32_t>& group = expert_groups[static_cast<size_t>(shard)].groups.front();
+  const int32_t cut = cut_of_rank(group.front());
+  if (cut < 0) return -1;
+  const std::vector<int32_t>& together = sharing_with(group.front());
+  const auto shared = std::count_if(group.begin(), group.end(), [&](int32_t rank) {
+    return std::find(together.begin(), together.end(), rank) != together.end();
+  });
+  return shared > 1 ? cut : -1;
+}
+
 const std::vector<int32_t>& Distribution::expert_group_of(int32_t shard, int32_t rank) const {
   for (const std::vector<int32_t>& group : expert_groups[shard].groups)
     if (std::find(group.begin(), group.end(), rank) != group.end()) return group;

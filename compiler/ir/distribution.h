@@ -199,6 +199,8 @@ struct Distribution {
     const ChunkProperties& row = chunks[chunk.index];
     return row.recomputed[microbatch] && row.recomputed_sometimes();
   }
+  // The cut at several places of which the members of each group of a shard are; -1: those of a group are at one.
+  int32_t cut_of_experts(int32_t shard) const;
   // The expert group of a shard that holds the rank.
   const std::vector<int32_t>& expert_group_of(int32_t shard, int32_t rank) const;
 

@@ -109,7 +109,8 @@ struct Parameter {
   int32_t shard = -1;
   std::optional<ParameterCut> cut;  // `source` is the whole
   // Whole on every place, where readers with parts of that cut make an addend each of its gradient: index into
-  // Distribution::cuts; -1: every place makes all of it, or its part.
+  // Distribution::cuts; -1: every place makes all of it, or its part. Of experts: each of these is whole on one rank,
+  // to which all places send their rows.
   int32_t share = -1;
   plan::ModelBuffer buffer = plan::ModelBuffer::kNone;  // other than kNone: not trainable
   bool matrix = false;  // its update takes the whole of it: no part of a bucket ends inside

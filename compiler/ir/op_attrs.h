@@ -112,6 +112,10 @@ struct PartsAttrs {
   int64_t parts = 1, cut = 0;  // places of a cut: index into Distribution::cuts
   PIPER_FIELDS(PIPER_FIELD(parts) PIPER_FIELD(cut))
 };
+struct ExchangeAttrs {
+  int64_t across = -1;  // among ranks at several places of this cut, each with rows of its own; -1: of one place each
+  PIPER_FIELDS(PIPER_FIELD_UNLESS(across, -1))
+};
 struct TopkAttrs {
   int64_t dim = 0, k = 1;
   PIPER_FIELDS(PIPER_FIELD(dim) PIPER_FIELD(k))
@@ -265,13 +269,13 @@ struct FillAttrs {
   PIPER_FIELDS(PIPER_FIELD(shape) PIPER_FIELD(value) PIPER_FIELD(to))
 };
 
-using Attrs =
-    std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
-                 SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs, EmbeddingAttrs,
-                 EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs, LayerNormAttrs,
-                 GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs, DropoutAttrs,
-                 CrossEntropyAttrs, LinearCrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs, NllBackwardAttrs,
-                 ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExpertOrderAttrs, TakeRowsAttrs,
-                 GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs, CheckAttrs, TriangularAttrs, SvdAttrs, PinvAttrs>;
+using Attrs = std::variant<NoAttrs, ReshapeAttrs, PermuteAttrs, ExpandAttrs, SliceAttrs, SliceBackwardAttrs, CastAttrs,
+                           SlopeAttrs, GeluAttrs, ExponentAttrs, ClampAttrs, ReduceAttrs, DimAttrs, TopkAttrs,
+                           EmbeddingAttrs, EmbeddingBackwardAttrs, PadAttrs, ConvolutionAttrs, ConvolutionBackwardAttrs,
+                           LayerNormAttrs, GroupNormAttrs, BatchNormAttrs, PoolAttrs, PoolBackwardAttrs, SdpaAttrs,
+                           DropoutAttrs, CrossEntropyAttrs, LinearCrossEntropyAttrs, RowLseAttrs, CrossEntropyLossAttrs,
+                           NllBackwardAttrs, ReductionAttrs, AccumulateGradAttrs, FillAttrs, PartsAttrs, ExchangeAttrs,
+                           ExpertOrderAttrs, TakeRowsAttrs, GroupedMatmulAttrs, RowsAttrs, PolygammaAttrs, CheckAttrs,
+                           TriangularAttrs, SvdAttrs, PinvAttrs>;
 
 }  // namespace piper::ir

@@ -50,6 +50,19 @@ bool sums_over_cut(const Graph& graph, const Op& op) {
   return along != nullptr && along->results.empty();
 }
 
+// The cut across whose places an exchange sends rows; -1: it does not, or is none.
+int32_t across_of(const Op& op) {
+  const auto* const exchange = std::get_if<ExchangeAttrs>(&op.attrs);
+  return exchange == nullptr ? -1 : static_cast<int32_t>(exchange->across);
+}
+
+// The cut of which operands are rows of all places; -1: none.
+int32_t rows_of_all(const Op& op, const std::vector<int32_t>& of_all) {
+  for (const ValueId v : op.operands)
+    if (v.valid() && of_all[v.index] >= 0) return of_all[v.index];
+  return -1;
+}
+
 }  // namespace
 
 std::vector<ValueSpread> find_spreads(const Graph& graph) {
@@ -79,11 +92,20 @@ std::vector<ValueSpread> find_spreads(const Graph& graph) {
     if (adds_up || (!reads && !sums_over_cut(graph, op))) continue;
     for (const ValueId result : op.results) share[result.index] = of_columns[result.index] = true;
   }
+  std::vector<int32_t> of_all(graph.num_values(), -1);  // rows of all places of this cut
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const Op& op = graph.op(OpId(i));
+    const int32_t across = across_of(op), rows = rows_of_all(op, of_all);
+    if (across >= 0 ? spreads[op.operands[0].index].cut >= 0 : rows >= 0) {
+      for (const ValueId result : op.results) {
+        of_all[result.index] = across >= 0 ? across : rows;
+        if (share[result.index]) spreads[result.index] = {plan::Spread::kShare, rows};
+      }
+      continue;
+    }
     // The same at every place.
     if (op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllGather || op.kind == OpKind::kCrossEntropySum) continue;
-    int32_t cut = op.kind == OpKind::kOwnPart ? static_cast<int32_t>(std::get<PartsAttrs>(op.attrs).cut) : -1;
+    int32_t cut = op.kind == OpKind::kOwnPart ? static_cast<int32_t>(std::get<PartsAttrs>(op.attrs).cut) : across;
     for (const ValueId v : op.operands)
       if (v.valid() && spreads[v.index].cut >= 0) cut = spreads[v.index].cut;
     if (cut < 0) continue;

@@ -18,7 +18,8 @@ struct ValueSpread {
 // [value], of either direction. A share is what an all_reduce or a reduce_scatter sums, or is added, cast or viewed for
 // it, what is added to a gradient that is one, and what products make that sum over an axis of their weight that is
 // cut, with all that is made of it before a sum; a part is what is made of parts, the gradient of one too, or taken by
-// own_part; an all_reduce and an all_gather make what is the same at every place.
+// own_part; an all_reduce and an all_gather make what is the same at every place. What an exchange across places brings
+// is of all places' rows, as no other rank has them, and what is sent back is a part again.
 std::vector<ValueSpread> find_spreads(const Graph& graph);
 
 }  // namespace piper::ir

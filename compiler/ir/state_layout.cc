@@ -23,7 +23,7 @@ bool StateLayout::owns(const Distribution& distribution, AccumulatorId use, int3
   const Teams& teams = distribution.teams[bucket.teams.index];
   if (bucket.cut) return a.use == 0 && distribution.is_front(bucket.teams, rank);  // the groups of later uses, likewise
   const auto places = static_cast<size_t>(distribution.places(bucket.group));
-  if (teams.size() == places || bucket.share)
+  if (teams.size() == (bucket.share ? 1 : places))
     return parameter_owner[a.parameter] == rank;  // not of experts: all members have the same
   return distribution.is_front(bucket.teams, rank);
 }

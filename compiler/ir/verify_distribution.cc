@@ -172,8 +172,23 @@ class DistributionVerifier {
     return {};
   }
 
-  // Every group of the shard that has a rank of a group that runs the chunk lies in it whole, at one place, and
-  // together they are it.
+  bool at_one_place(GroupId group, const std::vector<int32_t>& ranks) const {
+    return std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) {
+      return d_.place_of_rank(group, rank) == d_.place_of_rank(group, ranks[0]);
+    });
+  }
+  bool has_whole_replicas(GroupId group, const std::vector<int32_t>& ranks) const {
+    const Teams rows = d_.rows(group);
+    return std::all_of(rows.begin(), rows.end(), [&](const std::vector<int32_t>& row) {
+      const auto within = std::count_if(row.begin(), row.end(), [&](int32_t rank) {
+        return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+      });
+      return within == 0 || within == static_cast<int64_t>(row.size());
+    });
+  }
+
+  // Every group of the shard that has a rank of a group that runs the chunk lies in it whole, at one place or with all
+  // places of its replicas, and together they are it.
   Status partitioned(ChunkId chunk, int32_t shard) {
     if (shard < 0 || shard >= static_cast<int32_t>(d_.expert_groups.size()))
       return broken(kRuleExperts,
@@ -189,10 +204,9 @@ class DistributionVerifier {
         if (within != 0 && within != experts.size()) covered = members.size() + 1;
         covered += within;
         if (within != experts.size()) continue;
-        for (const int32_t rank : experts)
-          if (d_.place_of_rank(group, rank) != d_.place_of_rank(group, experts[0]))
-            return broken(kRuleExperts,
-                          "a group of its shard has several places of group " + std::to_string(group.index));
+        if (!at_one_place(group, experts) && !has_whole_replicas(group, experts))
+          return broken(kRuleExperts, "a group of its shard has some of the places of replicas of group " +
+                                          std::to_string(group.index));
       }
       if (covered != members.size())
         return broken(kRuleExperts, "the groups of its shard do not partition group " + std::to_string(group.index));

@@ -70,8 +70,8 @@ class GraphVerifier {
           if (p.cut && (p.cut->cut < 0 || p.cut->places < 2 || p.cut->axis < (p.shards > 1 ? 1 : 0) ||
                         p.cut->axis >= static_cast<int64_t>(v.type.shape.size())))
             return broken(kRuleData, "'" + v.name + "' is a part along no axis");
-          if (p.share >= 0 && (p.cut || p.shards > 1 || p.matrix))
-            return broken(kRuleData, "'" + v.name + "' is a part, and has a gradient in shares");
+          if (p.share >= 0 && (p.cut || p.matrix))
+            return broken(kRuleData, "'" + v.name + "' is a part of a cut, and has a gradient in shares");
           if (p.master && (!p.trainable || !is_floating(*p.master) || *p.master == v.type.dtype))
             return broken(kRuleData, "'" + v.name + "' is a copy of nothing");
           if (p.matrix && (!p.trainable || p.shards > 1 || p.cut || v.type.shape.size() != 2))

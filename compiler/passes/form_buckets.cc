@@ -164,9 +164,15 @@ void Buckets::make_accumulators_of_readers() {
 ir::Teams Buckets::teams_of(const ir::Accumulator& use) const {
   const ir::Distribution& d = module_.distribution;
   const int32_t shard = parameters_[use.parameter].shard;
-  if (parameters_[use.parameter].share >= 0) return {d.ranks(use.group)};
-  if (shard < 0) return d.columns(use.group);
+  const bool shares = parameters_[use.parameter].share >= 0;
+  if (shard < 0) return shares ? ir::Teams{d.ranks(use.group)} : d.columns(use.group);
   const auto& groups = d.expert_groups[shard].groups;
+  if (shares) {  // a group has all places, and one of its members the experts
+    ir::Teams teams(groups[0].size());
+    for (const std::vector<int32_t>& group : groups)
+      for (size_t position = 0; position < group.size(); ++position) teams[position].push_back(group[position]);
+    return teams;
+  }
   const auto places = static_cast<size_t>(d.places(use.group));
   ir::Teams teams(groups[0].size() * places);
   for (const std::vector<int32_t>& group : groups)

@@ -47,6 +47,7 @@ class Partitioner {
     PIPER_RETURN_IF_ERROR(find());
     for (const ShardedChunks& s : shards_) {
       state_.provs.push_back(graph_.provenance().directive({"shard", diags_.place(s.shard.span)}));
+      state_.across.push_back(s.across);
     }
     rewrite();
     redirect();
@@ -158,7 +159,8 @@ class Partitioner {
     }
     for (const Assigned<experts::GroupedPart>& a : grouped_) {
       grouped.push_back(std::make_unique<experts::GroupedPartRewriter>(
-          state_, a.part, a.shard, a.devices, units++, shards_[static_cast<size_t>(a.shard)].shard.bound));
+          state_, a.part, a.shard, a.devices, units++, shards_[static_cast<size_t>(a.shard)].shard.bound,
+          shards_[static_cast<size_t>(a.shard)].places));
       steps.emplace_back(a.part.order, [rewriter = grouped.back().get()] { rewriter->rewrite_order(); });
       for (const experts::GroupedOp& op : a.part.ops)
         steps.emplace_back(op.op, [rewriter = grouped.back().get(), &op] { rewriter->rewrite(op); });
@@ -186,9 +188,10 @@ class Partitioner {
   void tell_bound(const Assigned<experts::GroupedPart>& a) {
     const std::optional<ir::RowBound>& bound = shards_[static_cast<size_t>(a.shard)].shard.bound;
     if (!bound) return;
+    const int64_t rows = a.part.rows / shards_[static_cast<size_t>(a.shard)].places;
     diags_.remark(state_.chunked.chunks[a.part.chunk.index].name + ": an expert takes " +
-                      std::to_string(bound->rows_of_expert(a.part.rows, a.part.experts)) + " of the " +
-                      std::to_string(a.part.rows) + " rows of a microbatch on a rank at most; more " +
+                      std::to_string(bound->rows_of_expert(rows, a.part.experts)) + " of the " + std::to_string(rows) +
+                      " rows of a microbatch on a rank at most; more " +
                       (bound->strict ? "are an error" : "are dropped"),
                   bound->span);
   }
@@ -248,7 +251,11 @@ Result<std::vector<ir::ChunkId>> partition_experts(ir::ChunkedGraph& chunked, co
 
 Status partition_experts(ir::Module& module, diag::Diagnostics& diags) {
   std::vector<ShardedChunks> shards;
-  for (const ir::ExpertGroups& shard : module.distribution.expert_groups) shards.push_back({shard, {}});
+  for (const ir::ExpertGroups& shard : module.distribution.expert_groups) {
+    const int32_t cut = module.distribution.cut_of_experts(static_cast<int32_t>(shards.size()));
+    const int64_t places = cut < 0 ? 1 : module.distribution.cuts[static_cast<size_t>(cut)].places();
+    shards.push_back({shard, {}, cut, places});
+  }
   if (shards.empty()) return Status();
   for (size_t c = 0; c < module.distribution.chunks.size(); ++c)
     if (const int32_t shard = module.distribution.chunks[c].shard; shard >= 0)

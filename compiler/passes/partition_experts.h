@@ -13,8 +13,10 @@
 // members, a gate's columns to their owners; where experts are summed, each member makes its experts' share and the
 // shares are added in position order. Grouped form (rows in the order of their experts): counts travel first, then
 // rows in parts as large as the worst case, of which only the counted rows are sent; nothing is dropped. With a
-// RowBound parts are as large as that, also in a group of one device. What cannot be cut is refused
-// (find_expert_parts.h, find_grouped_parts.h). Run once per local batch: the structure depends on the model alone.
+// RowBound parts are as large as that, also in a group of one device. Where the members of a group are at several
+// places of a cut, each has its part of a replica's tokens: graphs are of all of these here, and partition_tensors
+// divides them. What cannot be cut is refused (find_expert_parts.h, find_grouped_parts.h). Run once per local batch:
+// the structure depends on the model alone.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,8 @@ namespace piper::passes {
 struct ShardedChunks {
   ir::ExpertGroups shard;
   std::vector<ir::ChunkId> chunks;  // ascending
+  int32_t across = -1;              // the members of a group are at several places of this cut; -1: at one
+  int64_t places = 1;
 };
 // On one variant of the model; parameters and chunks name their shard by its position here. Returns [new chunk] -> the
 // chunk it was cut from. Errors: P0225 a region without expert weights, P0241 experts that D does not divide, P0242 a

@@ -32,7 +32,8 @@ std::vector<ChunkCut> find_chunk_cuts(const ir::Distribution& distribution) {
   for (const ir::ChunkProperties& row : distribution.chunks) {
     cuts.emplace_back();
     if (!row.seeds.empty())
-      cuts.back() = {row.seeds[0].cut, distribution.cuts[static_cast<size_t>(row.seeds[0].cut)].places()};
+      cuts.back() = {row.seeds[0].cut, distribution.cuts[static_cast<size_t>(row.seeds[0].cut)].places(),
+                     row.shard >= 0 && distribution.cut_of_experts(row.shard) >= 0};
   }
   return cuts;
 }

@@ -1,5 +1,6 @@
 #include "compiler/tensors/asked_sequences.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -29,6 +30,25 @@ void tell(const ir::Graph& graph, const ir::Distribution& distribution, const Re
                      (scope.empty() ? "" : " of " + scope) + " needs the whole sequence",
                  seed->span);
   }
+}
+
+// Experts over the places, of which the tokens cannot be divided as the sequence is.
+Status stuck(const ir::Graph& graph, const ir::Distribution& distribution, const Rest& rest, diag::Diagnostics& diags) {
+  const auto shard_of = [&](OpId id) { return distribution.chunks[graph.op(id).chunk.index].shard; };
+  OpId at = rest.stuck.front();
+  const int32_t shard = shard_of(at);
+  // What reads parts as a whole before that is the reason.
+  const auto reason = std::find_if(rest.whole.begin(), rest.whole.end(),
+                                   [&](const Rest::Read& read) { return read.op < at && shard_of(read.op) == shard; });
+  if (reason != rest.whole.end()) at = reason->op;
+  const ir::Op& op = graph.op(at);
+  const std::string& scope = graph.scope(op.scope);
+  auto error = diags.error("P0259", distribution.expert_groups[static_cast<size_t>(shard)].span);
+  error << "the tokens of these experts cannot be divided over devices that share samples";
+  error.note("'" + std::string(ir::op_name(op.kind)) + "'" + (scope.empty() ? "" : " of " + scope) +
+             " needs the tokens of all of them");
+  error.help("divide the experts over the other axes of the mesh alone");
+  return error;
 }
 
 }  // namespace
@@ -66,6 +86,7 @@ Status check_sequences(const ir::Graph& graph, const ir::Distribution& distribut
     else error.note("a sequence is axis 1 of the model's inputs, of ids [B, S] or of numbers [B, S, ..]");
     return error;
   }
+  if (!rest.stuck.empty()) return stuck(graph, distribution, rest, diags);
   tell(graph, distribution, rest, diags);
   return Status();
 }

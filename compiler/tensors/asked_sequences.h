@@ -14,7 +14,8 @@ namespace piper::tensors {
 // [chunk] of `chunks`, those of which the sequence is cut.
 std::vector<ChunkCut> chunks_of_sequences(const ir::Distribution& distribution, std::vector<ChunkCut> chunks);
 
-// Error P0260: a directive that cuts no sequence. Remarks say what is gathered, and why.
+// Errors: P0260 a directive that cuts no sequence, P0259 experts over the places whose tokens need more than a part of
+// it. Remarks say what is gathered, and why.
 Status check_sequences(const ir::Graph& graph, const ir::Distribution& distribution, const Rest& rest,
                        diag::Diagnostics& diags);
 

@@ -44,6 +44,9 @@ void ConvertColumns::cut_types(const PartOf& part_of) {
       type.shape[static_cast<size_t>(axis)] = part_extent(type.shape[static_cast<size_t>(axis)], places);
       if (auto* reshape = std::get_if<ir::ReshapeAttrs>(&op.attrs)) reshape->shape = type.shape;
       if (auto* expand = std::get_if<ir::ExpandAttrs>(&op.attrs)) expand->shape = type.shape;
+      if (auto* rows = std::get_if<ir::RowsAttrs>(&op.attrs)) rows->rows = type.shape[0];
+      if (auto* order = std::get_if<ir::ExpertOrderAttrs>(&op.attrs); order != nullptr && result == op.results[0])
+        order->capacity /= places;
       if (auto* dropout = std::get_if<ir::DropoutAttrs>(&op.attrs)) {
         lay_out_part(*dropout, type, part_of(result), places);
         masks.push_back(OpId(i));
@@ -154,28 +157,31 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
   for (const ValueId share : rest.scattered) scattered[share.index] = true;
   std::map<uint32_t, ValueId> whole;  // share -> the sum
   for (size_t i = 0; i < before; ++i) {
-    const ValueId share = graph_.op(OpId(i)).results.empty() ? ValueId() : graph_.op(OpId(i)).results[0];
-    if (!share.valid() || !shares[share.index]) continue;
-    ir::GraphBuilder b = builder_(graph_.op(OpId(i)), scattered[share.index] ? ir::CutDim::kSequence : dim_of(OpId(i)));
-    const std::string name = graph_.value(share).name;
-    const ChunkCut& cut = chunks_[graph_.op(OpId(i)).chunk.index];
-    ValueId sum;
-    if (scattered[share.index]) {
-      sum = scatter(b, share, rest.part[share.index], cut, ways_);
-    } else {
-      sum = b.add1(OpKind::kAllReduce, {share}, ir::NoAttrs{}, name + ".sum");
-      ways_[sum.index] = "sum";
+    const std::vector<ValueId> results = graph_.op(OpId(i)).results;
+    for (const ValueId share : results) {
+      if (!shares[share.index]) continue;
+      ir::GraphBuilder b =
+          builder_(graph_.op(OpId(i)), scattered[share.index] ? ir::CutDim::kSequence : dim_of(OpId(i)));
+      const std::string name = graph_.value(share).name;
+      const ChunkCut& cut = chunks_[graph_.op(OpId(i)).chunk.index];
+      ValueId sum;
+      if (scattered[share.index]) {
+        sum = scatter(b, share, rest.part[share.index], cut, ways_);
+      } else {
+        sum = b.add1(OpKind::kAllReduce, {share}, ir::NoAttrs{}, name + ".sum");
+        ways_[sum.index] = "sum";
+      }
+      cut_[graph_.op(OpId(i)).chunk.index] = true;
+      std::vector<ValueId>& operands = graph_.op(OpId(i)).operands;
+      if (const ValueId bias = bias_of(graph_.op(OpId(i))); bias.valid()) {
+        operands[2] = ValueId();
+        sum = b.add1(OpKind::kAdd, {sum, bias}, ir::NoAttrs{}, name + ".biased");
+      } else if (is_converted_for_some(share, rest, before)) {  // between two conversions its gradients are added up
+        sum = b.add1(OpKind::kReshape, {sum}, ir::ReshapeAttrs{b.type(sum).shape}, name + ".read");
+      }
+      PIPER_CHECK(b.status().ok(), "a sum over places");
+      whole[share.index] = sum;
     }
-    cut_[graph_.op(OpId(i)).chunk.index] = true;
-    std::vector<ValueId>& operands = graph_.op(OpId(i)).operands;
-    if (const ValueId bias = bias_of(graph_.op(OpId(i))); bias.valid()) {
-      operands[2] = ValueId();
-      sum = b.add1(OpKind::kAdd, {sum, bias}, ir::NoAttrs{}, name + ".biased");
-    } else if (is_converted_for_some(share, rest, before)) {  // between two conversions its gradients are added up
-      sum = b.add1(OpKind::kReshape, {sum}, ir::ReshapeAttrs{b.type(sum).shape}, name + ".read");
-    }
-    PIPER_CHECK(b.status().ok(), "a sum over places");
-    whole[share.index] = sum;
   }
   for (size_t i = 0; i < before; ++i)
     if (graph_.op(OpId(i)).kind != OpKind::kAllReduce)
@@ -185,6 +191,14 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
   for (ir::Graph::Output& output : graph_.outputs)
     if (const auto found_sum = whole.find(output.value.index); found_sum != whole.end())
       output.value = found_sum->second;
+  for (ValueId& dropped : graph_.dropped)
+    if (const auto found_sum = whole.find(dropped.index); found_sum != whole.end()) {
+      // A program adds it up over the step: what a conversion makes, none does.
+      const ir::Op& order = graph_.op(graph_.value(dropped).producer);
+      ir::GraphBuilder b = builder_(order, ir::CutDim::kSequence);
+      dropped = b.sum(b.reshape(found_sum->second, {1}), {0}, false);
+      PIPER_CHECK(b.status().ok(), "a number of dropped rows");
+    }
   if (const auto found_sum = whole.find(graph_.loss.index); found_sum != whole.end()) graph_.loss = found_sum->second;
 }
 

@@ -30,7 +30,9 @@ bool is_parameter_of_one(const ir::Graph& graph, const ir::Uses& uses, ValueId v
   if (graph.value(v).kind != ir::ValueKind::kParameter || uses[v.index].size() != 1) return false;
   const ir::Parameter& p = graph.parameters()[graph.value(v).payload];
   const bool by_expert = p.shards > 1 && graph.type(v).shape.size() == 1;  // no axis but that of the experts
-  return !by_expert && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone && !is_output(graph, v);
+  const bool over_places = p.shards > 1 && p.share >= 0;  // whole experts, of which another place has others
+  return !by_expert && !over_places && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone &&
+         !is_output(graph, v);
 }
 
 // The axes of `from` that a reshape puts together into each axis of `to`, [begin, end); empty where an axis of extent

@@ -7,7 +7,8 @@
 // cut, and the rest is followed again without them. Keys and values of fewer heads than there are places are whole
 // where queries are parts: each place reads the heads that its queries need, and its own of a bias of scores. A weight
 // that makes several things at once (queries, keys and values) has as many segments, equal or not, and each place a
-// part of each: slices of the result, or an axis that numbers them, say so.
+// part of each: slices of the result, or an axis that numbers them, say so. Experts that are divided over the places
+// themselves are whole.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@ namespace piper::tensors {
 
 // What may be cut in a chunk.
 struct ChunkCut {
-  int32_t cut = -1;    // index into Distribution::cuts; -1: nothing
-  int64_t places = 1;  // parts
+  int32_t cut = -1;      // index into Distribution::cuts; -1: nothing
+  int64_t places = 1;    // parts
+  bool experts = false;  // its experts are divided over these places, too: each place sends the rows of its own tokens
 };
 
 // The axis along which a place has a part of each of several segments.

@@ -53,7 +53,9 @@ class RestWalk {
         has_gradient_(has_gradient),
         decided_(decided),
         along_(graph.num_values()),
-        cut_(graph.num_values(), -1) {
+        cut_(graph.num_values(), -1),
+        own_rows_(graph.num_values(), false),
+        of_all_(graph.num_values(), false) {
     found_.part.resize(graph.num_values());
   }
 
@@ -86,12 +88,21 @@ class RestWalk {
 
   void visit(OpId id) {
     const ir::Op& op = graph_.op(id);
+    if (here(op).experts) follow_rows(id);
     if (std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) {
           return columns_.part[v.index].axis >= 0 || columns_.share[v.index] || columns_.carried[v.index];
         }))
       return read_by_columns(id);
     const bool may_rest = here(op).cut >= 0 && op.phase == ir::Phase::kForward && decided_.whole.count(id) == 0;
-    if (may_rest && rests(id)) return;
+    if (may_rest && here(op).experts && is_of_rows(id)) return;
+    const size_t read = found_.own.size() + found_.entered.size();
+    if (may_rest && rests(id)) {
+      const bool beside = found_.own.size() + found_.entered.size() > read;
+      if (is_of_all(op) && (beside || op.kind == OpKind::kDropout || reads_shared_parameter(op)))
+        found_.stuck.push_back(id);
+      return;
+    }
+    if (reads_rows(op)) return found_.stuck.push_back(id);
     for (uint32_t i = 0; i < op.operands.size(); ++i) {
       if (!op.operands[i].valid()) continue;
       if (is_part(op.operands[i])) {
@@ -109,6 +120,7 @@ class RestWalk {
   void read_by_columns(OpId id) {
     const ir::Op& op = graph_.op(id);
     const int32_t cut = here(op).cut;
+    if (reads_rows(op)) return found_.stuck.push_back(id);
     for (uint32_t i = 0; i < op.operands.size(); ++i) {
       const ValueId v = op.operands[i];
       if (!is_part(v)) continue;
@@ -130,6 +142,99 @@ class RestWalk {
     become_part(share, along, cut);
     found_.scattered.push_back(share);
     if (op.kind == OpKind::kLinear && op.operands.size() > 2) use_parameter(op.operands[2], cut, id);
+  }
+
+  // ---------------------------------------------------------------- rows of experts
+  // Exchanges across places bring rows of all of them, and take those back.
+  static bool is_across(const ir::Op& op) {
+    const auto* const exchange = std::get_if<ir::ExchangeAttrs>(&op.attrs);
+    return exchange != nullptr && exchange->across >= 0;
+  }
+  bool is_of_all(const ir::Op& op) const {
+    return std::any_of(op.operands.begin(), op.operands.end(),
+                       [&](ValueId v) { return v.valid() && of_all_[v.index]; });
+  }
+  void follow_rows(OpId id) {
+    const ir::Op& op = graph_.op(id);
+    const bool of_all = is_across(op) ? !of_all_[op.operands[0].index] : is_of_all(op);
+    for (const ValueId result : op.results) of_all_[result.index] = of_all;
+  }
+  // Whether an operator that is not at rest reads these: what it would make of them is not known.
+  bool reads_rows(const ir::Op& op) const {
+    return is_across(op) || is_of_all(op) || std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+             return v.valid() && own_rows_[v.index];
+           });
+  }
+
+  // A weight of which rows of all places make the gradient, and that is not of one expert.
+  bool reads_shared_parameter(const ir::Op& op) const {
+    return std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+      const ValueId parameter = v.valid() ? parameter_of(v) : ValueId();
+      return parameter.valid() && graph_.parameters()[graph_.value(parameter).payload].shards == 1;
+    });
+  }
+
+  // Which rows of an order a place has, and how many, it finds out for its own tokens. Operators on these, and on rows
+  // in such an order, which are as many equal segments as there are devices; what they then make is noted.
+  bool is_of_rows(OpId id) {
+    const ir::Op& op = graph_.op(id);
+    const auto part = [&](size_t operand) { return found_.part[op.operands[operand].index]; };
+    const auto own = [&](size_t operand) { return own_rows_[op.operands[operand].index]; };
+    const auto becomes = [&](size_t result, PartAlong along) { become_part(op.results[result], along, here(op).cut); };
+    const auto in_rows = [&](size_t operand) { return part(operand).axis == 0; };
+    switch (op.kind) {
+      case OpKind::kExpertOrder: {
+        const auto& order = std::get<ir::ExpertOrderAttrs>(op.attrs);
+        const int64_t rows = order.segment_rows(shape(op.operands[0])[0]);
+        if (!in_rows(0) || order.capacity % here(op).places != 0 || rows % here(op).places != 0) return false;
+        becomes(0, {0, static_cast<int32_t>(order.segments)});
+        becomes(1, part(0));
+        for (const size_t counted : {size_t{2}, size_t{3}}) own_rows_[op.results[counted].index] = true;
+        if (std::count(graph_.dropped.begin(), graph_.dropped.end(), op.results[3]) > 0)
+          found_.summed.push_back(op.results[3]);
+        return true;
+      }
+      case OpKind::kAllToAll:
+        if (!is_across(op) || (!own(0) && part(0).axis < 1)) return false;
+        if (own(0)) own_rows_[op.results[0].index] = true;
+        else becomes(0, part(0));
+        return true;
+      case OpKind::kSum:
+        if (!own(0)) return false;
+        own_rows_[op.results[0].index] = true;
+        return true;
+      case OpKind::kTakeRows:
+        if (!in_rows(0) || !in_rows(1) || !in_rows(2)) return false;
+        becomes(0, part(1));
+        return true;
+      case OpKind::kGroupedMatmul:
+        if (!in_rows(0) || !own(2)) return false;
+        becomes(0, part(0));
+        return true;
+      case OpKind::kGroupedExpand:
+        if (!own(1)) return false;
+        becomes(0, {0, static_cast<int32_t>(shape(op.operands[1])[0])});
+        return true;
+      case OpKind::kReshape: {
+        if (!is_part(op.operands[0]) || cut_[op.operands[0].index] != here(op).cut) return false;
+        const PartAlong along = reshaped(part(0), shape(op.operands[0]), shape(op.results[0]), here(op).places);
+        if (along.axis >= 0) becomes(0, along);
+        return along.axis >= 0;
+      }
+      default: return false;
+    }
+  }
+  // Runs of elements that a place has, in another shape: where one axis counts them. No axis: none does.
+  static PartAlong reshaped(const PartAlong& part, const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+                            int64_t places) {
+    const int64_t each = ir::elements_behind(from, static_cast<size_t>(part.axis));
+    const int64_t all = from[static_cast<size_t>(part.axis)] * each, period = all / part.segments;
+    for (size_t d = 0; d < to.size(); ++d) {
+      const int64_t behind = ir::elements_behind(to, d), here = to[d] * behind;
+      if (here % period == 0 && period % places == 0 && period / places % behind == 0)
+        return {static_cast<int32_t>(d), static_cast<int32_t>(here / period)};
+    }
+    return {};
   }
 
   // ---------------------------------------------------------------- at rest
@@ -310,6 +415,7 @@ class RestWalk {
       if (const ValueId v = parameter_of(graph_.op(op).operands[operand]); v.valid()) used_[v].push_back({-1, op});
     for (const auto& [parameter, uses] : used_) {
       const ir::Parameter& p = graph_.parameters()[graph_.value(parameter).payload];
+      if (p.shards > 1 && p.share >= 0) continue;  // experts over the places
       const int32_t cut = uses[0].cut;
       const bool alike = !p.matrix && p.shards == 1 &&
                          std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.cut == cut; });
@@ -336,6 +442,8 @@ class RestWalk {
   Decided& decided_;
   std::vector<PartAlong> along_;  // [value] where the sequence is, of the whole
   std::vector<int32_t> cut_;      // [value] of a part
+  std::vector<bool> own_rows_;    // [value] of the rows of the place's own tokens, or of those that it got, all
+  std::vector<bool> of_all_;      // [value] of rows that all places have sent
   std::map<ValueId, std::vector<Use>> used_;
   Rest found_;
 };

@@ -9,6 +9,9 @@
 // place. Where it is cheaper, what leads to the latter is whole as well: the logits' product and not the logits.
 // A parameter that is read beside parts has a share of its gradient at every place; all its readers are of that kind,
 // or none.
+//
+// Where experts are divided over the places, too (ChunkCut::experts), each place orders the rows of its own tokens, and
+// sends these alone: rows in the order of experts are parts, of whichever tokens they are.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +40,7 @@ struct Rest {
   std::vector<std::pair<ir::ValueId, ir::ChunkId>> shared;  // parameters with shares of gradients
   std::vector<std::pair<ir::ValueId, PartAlong>> outputs;   // of the model, in parts
   std::vector<std::pair<ir::OpId, int64_t>> uneven;         // what would begin one, and how long its sequence is
+  std::vector<ir::OpId> stuck;  // of experts over the places: what would need the tokens of others
 };
 
 // `chunks`: those of which the sequence is cut.

@@ -26,11 +26,12 @@ struct Value {          // made by a run, or a model input
   int32_t label = -1;   // -1: any
   int32_t samples = 0;  // SampleTable
   // > 0: its samples are one after the other, in as many parts from other ranks; 0: not known
-  int64_t parts : 22 = 0;
-  int64_t at : 22 = -1;     // what other ranks sent to this one as that part of theirs; -1: its own rows
-  int64_t spread : 18 = 0;  // Places: of a value whose tensors are cut, what of it this is
-  bool summed : 1 = false;  // it came by a sum over the places of a cut, or of their parts
-  bool scaled : 1 = false;  // the loss scale entered it
+  int64_t parts : 21 = 0;
+  int64_t at : 22 = -1;       // what other ranks sent to this one as that part of theirs; -1: its own rows
+  int64_t spread : 18 = 0;    // Places: of a value whose tensors are cut, what of it this is
+  bool summed : 1 = false;    // it came by a sum over the places of a cut, or of their parts
+  bool scaled : 1 = false;    // the loss scale entered it
+  bool by_place : 1 = false;  // of rows that all places of a cut sent: its samples count as those of their shares
   friend bool operator==(const Value&, const Value&) = default;
 };
 struct Parameter {

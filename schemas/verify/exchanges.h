@@ -25,6 +25,8 @@ struct Exchange {
   // Among the D places of this cut shares were added up, of which each then has the sum or a part of it, or parts were
   // put together; -1: rows were exchanged.
   int32_t cut = -1;
+  // Members are at several places of this cut: each sent rows of its own part, or sent those back; -1: they are at one.
+  int32_t across = -1;
   enum class By : uint8_t { kAllReduce, kReduceScatter, kAllGather };
   By by = By::kAllReduce;  // where there is a cut
 };

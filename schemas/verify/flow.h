@@ -112,8 +112,9 @@ class Flow {
   // --- parts of a run
   struct Seen {
     int32_t samples = 0, parts = 0;
-    int32_t at = -1;      // the part that others sent here
-    bool scaled = false;  // the loss scale is among what was read, or entered it
+    int32_t at = -1;        // the part that others sent here
+    bool scaled = false;    // the loss scale is among what was read, or entered it
+    bool by_place = false;  // samples are counted by place (Value::by_place)
   };
   bool is_called(const Value& value, int32_t label);  // whether a slot of this label may have it
   bool is_made(int32_t label) const;                  // by a program

@@ -91,7 +91,8 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, const ProgramEffec
     const auto* const value = segment->content.as<Value>();
     if (value != nullptr && value->label == label && value->parts == 0 && value->spread == spread &&
         segment->begin == where.offset && segment->content.origin == 0 && value->bytes == bytes &&
-        (value->samples == 0 || seen.samples == 0 || value->samples == seen.samples)) {
+        (value->samples == 0 || seen.samples == 0 || value->samples == seen.samples) && !value->by_place &&
+        !seen.by_place) {
       if (value->samples != 0) seen.samples = value->samples;
       seen.scaled = seen.scaled || value->scaled;
       return {};
@@ -101,7 +102,7 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, const ProgramEffec
   rank.contents.take(where, bytes, scratch_);
   int32_t samples = 0, first = -1;
   int32_t parts = 0, at = -1;
-  bool alike = true;
+  bool alike = true, by_place = false;
   for (const auto& piece : scratch_) {
     const auto& content = piece.content;
     const bool rounding = scratch_.size() > 1 && &piece == &scratch_.back() && piece.bytes < kRounding;
@@ -130,11 +131,18 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, const ProgramEffec
       return refuted(Rule::kMeaning, rank, "reads " + in_quotes(slot) + " of rows that others sent to different parts");
     at = std::max(at, part);
     seen.scaled = seen.scaled || value->scaled;
+    by_place = by_place || value->by_place;
     samples = ledger_.samples.append(samples, here);
   }
   // What a rank sent to others and got back from them is its own again.
   if (parts > 0 && alike && scratch_.size() == static_cast<size_t>(parts)) samples = first, parts = 0, at = -1;
   if (samples == 0) return {};
+  if (seen.samples != 0 && seen.by_place != by_place)
+    return refuted(Rule::kMeaning, rank,
+                   "reads " + in_quotes(slot) +
+                       (by_place ? " of all places' rows, beside values of its own"
+                                 : " of its own, beside values of all places' rows"));
+  seen.by_place = by_place;
   if (seen.samples != 0 && seen.samples != samples)
     return refuted(Rule::kMeaning, rank,
                    "reads " + in_quotes(slot) + " for " + text(ledger_.samples.ranges(samples)) +
@@ -367,7 +375,10 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
     const int32_t place = places_.place(share, rank.plan->rank);
     if (place < 0)
       return refuted(Rule::kMeaning, rank, "adds a share to " + in_quotes(slot) + " and is in no group of its cut");
-    samples = ledger_.share_of_samples(samples, place);
+    if (!seen.by_place) samples = ledger_.share_of_samples(samples, place);
+  } else if (seen.by_place) {
+    return refuted(Rule::kSums, rank,
+                   "adds rows of several places to " + in_quotes(slot) + ", a sum over samples alone");
   }
   Content more = ledger_.sum(what.addend, samples, base);
   more.layout = layout.leaves;
@@ -448,6 +459,7 @@ Status Flow::run(Rank& rank, const Run& run) {
     Value value{.bytes = bytes, .label = label, .samples = seen.samples, .parts = seen.parts, .at = seen.at};
     value.spread = spread(index);
     value.scaled = seen.scaled;
+    value.by_place = seen.by_place;
     if (value.spread < 0) return check_spread(rank, 0, -1, name(index));
     rank.contents.put(where(index), bytes, {.what = value, .layout = layouts[static_cast<size_t>(index)].leaves});
   }

@@ -310,6 +310,7 @@ Status Flow::Transfers::exchange() {
     PIPER_RETURN_IF_ERROR(flow_.check_elements(*members[i].rank, sent_[i], exchange.dtype));
   }
   moved_.clear();
+  across_ = cut_across();
   for (size_t j = 0; j < members.size(); ++j)
     for (size_t i = 0; i < members.size(); ++i) {
       scratch_.clear();
@@ -323,6 +324,7 @@ Status Flow::Transfers::exchange() {
         if (value->parts > 0) value->samples = flow_.samples_of(*value, piece);
         if (value->samples < 0)
           return flow_.refuted(Rule::kMeaning, *members[i].rank, "a part begins or ends inside of a sample");
+        PIPER_RETURN_IF_ERROR(cross(*value, *members[i].rank, *members[j].rank));
         value->label = flow_.ledger_.exchanged(value->label);
         value->parts = static_cast<int32_t>(num_members);
         value->bytes = piece.bytes;
@@ -342,6 +344,40 @@ Status Flow::Transfers::exchange() {
   return {};
 }
 
+// The cut at several places of which the members are; -1: there is none.
+int32_t Flow::Transfers::cut_across() const {
+  const auto cuts = static_cast<int32_t>(flow_.bundle_.manifest.cuts.size());
+  for (int32_t cut = 0; cut < cuts; ++cut) {
+    const auto place = [&](const Member& member) { return flow_.places_.place(cut, member.rank->plan->rank); };
+    const int32_t first = place(members_[0]);
+    if (first >= 0 &&
+        std::all_of(members_.begin(), members_.end(), [&](const Member& member) { return place(member) >= 0; }) &&
+        std::any_of(members_.begin(), members_.end(), [&](const Member& member) { return place(member) != first; }))
+      return cut;
+  }
+  return -1;
+}
+
+// What one place has of its own part goes where rows of all places are; of these only a place's own come back to it.
+Status Flow::Transfers::cross(Value& value, const Rank& from, const Rank& to) {
+  if (across_ < 0) return {};
+  const auto batch = flow_.bundle_.manifest.batch;
+  if (value.by_place) {
+    const int64_t begin = flow_.places_.place(across_, to.plan->rank) * batch;
+    for (const SampleRange& range : flow_.ledger_.samples.ranges(value.samples))
+      if (range.first < begin || range.first + range.count > begin + batch)
+        return flow_.refuted(Rule::kMeaning, from, "sends rows of one place back to another");
+    value.samples = flow_.ledger_.samples.moved(value.samples, -begin);
+    value.spread = flow_.places_.id(plan::Spread::kPart, across_, to.plan->rank);
+    value.by_place = false;
+  } else if (value.spread == flow_.places_.id(plan::Spread::kPart, across_, from.plan->rank)) {
+    value.samples = flow_.ledger_.share_of_samples(value.samples, flow_.places_.place(across_, from.plan->rank));
+    value.spread = Places::kWhole;
+    value.by_place = true;
+  }
+  return {};
+}
+
 Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& counts, const Pieces& rows) {
   if (counts.buffer < 0) return -1;
   const auto samples_of_all = [&](const Pieces& pieces) {
@@ -358,9 +394,11 @@ Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& 
   rank.contents.take(counts, members * dtype_bytes(DType::kI64), scratch_);
   PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, scratch_, DType::kI64));
   const auto* const first = scratch_[0].content.as<Value>();
+  const int32_t own = flow_.places_.id(plan::Spread::kPart, across_, rank.plan->rank);
   for (const Piece& piece : scratch_)
-    if (const auto* const value = piece.content.as<Value>();
-        value == nullptr || value->label != first->label || value->spread != Places::kWhole)
+    if (const auto* const value = piece.content.as<Value>(); value == nullptr || value->label != first->label ||
+                                                             value->spread != first->spread ||
+                                                             (value->spread != Places::kWhole && value->spread != own))
       return flow_.refuted(Rule::kMeaning, rank, "counts the rows that it moves by what is no value of a program");
   // Rows that came from several ranks and went back to them are their own again.
   const int32_t counted = first->samples, moved = samples_of_all(rows);
@@ -379,7 +417,7 @@ Exchange& Flow::Transfers::note(const std::pair<int32_t, bool>& arrived, const E
   Exchange& known = exchanges_.emplace(arrived, exchange).first->second;
   if (known.sent != exchange.sent || known.devices != exchange.devices || known.dtype != exchange.dtype ||
       known.counted != exchange.counted || known.row != exchange.row || known.cut != exchange.cut ||
-      known.by != exchange.by)
+      known.across != exchange.across || known.by != exchange.by)
     known.devices = 0;
   return known;
 }
@@ -390,8 +428,9 @@ void Flow::Transfers::note_exchange(const AllToAll& action, int32_t label, int32
   const auto name = [&](int32_t of) { return of < 0 ? std::string() : flow_.ledger_.labels[of]; };
   const std::string& sent = flow_.ledger_.labels[label];
   const auto devices = static_cast<int64_t>(members_.size());
-  Exchange& known =
-      note({flow_.ledger_.exchanged(label), false}, Exchange{sent, devices, action.dtype, counted, action.row});
+  Exchange now{sent, devices, action.dtype, counted, action.row};
+  now.across = across_;
+  Exchange& known = note({flow_.ledger_.exchanged(label), false}, now);
   if (counted) known.counts.emplace(name(sent_rows), name(received_rows));
 }
 

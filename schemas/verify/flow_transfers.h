@@ -74,6 +74,8 @@ class Flow::Transfers {
   Status gather_parts(const plan::AllGather& shape, const std::vector<int32_t>& order);
   void note_conversion(const Value& value, int32_t cut, Exchange::By by, DType dtype);
   Status exchange();  // of `members_`
+  int32_t cut_across() const;
+  Status cross(Value& value, const Rank& from, const Rank& to);
   // The label of the value by which a member counts the rows that it sends or gets, of the same samples as these.
   Result<int32_t> label_of_counts(Rank& rank, const plan::BufferRange& counts, const Pieces& rows);
   // By the label at arrival; of what is exchanged in different ways no more is known.
@@ -94,6 +96,7 @@ class Flow::Transfers {
   std::vector<Member> members_;                             // of the collective at hand, by position
   std::vector<Pieces> sent_, arrived_;                      // of an exchange, by position
   std::vector<std::pair<size_t, int32_t>> moved_;           // members and the labels of what they send
+  int32_t across_ = -1;                                     // the cut at several places of which they are
   Pieces scratch_, scratch_sum_;
 };
 

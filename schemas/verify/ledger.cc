@@ -64,7 +64,7 @@ Content Ledger::as_sum(const Content& content) {
 
 std::string Ledger::add(const Content& left, const Content& right, Content& result) {
   for (const Content* const content : {&left, &right})
-    if (const auto* const value = content->as<Value>(); value != nullptr && value->spread != 0)
+    if (const auto* const value = content->as<Value>(); value != nullptr && (value->spread != 0 || value->by_place))
       return "adds what one place has of a value to a sum over samples";
   if (left.is_empty() || right.is_empty()) {
     const Content& other = left.is_empty() ? right : left;

@@ -4,7 +4,7 @@
   capacity_matches_torch.py --bin BIN --work DIR [MODEL...] [--strategies a,b] [--launch local|mpirun] [--no-mpirun]
 
 The reference decides pair by pair: of the pairs of a token and a chosen expert that one rank has in one microbatch, tokens first, then
-a token's choices, an expert takes the first ceil(factor * pairs / experts). Losses of all steps, gradients of step 1, weights after the last
+a token's choices, an expert takes the first ceil(factor * pairs / experts). A rank of whole experts over places has those of its part of the sequence. Losses of all steps, gradients of step 1, weights after the last
 step, tolerances as in shards_match_torch.py; the number of dropped pairs of every step exactly. Then, once for each model: a factor
 that drops nothing gives the bits of a run without capacity; a capacity takes less memory, predicted and measured; `overflow: error`
 stops all ranks with R0406. Exit status 0: all agree.
@@ -36,16 +36,17 @@ STRATEGIES = STRATEGIES | {
 class Reference:
     """Makes the experts of a module leave out what is over, and counts it."""
 
-    def __init__(self, factor):
-        self.factor, self.dropped = factor, 0
+    def __init__(self, factor, places):
+        self.factor, self.places, self.dropped, self.sequence = factor, places, 0, 0
 
     def kept(self, ids, experts):
         """ids [tokens, choices] -> the same shape: 1 where the expert takes the pair, else 0."""
-        bound = math.ceil(self.factor * ids.numel() / experts)
-        taken, keep = [0] * experts, []
-        for expert in ids.flatten().tolist():
-            keep.append(1.0 if taken[expert] < bound else 0.0)
-            taken[expert] += 1
+        bound = math.ceil(self.factor * ids.numel() / self.places / experts)
+        taken, keep = [[0] * experts for _ in range(self.places)], []
+        for pair, expert in enumerate(ids.flatten().tolist()):
+            here = taken[pair // ids.shape[1] % self.sequence * self.places // self.sequence]
+            keep.append(1.0 if here[expert] < bound else 0.0)
+            here[expert] += 1
         self.dropped += keep.count(0.0)
         return torch.tensor(keep).view(ids.shape)
 
@@ -76,8 +77,8 @@ class Reference:
         part.forward = forward
 
 
-def torch_training(model, factor, pieces, clip):
-    reference, dropped, margin = Reference(factor), [], []
+def torch_training(model, factor, pieces, clip, places):
+    reference, dropped, margin = Reference(factor, places), [], []
     loop = harness.piece_by_piece(pieces)
 
     def step(module, number, batch):
@@ -85,6 +86,7 @@ def torch_training(model, factor, pieces, clip):
             reference.attach(module)
             margin.append(zoo_experts.smallest_margin(module))
         reference.dropped = 0
+        reference.sequence = next(iter(batch.values())).shape[1]
         loss = loop(module, number, batch)
         dropped.append(reference.dropped)
         return loss
@@ -118,7 +120,7 @@ def check_numbers(bench, model, names, launch, checks):
     factor = MODELS[model][0]
     for name in names:
         s = STRATEGIES[name]
-        key = (s.pieces(), 0.5 if "clip" in s.extra else None)
+        key = (s.pieces(), 0.5 if "clip" in s.extra else None, s.places_of_experts())
         if key not in references:
             references[key] = torch_training(model, factor, *key)
         losses, gradients, module, dropped, margin = references[key]
@@ -200,7 +202,7 @@ def main():
     parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True)
-    parser.add_argument("--strategies", default="ep1,ep2,ep4_mb2,ep2x2_across,pp2_ep2,pp2_ep2_zero_bubble,ep2x2_parameters,ep2_recompute,ep2_halves,ep2_alone,ep2_clip")
+    parser.add_argument("--strategies", default="ep1,ep2,ep4_mb2,ep2x2_across,pp2_ep2,pp2_ep2_zero_bubble,ep2x2_parameters,ep2_recompute,ep2_halves,ep2_alone,ep2_clip,etp,etp_recompute,pp2_etp")
     parser.add_argument("--launch", choices=("local", "mpirun"), default="local")
     parser.add_argument("--no-mpirun", action="store_true", help="stop with an error under the program's own threads alone")
     args = parser.parse_args()

@@ -105,13 +105,15 @@ def tables(runs):
 
 
 def mixtures(runs):
-    """Columns of all experts, and of those that a rank has, which are a part of the part of its place."""
+    """Columns of all experts, and of those that a rank has, which are a part of the part of its place; whole experts over all places."""
+    experts = {"ep2_tp2": [[0, 2], [1, 3]], "etp2_zero3": [[0, 1], [2, 3]]}
     for name, composition, more in (("one", "one", ""), ("tp2", "tp2", ""), ("tp4_seq", "tp4_seq", ""), ("tp2_zero3", "tp2_dp2", ", shard_params: true"),
-                                    ("ep2_tp2", "tp2_dp2", ", shard_optimizer: true")):
+                                    ("ep2_tp2", "tp2_dp2", ", shard_optimizer: true"), ("etp2_zero3", "tp2_dp2", ", shard_params: true")):
         text = harness.strategy_text(runs.model, composition, "adamw").replace("bucket_size: 0.05", "bucket_size: 0.05" + more)
-        if name == "ep2_tp2":
+        if name in experts:
             text = text.replace("directives:\n", 'annotate:\n  - {tag: EP, modules: ["*.moe"]}\ndirectives:\n'
-                                '  - {op: shard, filter: {EP: "*"}, devices: [[0, 2], [1, 3]]}\n')
+                                f'  - {{op: shard, filter: {{EP: "*"}}, devices: {experts[name]}}}\n'
+                                + ("  - {op: shard, filter: {}, dim: sequence, over: [[0, 1], [2, 3]]}\n" if "etp" in name else ""))
         runs.compile(name, text, harness.world_size(composition))
     as_one_device(runs, "mixtures")
     pairs(runs)

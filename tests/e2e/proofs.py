@@ -101,7 +101,8 @@ def shards(bench, fast):
         if fast and model not in GROUPED:
             continue
         for name, s in shards_match_torch.STRATEGIES.items():
-            yield f"{model}-{name}", True, lambda: bench.compile(model, shards_match_torch.strategy_text(s, model, "sgd"), f"{model}-{name}")
+            if (model, name) not in shards_match_torch.NOT_DIVIDED:
+                yield f"{model}-{name}", True, lambda: bench.compile(model, shards_match_torch.strategy_text(s, model, "sgd"), f"{model}-{name}")
 
 
 def capacity(bench, fast):

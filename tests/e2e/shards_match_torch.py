@@ -35,6 +35,11 @@ class Strategy:
     places: int = 1          # so many devices, one after the other, share samples and cut tensors
     dims: tuple[str, ...] = ("column",)  # what they cut
 
+    def places_of_experts(self):
+        """Into how many parts the tokens of a piece are divided before they go to the experts."""
+        shared = [set(devices[i:i + self.places]) for devices in self.data for i in range(0, len(devices), self.places)]
+        return self.places if any(group <= set(experts) for groups in self.experts for experts in groups for group in shared) else 1
+
     def pieces(self):
         return self.microbatches * max(len(group) for group in self.data) // self.places
 
@@ -63,11 +68,18 @@ STRATEGIES = {
                             dims=("column", "sequence", "vocabulary")),
     "pp2_ep2_tp2_seq": Strategy(((0, 1, 2, 3), (4, 5, 6, 7)), (((0, 2), (1, 3)), ((4, 6), (5, 7))), 2, "1f1b", places=2,
                                 dims=("column", "sequence")),
+    # Whole experts over the places, too.
+    "etp": Strategy(((0, 1, 2, 3),), (((0, 1, 2, 3),),), places=2, dims=("column", "sequence")),
+    "etp_recompute": Strategy(((0, 1, 2, 3),), (((0, 1), (2, 3)),), 2, replicate=", shard_params: true", places=2, extra="clip_grad_norm: 0.5\n",
+                              dims=("column", "sequence", "vocabulary"), directives="  - {op: recompute, filter: {EP: \"*\"}}"),
+    "pp2_etp": Strategy(((0, 1, 2, 3), (4, 5, 6, 7)), (((0, 1, 2, 3),), ((4, 5, 6, 7),)), 2, "1f1b", places=2, dims=("column", "sequence")),
     "ep2_clip": Strategy(((0, 1),), (((0, 1),),), extra="clip_grad_norm: 0.5\n"),
 }
 
 # The stages cut the batch into pieces of two sizes, and each layer bounds its experts by its own piece: a loop over pieces of one size is no reference.
 NO_REFERENCE = {("moe_capacity", "pp2_nested_ep2")}
+# A capacity of the model's own is of all tokens: no place can decide on those of its part (P0259).
+NOT_DIVIDED = {("moe_capacity", name) for name in ("etp", "etp_recompute", "pp2_etp")}
 
 
 def strategy_text(s: Strategy, model: str, optimizer: str) -> str:
@@ -131,7 +143,7 @@ def main():
         for optimizer in args.optimizers.split(","):
             references = {}
             for name in args.strategies.split(","):
-                if (model, name) in NO_REFERENCE:
+                if (model, name) in NO_REFERENCE | NOT_DIVIDED:
                     continue
                 s = STRATEGIES[name]
                 clip = 0.5 if "clip" in s.extra else None

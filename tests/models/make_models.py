@@ -368,6 +368,21 @@ class TinyStacked(nn.Module):
         return F.cross_entropy(self.last(x).flatten(0, 1), labels.flatten())
 
 
+class TinyRoutedTokens(nn.Module):
+    """Rows of a sequence between products: a feed-forward layer, then two of four experts on every row, with a norm before each."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.up, self.down = nn.Embedding(VOCAB, 6), nn.LayerNorm(6), nn.Linear(6, 8), nn.Linear(8, 6)
+        self.second, self.mixture, self.last = nn.LayerNorm(6), Routed(), nn.Linear(6, VOCAB, bias=False)
+
+    def forward(self, input_ids, labels):
+        x = self.embed(input_ids)
+        x = x + self.down(torch.tanh(self.up(self.norm(x))))
+        x = x + self.mixture(self.second(x).flatten(0, 1)).view(x.shape)
+        return F.cross_entropy(self.last(x).flatten(0, 1), labels.flatten())
+
+
 def tokens():
     return torch.randint(1, VOCAB, (BATCH, SEQ))
 
@@ -416,6 +431,7 @@ def main():
     export(TinyHeads(), {"x": torch.randn(BATCH, SEQ, 6), "target": torch.randn(BATCH, SEQ, 3)}, out / "tiny_heads.onnx", opset=23)
     export(TinyLlama(), {"idx": tokens(), "targets": tokens()}, out / "tiny_llama.onnx", opset=23)
     export(TinyStacked(), {"input_ids": tokens(), "labels": tokens()}, out / "tiny_stacked.onnx")
+    export(TinyRoutedTokens(), {"input_ids": tokens(), "labels": tokens()}, out / "tiny_routed_tokens.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)
 

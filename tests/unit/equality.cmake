@@ -7,6 +7,7 @@ piper_test(number_rules_test LABELS unit
 if(TARGET piper_driver)
   piper_test(equality_test LABELS unit
     SOURCES contradicting_shapes_test.cc cut_equality_test.cc cut_experts_test.cc equality_test.cc experts_equality_test.cc
+            whole_experts_test.cc
     LINK piper_driver piper_test_compiled_plans)
   target_compile_definitions(equality_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 endif()

@@ -465,8 +465,9 @@ TEST_CASE("rule D6: expert groups partition the groups that run their chunks") {
   CHECK(broken("group 2 [2..3]", "group 2 [1..2]") ==
         "P0435 distribution: chunk PP0: the groups of its shard do not partition group 2");
   CHECK(broken("group 0 [0..3]\n  group 1 [1, 0]\n  group 2 [2..3]\n",
-               "group 0 [1, 0, 2..3] places 2\n  group 1 [1, 0] places 2\n  group 2 [2..3] places 2\n") ==
-        "P0435 distribution: chunk PP0: a group of its shard has several places of group 1");
+               "group 0 [1, 0, 2..3] places 2\n  group 1 [1, 0] places 2\n  group 2 [2..3] places 2\n") == "");
+  CHECK(broken("group 1 [1, 0]\n  group 2 [2..3]\n", "group 1 [0, 2, 3, 1] places 2\n  group 2 [3, 1] places 2\n") ==
+        "P0435 distribution: chunk PP0: a group of its shard has some of the places of replicas of group 1");
   CHECK(broken("    shard 0\n", "    shard 7\n") == "P0435 distribution: chunk PP0: is of shard 7 of 2");
   CHECK(broken("whole_below 512\n    shard 0\n", "whole_below 512\n    shard 1\n") ==
         "P0435 distribution: chunk PP1: is cut by shard 0, not by that of its row");

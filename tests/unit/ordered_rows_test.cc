@@ -1,5 +1,5 @@
 // The rule on rows in the order of their experts: however many segments they are in, and whichever rank has them,
-// they have the numbers of one device. Programs are written by hand, for a piece of three samples of two rows each.
+// they have the numbers of one device. Programs are written by hand, for a piece of three samples of four rows each.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -17,24 +17,24 @@ using namespace piper::verify;
 
 namespace {
 
-constexpr int64_t kSamples = 3, kRows = 6, kWidth = 4, kExperts = 4, kDevices = 2;
+constexpr int64_t kSamples = 3, kRows = 12, kWidth = 4, kExperts = 4, kDevices = 2;
 
 // Slots of every program, by what they hold.
 enum Slots : int {
-  kX,          // f32[6, 4], of each sample two rows
-  kIds,        // i64[6]
-  kOtherIds,   // i64[6]
+  kX,          // f32[12, 4], of each sample four rows
+  kIds,        // i64[12]
+  kOtherIds,   // i64[12]
   kWeight,     // f32[4, 4, 4], or a rank's part of it
   kGradient,   // of the weight
   kOrder,      // i64[places]
-  kPositions,  // i64[6]
+  kPositions,  // i64[12]
   kCounts,     // i64[segments, experts of a segment]
   kOtherOrder,
   kOtherPositions,
   kOtherCounts,
   kInOrder,  // f32[places, 4]
   kMade,     // f32[places, 4]
-  kOut,      // f32[6, 4]
+  kOut,      // f32[12, 4]
   kTotals,   // i64[segments]
   kNumSlots
 };
@@ -42,24 +42,26 @@ enum Slots : int {
 // One device's calls have one segment and all experts, those of a rank two segments and half of them.
 struct Layout {
   int64_t segments = 1, capacity = kRows;
+  int64_t parts = 1;  // places of a cut, each of which has as many rows of each sample
+  int64_t here() const { return kRows / parts; }
   int64_t experts() const { return kExperts / segments; }
   int64_t places() const {
-    return capacity >= kRows ? segments * kRows : segments * std::min(kRows, capacity * experts());
+    return capacity >= here() ? segments * here() : segments * std::min(here(), capacity * experts());
   }
   Operand rows(int slot) const { return operand(slot, {places(), kWidth}); }
   Operand order(int slot = kOrder) const { return integers(slot, {places()}); }
-  Operand positions(int slot = kPositions) const { return integers(slot, {kRows}); }
+  Operand positions(int slot = kPositions) const { return integers(slot, {here()}); }
   Operand counts(int slot = kCounts) const { return integers(slot, {segments, experts()}); }
   KernelCall ordered(int ids = kIds, int first = kOrder) const {
-    return call("expert_order", {order(first), positions(first + 1), counts(first + 2), {}}, {integers(ids, {kRows})},
+    return call("expert_order", {order(first), positions(first + 1), counts(first + 2), {}}, {integers(ids, {here()})},
                 {{"experts", kExperts}, {"segments", segments}, {"capacity", capacity}, {"strict", false}});
   }
   KernelCall enter() const {
-    return call("take_rows", {rows(kInOrder)}, {operand(kX, {kRows, kWidth}), order(), positions()},
+    return call("take_rows", {rows(kInOrder)}, {operand(kX, {here(), kWidth}), order(), positions()},
                 {{"repeat", int64_t{1}}});
   }
   KernelCall leave(int from, int first = kOrder) const {
-    return call("take_rows", {operand(kOut, {kRows, kWidth})}, {rows(from), positions(first + 1), order(first)},
+    return call("take_rows", {operand(kOut, {here(), kWidth})}, {rows(from), positions(first + 1), order(first)},
                 {{"repeat", int64_t{1}}});
   }
   KernelCall product(int counts_slot = kCounts) const {
@@ -84,15 +86,23 @@ class Piece {
     program.slots.resize(kNumSlots);
     program.slots[kGradient].role = SlotRole::kGradient;
     program.slots[kGradient].bytes = kWeightBytes / layout.segments;
+    if (layout.parts > 1) program.slots[kGradient].spread = plan::Spread::kShare, program.slots[kGradient].cut = 0;
     program.calls = std::move(calls);
     NumberedProgram run;
     run.program = &program;
     run.samples = kSamples;
     run.by_pieces = true;
     run.slots.resize(kNumSlots);
-    run.slots[kX].put(0, {kRows * kWidth * 4, 0, table.leaf("x", Over::kEach, 2 * kWidth * 4)});
-    run.slots[kIds].put(0, {kRows * 8, 0, table.leaf("ids", Over::kEach, 16)});
-    run.slots[kOtherIds].put(0, {kRows * 8, 0, table.leaf("other ids", Over::kEach, 16)});
+    const auto put = [&](int slot, const char* name, int64_t elements, int64_t bytes) {  // of a row
+      HeldValue held{layout.here() * elements * bytes, 0,
+                     table.leaf(name, Over::kEach, kRows / kSamples * elements * bytes)};
+      if (layout.parts > 1)
+        held.spread = {.devices = layout.parts, .part = kRows / kSamples / layout.parts * elements, .cut = 0};
+      run.slots[static_cast<size_t>(slot)].put(0, held);
+    };
+    put(kX, "x", kWidth, 4);
+    put(kIds, "ids", 1, 8);
+    put(kOtherIds, "other ids", 1, 8);
     HeldValue weight{kWeightBytes / layout.segments, 0, table.leaf("weight", Over::kNothing, kWeightBytes)};
     if (layout.segments > 1) weight.spread = {layout.segments, layout.experts() * kWidth * kWidth};
     run.slots[kWeight].put(0, weight);
@@ -107,8 +117,10 @@ class Piece {
   const Number& number(const NumberedProgram& run, int slot) const { return table[left(run, slot)]; }
 
   // What rank j has of what the ranks of its group left in `slot`
-  HeldValues exchanged(const NumberedProgram& run, int slot, const std::vector<CountedRows>& counted = {}) {
+  HeldValues exchanged(const NumberedProgram& run, int slot, const std::vector<CountedRows>& counted = {},
+                       int32_t across = -1) {
     Exchange exchange;
+    exchange.across = across;
     exchange.sent = "sent";
     exchange.devices = kDevices;
     exchange.dtype = slot == kCounts || slot == kOtherCounts ? DType::kI64 : DType::kF32;
@@ -193,6 +205,40 @@ TEST_CASE("products by groups are those of one device, for the rows that all ran
     CHECK(answer(piece.number(again, kOut)) == Answer::kNumber);
     CHECK(piece.left(again, kOut) == piece.left(whole, kOut));
   }
+}
+
+TEST_CASE("rows of a place's part in an order of their own are rows of one device") {
+  Piece piece;
+  const Layout one, two{kDevices, kRows / 2, 2};
+  const NumberedProgram whole =
+      piece.run({one.ordered(), one.enter(), one.product(), one.gradient(), one.leave(kMade)}, one);
+  const NumberedProgram sender = piece.run({two.ordered(), two.enter()}, two);
+  for (const int slot : {kOrder, kPositions, kCounts, kInOrder})
+    CHECK(piece.left(sender, slot) == piece.left(whole, slot));
+  const auto across = [&](const NumberedProgram& from, int slot) { return piece.exchanged(from, slot, {}, 0); };
+  const NumberedProgram owner = piece.run({two.product(), two.gradient()}, two,
+                                          {{kInOrder, across(sender, kInOrder)}, {kCounts, across(sender, kCounts)}});
+  CHECK(piece.left(owner, kMade) == piece.left(whole, kMade));
+  CHECK(same_terms(piece.terms(owner), piece.terms(whole), piece.table));
+  const auto back = [&](const HeldValues& made) {
+    return piece.run({two.leave(kMade)}, two,
+                     {{kMade, made}, {kOrder, sender.slots[kOrder]}, {kPositions, sender.slots[kPositions]}});
+  };
+  const NumberedProgram again = back(across(owner, kMade));
+  CHECK(piece.left(again, kOut) == piece.left(whole, kOut));
+  const HeldValue& out = again.slots[kOut].all().begin()->second;
+  CHECK(out.spread == verify::Spread{.devices = 2, .part = 2 * kWidth, .cut = 0});
+  // Among ranks of one place, of rows that others sent, and of another part than that of the order.
+  CHECK(answer(piece.table[piece.exchanged(sender, kInOrder).all().begin()->second.number]) == Answer::kOpen);
+  CHECK(answer(piece.number(back(owner.slots[kMade]), kOut)) == Answer::kWrong);
+  HeldValue halves{two.here() * kWidth * 4, 0, piece.table.leaf("x", Over::kEach, 4 * kWidth * 4)};
+  halves.spread = {.devices = 2, .part = kWidth, .cut = 0};
+  HeldValues x;
+  x.put(0, halves);
+  CHECK(answer(piece.number(piece.run({two.ordered(), two.enter()}, two, {{kX, x}}), kInOrder)) == Answer::kOpen);
+  // What a place knows of its own rows is not what one device knows of all.
+  const KernelCall read = call("neg", {two.counts(kTotals)}, {two.counts()});
+  CHECK(answer(piece.number(piece.run({two.ordered(), read}, two), kTotals)) == Answer::kOpen);
 }
 
 TEST_CASE("products by the counts of another router, or of the rows that a rank sends, are refused") {

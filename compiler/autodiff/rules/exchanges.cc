@@ -12,7 +12,7 @@ std::vector<ValueId> all_to_all(const RuleContext& ctx) {
     operands.push_back(ctx.op.operands[1]);
   }
   std::vector<ValueId> result(ctx.op.operands.size());
-  result[0] = ctx.b.add1(OpKind::kAllToAll, std::move(operands));
+  result[0] = ctx.b.add1(OpKind::kAllToAll, std::move(operands), ctx.op.attrs);
   return result;
 }
 

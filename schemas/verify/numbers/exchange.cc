@@ -163,6 +163,7 @@ HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std
   if (sent.all().size() != 1) return unknown("an exchange of what no program makes as one value");
   const auto& [begin, value] = *sent.all().begin();
   if (table[value.number].over == Over::kUnknown) held.put(0, {bytes, 0, value.number});
+  else if (exchange.across >= 0) return unknown("an exchange across places of what is in no order");
   else if (begin != 0 || value.first != 0 || value.period > 0) return unknown("an exchange of a part of a value");
   else held.put(0, Exchanged(value, exchange, bytes, samples, table).make());
   return held;

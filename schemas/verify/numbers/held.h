@@ -22,6 +22,11 @@ struct RowOrder {
   int64_t segments = 1;
   int64_t rows = 0;    // places that one device's order has, in one segment
   int64_t places = 0;  // of all segments
+  // Where each place of a cut orders the rows of its own part alone: the cut, over how many places, and how many rows
+  // of its part are in a row before those of others. `rows` are those of all places, `places` those of one. Of a sum
+  // over rows of experts, which has no kind: rows of all places of this cut are in it.
+  int32_t cut = -1;
+  int64_t parts = 1, run = 0;
   friend bool operator==(const RowOrder&, const RowOrder&) = default;
 };
 

@@ -36,8 +36,11 @@ class LinearShares {
     size_t sums = 0, others = 0;
     for (size_t i = 0; i < call_.where.size(); ++i) {
       if (!call_.present(i)) continue;
-      if (call_.where[i].spread.summed) ++sums;
-      else if (call_.table[call_.whole.operands[i].number].over == Over::kNothing) ++others;
+      if (const Spread& spread = call_.where[i].spread; spread.summed) {
+        if (sums > 0 && spread.order.cut != call_.whole.spread.order.cut) return "sums over samples of different ranks";
+        call_.whole.spread.order.cut = spread.order.cut;
+        ++sums;
+      } else if (call_.table[call_.whole.operands[i].number].over == Over::kNothing) ++others;
     }
     if (sums == 0) return "";
     call_.whole.spread.summed = true;

@@ -220,7 +220,13 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
                                                                                                      : -1;
     const Exchange::By by = exchange != exchanges_.end() ? exchange->second.by : Exchange::By::kAllReduce;
     const plan::Spread sent = by == Exchange::By::kAllGather ? plan::Spread::kPart : plan::Spread::kShare;
-    const bool as_read = made == nullptr || (made->spread == reader.spread && made->cut == reader.cut);
+    // Across places a part went where there are the rows of all, or came back from there.
+    const int32_t across = exchange != exchanges_.end() ? exchange->second.across : -1;
+    const bool as_read =
+        made == nullptr || (made->spread == reader.spread && made->cut == reader.cut) ||
+        (across >= 0 && made != nullptr &&
+         (made->cut == across ? made->spread == plan::Spread::kPart && reader.cut < 0
+                              : made->cut < 0 && reader.spread == plan::Spread::kPart && reader.cut == across));
     const bool as_sent = made != nullptr && made->spread == sent && made->cut == over;
     if (over >= 0 ? !as_sent : !as_read) continue;
     const bool same_size = runs_[static_cast<size_t>(maker)].samples == run.samples;

@@ -51,7 +51,7 @@ class Ordered {
   bool received(size_t i) const { return where_[i].spread.sources; }
   // Whole values of a rank's own, to any kernel.
   bool is_own_count(size_t i) const {
-    return (kind(i) == RowKind::kCounts || kind(i) == RowKind::kTotals) && !received(i);
+    return order(i).cut < 0 && (kind(i) == RowKind::kCounts || kind(i) == RowKind::kTotals) && !received(i);
   }
   std::string wrong(const char* why) {
     result_.wrong = true;
@@ -113,13 +113,27 @@ class Ordered {
   // ---------------------------------------------------------------- rows in and out
 
   std::string take_rows() {
-    if (kind(1) == RowKind::kRows && is_plain(0)) return enter();
+    if (kind(1) == RowKind::kRows && (is_plain(0) || order(1).cut >= 0)) return enter();
     if (kind(1) == RowKind::kPositions && kind(0) == RowKind::kRows) return leave();
     return "rows that are taken by what is no order of theirs";
+  }
+  // Whether rows of operand 0, of which so many of the order's are one, are those of the places' parts that are
+  // ordered: all of them, where these are not divided.
+  bool has_own_rows(const RowOrder& order, int64_t repeat) const {
+    if (order.cut < 0) return is_plain(0);
+    const SpreadView& where = where_[0];
+    const Spread& spread = where.spread;
+    if (kind(0) != RowKind::kNone || spread.cut != order.cut || spread.devices != order.parts || spread.share ||
+        where.part != 0 || where.surplus > 0 || !where.extents.empty())
+      return false;
+    return result_.whole.operands[0].axes[0].extent / (where.segments * order.parts) * repeat == order.run;
   }
   std::string enter() {
     if (kind(2) != RowKind::kPositions) return "rows that are taken by what is no order of theirs";
     if (order(1).counts != order(2).counts) return wrong(kOtherOrder);
+    const auto* const repeat = find_attr<int64_t>(local_, "repeat");
+    if (!has_own_rows(order(1), repeat == nullptr ? 1 : *repeat))
+      return "rows of other parts than those that are ordered";
     if (received(1)) return "rows that are taken by an order of several ranks";
     return in_rows(where_[1].spread);
   }
@@ -127,7 +141,20 @@ class Ordered {
     if (order(0).counts != order(1).counts) return wrong(kOtherOrder);
     if (kind(2) == RowKind::kRows && order(2).counts != order(1).counts) return wrong(kOtherOrder);
     if (kind(2) != RowKind::kRows || received(2)) return "rows that are taken by what is no order of theirs";
-    return received(0) ? wrong(kOtherRows) : "";
+    if (received(0)) return wrong(kOtherRows);
+    return order(1).cut < 0 ? "" : leave_to_part(order(1));
+  }
+  // The model's rows of the place's part.
+  std::string leave_to_part(const RowOrder& order) {
+    Operand& out = whole().call.outputs[0];
+    if (out.shape.empty() || out.shape[0] * order.parts != order.rows || !is_contiguous(out))
+      return "rows of a part that lie in another order";
+    std::vector<int64_t> shape = out.shape;
+    const int64_t row = plan::elements(out) / shape[0];
+    shape[0] = order.rows;
+    reshape(out, std::move(shape));
+    whole().spread = {.devices = order.parts, .part = order.run * row, .cut = order.cut};
+    return "";
   }
 
   // The results are rows in the order that `spread` says.
@@ -192,6 +219,7 @@ class Ordered {
     whole().part = 0;
     whole().spread.devices = devices;
     whole().spread.summed = true;
+    whole().spread.order.cut = order(0).cut;
     return "";
   }
   // For one device: [1, experts].
@@ -266,6 +294,12 @@ std::string view_of_ordered(const StridedElements& elements, const HeldValue& va
                             SpreadView& where) {
   const RowOrder& order = value.spread.order;
   where.spread = value.spread;
+  if (order.kind == RowKind::kPositions && order.cut >= 0) {
+    if (elements.offset != 0 || elements.shape != std::vector<int64_t>{size / order.parts} || elements.strides[0] != 1)
+      return "places of rows of a part that are not read as they are";
+    view.axes = {{size, 1, false}};
+    return "";
+  }
   const bool rows = order.kind == RowKind::kRows;
   const int64_t row = rows ? size / order.rows : 0;
   if (std::string why = view_of(elements, Over::kPiece, rows ? row * order.places : size, 1, view); !why.empty())
@@ -287,7 +321,8 @@ std::string view_of_ordered(const StridedElements& elements, const HeldValue& va
   return where.rows >= 0 && last < row ? "" : "rows in an order that are not read one by one";
 }
 
-std::optional<WholeOrder> whole_order(const KernelCall& call) {
+std::optional<WholeOrder> whole_order(const KernelCall& call, const View& view, const SpreadView& ids,
+                                      int64_t samples) {
   const auto* segments = find_attr<int64_t>(call, "segments");
   if (call.kernel != Kernel::kExpertOrder || segments == nullptr || *segments < 2) return std::nullopt;
   WholeOrder whole;
@@ -300,6 +335,21 @@ std::optional<WholeOrder> whole_order(const KernelCall& call) {
       call.inputs[0].shape[0] < 1)
     return whole;
   const int64_t rows = call.inputs[0].shape[0];
+  if (const Spread& spread = ids.spread; spread.is_spread()) {
+    const int64_t segments = ids.segments * (ids.part == 0 && view.axes[0].samples ? samples : 1);
+    if (spread.cut < 0 || spread.share || ids.part != 0 || ids.surplus > 0 || !ids.extents.empty() ||
+        rows % segments != 0) {
+      whole.why = "an order of rows of which a rank has no part along their axis";
+      return whole;
+    }
+    if (*capacity < rows) {
+      whole.why = "a capacity of the rows of a place";
+      return whole;
+    }
+    whole.order.cut = spread.cut;
+    whole.order.parts = spread.devices;
+    whole.order.run = rows / segments;
+  }
   const auto places = [&](int64_t of_experts) {  // so many that they overflow are more than there are rows
     int64_t all = 0;
     return __builtin_mul_overflow(*capacity, of_experts, &all) ? rows : std::min(rows, all);
@@ -311,8 +361,15 @@ std::optional<WholeOrder> whole_order(const KernelCall& call) {
       __builtin_mul_overflow(*experts, dtype_bytes(DType::kI64), &counted))
     return whole;
   *find_attr<int64_t>(whole.call, "segments") = 1;
+  int64_t all = 0;
+  int64_t& capacities = *find_attr<int64_t>(whole.call, "capacity");
+  if (__builtin_mul_overflow(rows, whole.order.parts, &all) ||
+      __builtin_mul_overflow(*capacity, whole.order.parts, &capacities))
+    return whole;
+  whole.order.rows *= whole.order.parts;
+  reshape(whole.call.inputs[0], {all});
   const std::vector<int64_t> here[] = {{whole.order.places}, {rows}, {*segments, *experts / *segments}, {}};
-  const std::vector<int64_t> shapes[] = {{whole.order.rows}, {rows}, {1, *experts}, {}};
+  const std::vector<int64_t> shapes[] = {{whole.order.rows}, {all}, {1, *experts}, {}};
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     const Operand& made = call.outputs[i];
     if (made.slot != Operand::kAbsent && made.shape != here[i]) {
@@ -350,6 +407,7 @@ MovedRows exchanged_rows(const HeldValue& sent, const Exchange& exchange, const 
     moved.wrong = true;
     return open(why);
   };
+  if (exchange.across != order.cut) return open("an exchange of rows of a part among other ranks than the places");
   if (exchange.devices != order.segments || sent.first != 0 || sent.end > bytes)
     return open("an exchange of a part of an order");
   if (order.kind == RowKind::kCounts)

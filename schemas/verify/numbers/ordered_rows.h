@@ -16,6 +16,10 @@
 // - An exchange moves segments: segment j of what rank i has becomes segment i of what rank j has. By counts it moves
 //   as many rows of each segment as these say; where that is how many rows of this order are in the segment, all
 //   of them.
+// - Each place of a cut may order the rows of its own part. These are as many orders as there are places, which have
+//   together the rows that one has, and each keeps its rows as the one does: a value in them has the number of the
+//   value in that one, of whose rows a place has those of its part. Rows that are taken by it come from the same part
+//   of what they are taken of, and go back to it; ranks that got the rows of all places have those of the one order.
 // Which rows are in an order depends on the samples that are together, where there is a capacity; so this is a rule
 // on values of pieces (pieces.h).
 #pragma once
@@ -46,7 +50,9 @@ struct WholeOrder {
   std::string why;        // what is not covered; "" where all is
   bool wrong = false;     // ... what no sound call does
 };
-std::optional<WholeOrder> whole_order(const plan::KernelCall& call);
+// `ids`: how these are read, where a place of a cut has a part of them.
+std::optional<WholeOrder> whole_order(const plan::KernelCall& call, const View& view, const SpreadView& ids,
+                                      int64_t samples);
 
 // A call on what belongs to orders, as the call that one device makes.
 struct OrderedCall {

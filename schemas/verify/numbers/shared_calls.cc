@@ -42,10 +42,13 @@ class SharedCall {
     }
   }
 
+  // Whether what is to be ordered is a place's part of the rows.
+  bool orders_part() const { return !where_.empty() && where_[0].spread.cut >= 0 && !places_[0].spread.is_spread(); }
   // An order of rows in several segments, as that of one device
   // (ordered_rows.h). False: the call makes none.
   bool make_order() {
-    std::optional<WholeOrder> whole = whole_order(call_);
+    const SpreadView ids = where_.empty() ? SpreadView() : where_[0];
+    std::optional<WholeOrder> whole = whole_order(call_, views_.empty() ? View() : views_[0], ids, run_.samples);
     if (!whole) return false;
     int32_t unknown = unknown_among(views_, table_);
     if (unknown < 0 && !whole->why.empty()) unknown = unknown_because(whole->why, whole->wrong);
@@ -66,6 +69,8 @@ class SharedCall {
                                                    : RowOrder::Kind::kCounts;
         // Counts lie as those of one device.
         if (i != kCounts) held.spread.devices = whole->order.segments;
+      } else if (whole->order.cut >= 0 && unknown < 0) {  // each place drops rows of its own
+        held.spread = {.devices = whole->order.parts, .share = true, .cut = whole->order.cut};
       }
       evaluation_.put(call_.outputs[i], number, held);
     }
@@ -188,6 +193,14 @@ class SharedCall {
     for (size_t i = 0; i < experts.size(); ++i)
       if (experts[i].spread.cut >= 0) std::swap(experts[i], parts[i]);
     const bool ordered = is_ordered();
+    if (ordered && is_of_part()) {
+      OrderedCall made = ordered_call(call_, views_, where_, table_);
+      whole = std::move(made.whole);
+      whole.wrong = made.wrong;
+      if (made.plain) whole.why = "what is known of an order of a part's rows";
+      if (!whole.why.empty()) none = unknown_because(whole.why, is_wrong(whole));
+      return;
+    }
     const auto is_spread = [](const SpreadView& where) { return where.spread.is_spread(); };
     const bool both = std::any_of(parts.begin(), parts.end(), is_spread) &&
                       (ordered || std::any_of(experts.begin(), experts.end(), is_spread));
@@ -223,6 +236,12 @@ class SharedCall {
   }
   bool is_ordered() const {
     return std::any_of(read_.begin(), read_.end(), [](const OperandRead& operand) { return operand.is_ordered(); });
+  }
+
+  // Whether a place of a cut orders the rows of its part.
+  bool is_of_part() const {
+    return std::any_of(read_.begin(), read_.end(),
+                       [](const OperandRead& operand) { return operand.where.spread.order.cut >= 0; });
   }
 
   bool adds_operand() const { return !is_ordered() && verify::adds_operand(call_); }
@@ -387,7 +406,8 @@ class SharedCall {
       all.shape.insert(all.shape.begin(), devices);
       all.strides.insert(all.strides.begin(), each);
     }
-    evaluation_.add(all, std::move(view), share ? at_places.spread.cut : -1);
+    const int32_t of_all = whole.spread.summed ? whole.spread.order.cut : -1;  // rows that all places of it sent
+    evaluation_.add(all, std::move(view), share ? at_places.spread.cut : of_all);
   }
 
   // All places' parts of a gradient, each part of which lies in `out`, as they
@@ -440,7 +460,7 @@ bool evaluate_shared(const KernelCall& call, const std::vector<OperandRead>& ope
   const bool may_order = evaluation.run().by_pieces && call.kernel == Kernel::kExpertOrder;
   if (!shared && !ordered && !may_order) return false;
   SharedCall made(call, operands, evaluation);
-  if (may_order && !shared && made.make_order()) return true;
+  if (may_order && (!shared || made.orders_part()) && made.make_order()) return true;
   if (ordered) return made.make_of_parts();
   if (!shared) return false;
   const std::optional<KernelCall> wider = made.with_axis();
