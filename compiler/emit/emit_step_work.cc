@@ -76,8 +76,9 @@ std::vector<OwnedGradient> RoleEmitter::owned_gradients(std::vector<BufferRange>
   const auto list = static_cast<int32_t>(plan_.arguments.size());
   for (const MeasuredPiece& piece : role_.measured_pieces) {
     const ir::Bucket& b = bucket(piece.bucket);
-    owned.push_back(
-        {piece.parameter, graph().parameters()[piece.parameter].names[0], b.elements(piece.stretch.bytes()), b.dtype});
+    const std::string& first = graph().parameters()[piece.parameter].names[0];
+    const std::string at = piece.stretch.begin == 0 ? "" : "+" + std::to_string(piece.stretch.begin);
+    owned.push_back({piece.parameter, first + at, b.elements(piece.stretch.bytes()), b.dtype});
     // Each member counts its own part of a sum that all hold whole.
     if (b.summed() == ir::Kept::kWhole) out_.parts.push_back({list, arguments.size(), b.teams, b.part_bytes()});
     arguments.push_back({buffer(summed_of(piece.bucket)), piece.stretch.begin});

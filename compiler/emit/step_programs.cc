@@ -1,5 +1,7 @@
 #include "compiler/emit/step_programs.h"
 
+#include <set>
+
 #include "compiler/emit/pack.h"
 #include "compiler/ir/state_layout.h"
 #include "schemas/plan/kernels.h"
@@ -124,11 +126,14 @@ plan::Program norm_part_program(const std::string& name, int64_t num_parameters,
   p.name = name;
   p.slots.push_back(make_slot("norms", plan::SlotRole::kOutput, kScalarBytes * num_parameters, false, true));
   p.calls.push_back(zero(flat(0, num_parameters), "clip_grad_norm"));
+  std::set<uint32_t> has_square;
   for (const OwnedGradient& g : owned) {
     const auto slot = static_cast<int32_t>(p.slots.size());
     p.slots.push_back(gradient_slot(g));
-    p.calls.push_back(call("square_sum", {scalar(0, kScalarBytes * static_cast<int64_t>(g.parameter))},
-                           {flat(slot, g.elements, g.dtype)}, g.name));
+    plan::KernelCall square = call("square_sum", {scalar(0, kScalarBytes * static_cast<int64_t>(g.parameter))},
+                                   {flat(slot, g.elements, g.dtype)}, g.name);
+    square.accumulate = !has_square.insert(g.parameter).second;
+    p.calls.push_back(std::move(square));
   }
   return p;
 }

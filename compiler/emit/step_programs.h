@@ -19,7 +19,7 @@ plan::Program finish_program(const std::string& what, DType dtype);
 // the other `local` slots are cleared for the next step, the rest are only read.
 plan::Program combine_program(const std::string& parameter, int64_t elements, DType dtype,
                               const std::vector<bool>& local, size_t target);
-// slots: norms [num_parameters] (written whole), then one gradient per entry of `owned`: its squared norm goes to
+// slots: norms [num_parameters] (written whole), then one gradient per entry of `owned`: its squared norm is added to
 // its parameter's place, all others are 0.
 struct OwnedGradient {
   uint32_t parameter = 0;

@@ -132,14 +132,13 @@ TEST_CASE("replicas that measure their parts of a clipped gradient are alike") {
   }
 }
 
-TEST_CASE("replicas that measure gradients of groups are alike where their parts are") {
+TEST_CASE("replicas that measure gradients of groups are proved; their parts of small buckets lie at other places") {
   const std::string text = four_replicas(", shard_optimizer: true") + "clip_grad_norm: 1.0\n";
   const std::string rate = "{lr: 0.001}";
   const plan::Bundle bundle = compiled::bundle(
       "tiny_gpt.onnx", std::string(text).replace(text.find(rate), rate.size(), "{lr: 0.001, no_decay: [\"*.ln*\"]}"));
   REQUIRE(bundle.manifest.optimizer.groups.size() > 1);
   CHECK(bundle.ranks[0].grad_squares.buffer >= 0);
-  CHECK(plan::like_ranks(bundle) == Like{-1, 0, 0, 0});
   CHECK(verify::verify(bundle).ok());
 }
 
