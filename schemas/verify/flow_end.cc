@@ -176,7 +176,7 @@ Status Flow::check_all_added() const {
   return {};
 }
 
-// Norms of groups are made of squares that stand at tensors of theirs: together those of all their gradients.
+// Norms of groups are made of squares at tensors of theirs: together those of all their gradients.
 Status Flow::check_squares(const Rank& rank) {
   const BufferRange& where = rank.plan->grad_squares;
   if (where.buffer < 0) return {};
