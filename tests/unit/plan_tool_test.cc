@@ -126,7 +126,7 @@ TEST_CASE("report sets a predicted step beside a measured one") {
   CHECK(told.find("step: predicted 9 units by unit costs (forward 1, backward 2); measured 0.04 ms by " + profile +
                   "\n") == 0);
   CHECK(holds(told, "s.yaml:1:3 place"));
-  CHECK(holds(told, "the critical paths part where the predicted one has\n    rank 1 instruction 3 "));
+  CHECK(holds(told, "the critical paths differ from where the predicted one has\n    rank 1 instruction 3 "));
   options.log = log;
   CHECK(holds(text(tools::report_lines(plans, profile, options)), "2.0 KiB"));
   options.form = tools::TableForm::kMarkdown;

@@ -105,8 +105,8 @@ std::string assumptions(const Machine& machine, const Estimate& estimate) {
                                                                               : "the fastest of rings and trees";
   return std::string("collectives: ") + collectives + "; exchanges: pairwise; links shared max-min fair\nrouter: " +
          (estimate.routes ? "balanced, every expert has as many rows" : "none") +
-         formatted("\nkernel times: %zu of %zu distinct calls measured, the others by roofline", estimate.measured,
-                   estimate.calls) +
+         formatted("\nkernel times: %zu of %zu distinct kernel calls measured, the others by roofline",
+                   estimate.measured, estimate.calls) +
          "\nMFU: products of the model, once forward and twice backward, attention without its mask\n";
 }
 

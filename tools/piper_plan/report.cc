@@ -44,7 +44,7 @@ Result<Timeline> predict(const plan::Bundle& bundle, const ReportOptions& option
   }
   PIPER_ASSIGN(const TargetMachine target, read_target(options.target, options.kernel_times, bundle));
   const Priced prices(bundle, target.machine, 1, target.kernel_times);
-  std::snprintf(text, sizeof text, ", %zu of %zu distinct calls measured", prices.measured_calls(),
+  std::snprintf(text, sizeof text, ", %zu of %zu distinct kernel calls with measured times", prices.measured_calls(),
                 prices.distinct_calls());
   report.priced_by = target.machine.name + text;
   return simulate_on(bundle, prices);

@@ -70,7 +70,7 @@ std::string parting(const Report& report) {
   if (report.predicted_part.empty() && report.measured_part.empty())
     return "the predicted and the measured critical path are the same\n";
   const auto told = [](const std::string& part) { return part.empty() ? "it has ended" : part; };
-  return "the critical paths part where the predicted one has\n    " + told(report.predicted_part) +
+  return "the critical paths differ from where the predicted one has\n    " + told(report.predicted_part) +
          "\nand the measured one\n    " + told(report.measured_part) + "\n";
 }
 

@@ -5,6 +5,7 @@
 
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/dtype.h"
+#include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/rows.h"
 
