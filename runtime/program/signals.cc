@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <initializer_list>
 
 #include "runtime/data/guarded_read.h"
 #include "runtime/hal/ucx/ucx_transport.h"
@@ -19,8 +21,16 @@ namespace {
 std::atomic<hal::Stop*> signal_stop{nullptr};
 std::atomic<exec::StopRequests*> signal_requests{nullptr};
 
-void write_to_stderr(const char* text) {
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+// At once: lines of other threads would come between parts.
+void write_to_stderr(std::initializer_list<const char*> parts) {
+  std::array<char, 8192> line;  // no memory is allocated in a handler
+  size_t length = 0;
+  for (const char* const part : parts) {
+    const size_t more = std::min(std::strlen(part), line.size() - length);
+    std::memcpy(line.data() + length, part, more);
+    length += more;
+  }
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), length);
 }
 
 void handle(int signal_number, void (*handler)(int)) {
@@ -71,7 +81,7 @@ void on_user_1(int signal_number) {
 void on_user_2(int) {
   exec::StopRequests* const requests = signal_requests.load();
   if (requests != nullptr && requests->checkpoints) ++requests->saves;
-  else write_to_stderr("piper-run: SIGUSR2 saves nothing without --checkpoint\n");
+  else write_to_stderr({"piper-run: SIGUSR2 saves nothing without --checkpoint\n"});
 }
 
 // Bytes of a mapped file that are gone: the kernel raises SIGBUS where they are read, and no code can go on there. The
@@ -84,14 +94,12 @@ void on_bus_error(int, siginfo_t* info, void*) {
   data::leave_guarded_read();
   while (bus_error_told.test_and_set()) pause();
   if (const char* file = plan::mapped_name(info->si_addr)) {
-    write_to_stderr("piper-run: error[R0209]: '");
-    write_to_stderr(file);
-    write_to_stderr("' was truncated while the run read it; everything that was not saved before is lost\n");
+    write_to_stderr({"piper-run: error[R0209]: '", file,
+                     "' was truncated while the run read it; everything that was not saved before is lost\n"});
   } else {
     write_to_stderr(
-        "piper-run: error: a bus error outside of the files that the run reads: a full /dev/shm, which MPI and UCX "
-        "use, "
-        "or memory that fails; what was not saved before is lost\n");
+        {"piper-run: error: a bus error outside of the files that the run reads: a full /dev/shm, which MPI and UCX "
+         "use, or memory that fails; what was not saved before is lost\n"});
   }
   _exit(kFailed);
 }

@@ -84,8 +84,9 @@ void add_reduction_cases(std::vector<RuleCase>& cases) {
                        return c.loss_of({c.b.add1(OpKind::kLogSoftmax, {x}, ir::DimAttrs{dim})});
                      }});
   }
-  cases.push_back({"all_to_all with itself",
-                   [](CaseBuilder& c) { return c.loss_of({c.b.add1(OpKind::kAllToAll, {c.parameter({1, 3, 4})})}); }});
+  cases.push_back({"all_to_all with itself", [](CaseBuilder& c) {
+                     return c.loss_of({c.b.add1(OpKind::kAllToAll, {c.parameter({1, 3, 4})}, ir::ExchangeAttrs{})});
+                   }});
   for (const OpKind kind : {OpKind::kEnter, OpKind::kAllReduce})
     cases.push_back({std::string(op_name(kind)) + " of one place",
                      [=](CaseBuilder& c) { return c.loss_of({c.b.add1(kind, {c.parameter({3, 4})})}); }});
