@@ -161,11 +161,10 @@ int32_t Ledger::share_of_samples(int32_t sample_ids, int64_t place) {
 }
 
 std::string Ledger::lacks(int32_t sum, int64_t places) {
-  if (places == 1 && sums_.complete(sum, batch_)) return "";
+  if (sums_.complete(sum, batch_ * places)) return "";
   const auto holds = sums_.compare(sum, {{0, batch_ * places}});
   if (places > 1) {
     // Samples are counted place by place (share_of_samples).
-    if (holds.exact()) return "";
     const auto& wrong = !holds.repeated.empty()  ? holds.repeated
                         : !holds.missing.empty() ? holds.missing
                                                  : holds.foreign;

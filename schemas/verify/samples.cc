@@ -181,10 +181,10 @@ uint64_t SumTable::order(int32_t sum) {
 }
 
 bool SumTable::complete(int32_t sum, int64_t count) {
-  const auto known = complete_.find(sum);
+  const auto known = complete_.find({sum, count});
   if (known != complete_.end()) return known->second;
   const bool exact = count > 0 ? compare(sum, {{0, count}}).exact() : sum == 0;
-  complete_.emplace(sum, exact);
+  complete_.emplace(std::pair(sum, count), exact);
   return exact;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace piper::verify {
@@ -67,7 +68,7 @@ class SumTable {
   };
   // Compares with "each of `domain` (sorted, disjoint) exactly once".
   Holdings compare(int32_t sum, const std::vector<SampleRange>& domain) const;
-  // Whether `sum` holds each of [0, count) exactly once; remembered, so ask with one `count` only.
+  // Whether `sum` holds each of [0, count) exactly once; remembered.
   bool complete(int32_t sum, int64_t count);
   // A digest of how the sum was made, from its leaves on: equal for sums of the same samples in the same order. Both
   // sides of an addition may be exchanged, which changes no bit.
@@ -88,7 +89,7 @@ class SumTable {
   std::unordered_map<uint64_t, int32_t> ids_;
   // All accumulators of a run mostly hold the same: the last answers serve again.
   Last last_leaf_, last_sum_;
-  std::unordered_map<int32_t, bool> complete_;
+  std::map<std::pair<int32_t, int64_t>, bool> complete_;  // by sum and count
   std::vector<uint64_t> orders_;  // [node] as far as someone asked
 };
 
