@@ -90,7 +90,7 @@ class SumTable {
   // All accumulators of a run mostly hold the same: the last answers serve again.
   Last last_leaf_, last_sum_;
   std::map<std::pair<int32_t, int64_t>, bool> complete_;  // by sum and count
-  std::vector<uint64_t> orders_;  // [node] as far as someone asked
+  std::vector<uint64_t> orders_;                          // [node] as far as someone asked
 };
 
 }  // namespace piper::verify
