@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "compiler/driver/compile.h"
+#include "schemas/verify/verify.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::compiled {
@@ -36,6 +37,22 @@ std::string remarks(const std::string& model, const std::string& strategy) {
   const auto read = compiled(model, strategy, diags);
   if (!read.ok()) throw std::runtime_error(read.error().message + "\n" + diags.render_text(false));
   return diags.render_text(true);
+}
+
+std::string verdict(const std::string& model, const std::string& strategy,
+                    const std::function<void(plan::Bundle&)>& change) {
+  plan::Bundle changed = bundle(model, strategy);
+  change(changed);
+  const auto report = verify::verify(changed);
+  return report.ok() ? "accepted: " + describe(report->equality) : report.error().code;
+}
+
+void in_each(plan::Bundle& bundle, const std::string& kernel, const std::function<void(plan::KernelCall&)>& change) {
+  size_t found = 0;
+  for (plan::Program& program : bundle.programs)
+    for (plan::KernelCall& call : program.calls)
+      if (call.kernel == kernel) change(call), ++found;
+  if (found == 0) throw std::runtime_error("no call of " + kernel);
 }
 
 }  // namespace piper::compiled

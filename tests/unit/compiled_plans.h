@@ -1,7 +1,8 @@
 // Bundles as piperc makes them, for tests that read, damage or compare plans: compiled in this process from
-// the models in tests/models.
+// the models in tests/models. And what the proof says of one that was changed.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "schemas/plan/plan.h"
@@ -12,5 +13,11 @@ namespace piper::compiled {
 plan::Bundle bundle(const std::string& model, const std::string& strategy);
 // What `piperc --verbose` says of it.
 std::string remarks(const std::string& model, const std::string& strategy);
+
+// Of the plan of such a strategy, changed: "accepted: " and what is proved, or the code of the refusal.
+std::string verdict(const std::string& model, const std::string& strategy,
+                    const std::function<void(plan::Bundle&)>& change);
+// Changes every call of a kernel. Throws where there is none.
+void in_each(plan::Bundle& bundle, const std::string& kernel, const std::function<void(plan::KernelCall&)>& change);
 
 }  // namespace piper::compiled

@@ -38,13 +38,6 @@ bool is_value_sum(const Bundle& bundle, const Action& action) {
   return bundle.ranks[0].communicators[static_cast<size_t>(sum->communicator)].ranks == group;
 }
 
-// What becomes of a sound plan of the GPT that is changed.
-std::string verdict(const std::string& strategy, const std::function<void(Bundle&)>& change) {
-  Bundle bundle = compiled::bundle("tiny_gpt.onnx", strategy);
-  change(bundle);
-  const auto report = verify::verify(bundle);
-  return report.ok() ? "accepted: " + describe(report->equality) : report.error().code;
-}
 // Programs of which a parameter is cut, and those with shares.
 std::vector<Program*> cut_programs(Bundle& bundle) {
   std::vector<Program*> found;
@@ -88,7 +81,7 @@ TEST_CASE("plans whose tables are cut compute the model's gradients and loss, wh
 
 TEST_CASE("look-ups and losses of other rows than the place's own are refused") {
   const auto changed = [](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
-    return verdict(kTables, [&](Bundle& bundle) {
+    return compiled::verdict("tiny_gpt.onnx", kTables, [&](Bundle& bundle) {
       bool any = false;
       for (Program& program : bundle.programs)
         for (KernelCall& call : program.calls)
@@ -99,7 +92,7 @@ TEST_CASE("look-ups and losses of other rows than the place's own are refused") 
   const auto set = [](const char* name, int64_t by) {
     return [=](KernelCall& call) { *find_attr<int64_t>(call, name) += by; };
   };
-  REQUIRE(verdict(kTables, [](Bundle&) {}).starts_with("accepted"));
+  REQUIRE(compiled::verdict("tiny_gpt.onnx", kTables, [](Bundle&) {}).starts_with("accepted"));
   for (const char* kernel :
        {"embedding", "embedding_backward", "row_lse", "cross_entropy_sum", "cross_entropy_backward"}) {
     INFO(kernel);
@@ -125,7 +118,7 @@ TEST_CASE("look-ups and losses of other rows than the place's own are refused") 
 }
 
 TEST_CASE("a place that is not the rank's own is refused") {
-  CHECK(verdict(kTables, [](Bundle& bundle) {
+  CHECK(compiled::verdict("tiny_gpt.onnx", kTables, [](Bundle& bundle) {
           for (RankPlan& plan : bundle.ranks)
             for (ScalarValue& scalar : plan.scalars)
               if (scalar.holds == StepNumber::kPlace) scalar.values[0] = 1 - scalar.values[0];
@@ -134,9 +127,9 @@ TEST_CASE("a place that is not the rank's own is refused") {
 
 TEST_CASE("programs on parts that compute something else are refused") {
   const auto changed = [](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
-    return verdict(kPair, [&](Bundle& bundle) { in_first(bundle, kernel, change); });
+    return compiled::verdict("tiny_gpt.onnx", kPair, [&](Bundle& bundle) { in_first(bundle, kernel, change); });
   };
-  CHECK(verdict(kPair, [](Bundle&) {}).starts_with("accepted"));
+  CHECK(compiled::verdict("tiny_gpt.onnx", kPair, [](Bundle&) {}).starts_with("accepted"));
   CHECK(changed("linear", [](KernelCall& call) { call.inputs[2] = {}; }) != "accepted");
   CHECK(changed("gelu", [](KernelCall& call) { call.kernel = "silu", call.attrs.clear(); }) == "P0641");
   CHECK(changed("linear_backward_weight", [](KernelCall& call) {

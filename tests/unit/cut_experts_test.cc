@@ -38,20 +38,6 @@ const std::string kDense =
     "  - {op: shard, filter: {}, dim: sequence, over: [[0, 1], [2, 3]]}\n"
     "  - {op: shard, filter: {EP: \"*\"}, over: [[0, 2], [1, 3]]}\n";
 
-// What becomes of a sound plan that is changed.
-std::string verdict(const std::string& strategy, const std::function<void(Bundle&)>& change) {
-  Bundle bundle = compiled::bundle("tiny_routed.onnx", strategy);
-  change(bundle);
-  const auto report = verify::verify(bundle);
-  return report.ok() ? "accepted: " + describe(report->equality) : report.error().code;
-}
-void in_each(Bundle& bundle, const std::string& kernel, const std::function<void(KernelCall&)>& change) {
-  size_t found = 0;
-  for (Program& program : bundle.programs)
-    for (KernelCall& call : program.calls)
-      if (call.kernel == kernel) change(call), ++found;
-  REQUIRE(found > 0);
-}
 // Whether it adds up what places have of a value.
 bool is_value_sum(const Bundle& bundle, const Action& action) {
   const auto* const sum = std::get_if<AllReduce>(&action);
@@ -111,7 +97,7 @@ TEST_CASE("matrices of dense experts that a product reads as one are cut expert 
   CHECK(report->equality.whole());
   for (const auto& [kernel, other] : {std::pair("tanh", "sigmoid"), std::pair("tanh_backward", "sigmoid_backward")}) {
     Bundle bundle = sound;
-    in_each(bundle, kernel, [&, other = other](KernelCall& call) { call.kernel = other; });
+    compiled::in_each(bundle, kernel, [&, other = other](KernelCall& call) { call.kernel = other; });
     const auto refuted = verify::verify(bundle);
     REQUIRE_FALSE(refuted.ok());
     CHECK(refuted.error().code == "P0641");
@@ -121,7 +107,7 @@ TEST_CASE("matrices of dense experts that a product reads as one are cut expert 
 TEST_CASE("what dense experts make of parts of their columns is held to the model") {
   const auto changed = [](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
     Bundle bundle = compiled::bundle("tiny_stacked.onnx", kDense);
-    in_each(bundle, kernel, change);
+    compiled::in_each(bundle, kernel, change);
     const auto report = verify::verify(bundle);
     return report.ok() ? "accepted: " + describe(report->equality) : report.error().code;
   };
@@ -153,25 +139,26 @@ TEST_CASE("each sum of what experts make, and of the gradients of router and row
 TEST_CASE("products of parts by groups that are others are refused") {
   for (const std::string& strategy : {kCut, kShared}) {
     INFO(strategy);
-    CHECK(verdict(strategy, [](Bundle& bundle) {
-            in_each(bundle, "grouped_matmul", [](KernelCall& call) {
+    CHECK(compiled::verdict("tiny_routed.onnx", strategy, [](Bundle& bundle) {
+            compiled::in_each(bundle, "grouped_matmul", [](KernelCall& call) {
               auto* const transposed = find_attr<bool>(call, "transposed");
               REQUIRE(transposed != nullptr);
               *transposed = !*transposed;
             });
           }).starts_with("P06"));
-    CHECK(verdict(strategy, [](Bundle& bundle) {
-            in_each(bundle, "grouped_matmul_weight",
-                    [](KernelCall& call) { std::swap(call.inputs[0], call.inputs[1]); });
+    CHECK(compiled::verdict("tiny_routed.onnx", strategy, [](Bundle& bundle) {
+            compiled::in_each(bundle, "grouped_matmul_weight",
+                              [](KernelCall& call) { std::swap(call.inputs[0], call.inputs[1]); });
           }).starts_with("P06"));
   }
 }
 
 TEST_CASE("what ranks that share experts make of their places' parts is held to the model") {
   const auto changed = [](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
-    return verdict(kShared, [&](Bundle& bundle) { in_each(bundle, kernel, change); });
+    return compiled::verdict("tiny_routed.onnx", kShared,
+                             [&](Bundle& bundle) { compiled::in_each(bundle, kernel, change); });
   };
-  REQUIRE(verdict(kShared, [](Bundle&) {}).starts_with("accepted"));
+  REQUIRE(compiled::verdict("tiny_routed.onnx", kShared, [](Bundle&) {}).starts_with("accepted"));
   CHECK(changed("tanh", [](KernelCall& call) { call.kernel = "sigmoid"; }) == "P0641");
   CHECK(changed("tanh_backward", [](KernelCall& call) { call.kernel = "sigmoid_backward"; }) == "P0641");
   // An expert's matrix for the other's.

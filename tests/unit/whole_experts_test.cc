@@ -32,20 +32,6 @@ std::string over(const std::string& groups, const std::string& more = "") {
 }
 const std::string kAll = over("[[0, 1, 2, 3]]"), kOwn = over("[[0, 1], [2, 3]]"), kTurned = over("[[2, 3, 0, 1]]");
 
-std::string verdict(const std::string& strategy, const std::function<void(Bundle&)>& change) {
-  Bundle bundle = compiled::bundle(kModel, strategy);
-  change(bundle);
-  const auto report = verify::verify(bundle);
-  return report.ok() ? "accepted: " + describe(report->equality) : report.error().code;
-}
-void in_each(Bundle& bundle, const std::string& kernel, const std::function<void(KernelCall&)>& change) {
-  size_t found = 0;
-  for (Program& program : bundle.programs)
-    for (KernelCall& call : program.calls)
-      if (call.kernel == kernel) change(call), ++found;
-  REQUIRE(found > 0);
-}
-
 }  // namespace
 
 TEST_CASE("experts over places are whole there, beside columns of what is not an expert, and the plan is the model") {
@@ -104,7 +90,7 @@ TEST_CASE("what whole experts over places compute is held to the model") {
   for (const std::string& strategy : {kAll, kOwn}) {
     INFO(strategy);
     const auto changed = [&](const std::string& kernel, const std::function<void(KernelCall&)>& change) {
-      return verdict(strategy, [&](Bundle& bundle) { in_each(bundle, kernel, change); });
+      return compiled::verdict(kModel, strategy, [&](Bundle& bundle) { compiled::in_each(bundle, kernel, change); });
     };
     CHECK(changed("tanh", [](KernelCall& call) { call.kernel = "sigmoid"; }) == "P0641");
     CHECK(changed("tanh_backward", [](KernelCall& call) { call.kernel = "sigmoid_backward"; }) == "P0641");
