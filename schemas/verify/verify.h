@@ -1,8 +1,8 @@
 // Proves, from a bundle alone, that its plans run to the end and read what they should, or refutes it with a story that
 // names ranks, instructions and directives. Used by piperc before it reports success, by piper-run at load and by
-// `piper-plan verify`. Shares only the plan format (schemas/plan) with the compiler; needs a bundle as read_bundle gives
-// it (names resolved, ranges inside their buffers). Linear in the instructions, up to the number of streams of a rank.
-// With only some ranks loaded, rules 1 to 4 hold among those. The rules: rules.def.
+// `piper-plan verify`. Shares only the plan format (schemas/plan) with the compiler; needs a bundle as read_bundle
+// gives it (names resolved, ranges inside their buffers). Linear in the instructions, up to the number of streams of a
+// rank. With only some ranks loaded, rules 1 to 4 hold among those. The rules: rules.def.
 #pragma once
 
 #include <cstdint>

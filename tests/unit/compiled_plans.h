@@ -14,7 +14,7 @@ plan::Bundle bundle(const std::string& model, const std::string& strategy);
 // What `piperc --verbose` says of it.
 std::string remarks(const std::string& model, const std::string& strategy);
 
-// Of the plan of such a strategy, changed: "accepted: " and what is proved, or the code of the refusal.
+// The verdict on the plan of this strategy after the change: "accepted: " and what is proved, or the error code.
 std::string verdict(const std::string& model, const std::string& strategy,
                     const std::function<void(plan::Bundle&)>& change);
 // Changes every call of a kernel. Throws where there is none.
