@@ -49,6 +49,13 @@ const strategy::DirectiveSpec& recompute_spec() {
                "the fraction of the layers of each region that is repeated, from the first layer on. A "
                "layer is a module with a number, such as h.0",
                {}},
+              {"exchanged",
+               ArgKind::kChoice,
+               false,
+               "again",
+               "only with `all`: with `again`, the backward pass repeats the all-to-alls that bring tokens to experts; "
+               "with `kept`, what they brought is kept",
+               {"again", "kept"}},
           },
       .example = "{op: recompute, filter: {PP: \"*\"}, modules: [\"*.mlp\"]}",
       .filter_forbids = {"PASS"},
@@ -65,6 +72,7 @@ ir::Repeats read_repeats(const strategy::Directive& directive) {
                 : ops == "all_but_products" ? ir::RepeatedOps::kAllButProducts
                                             : ir::RepeatedOps::kAll;
   repeats.layers = strategy::arg_or_default<double>(directive, "layers");
+  repeats.keeps_exchanged = strategy::arg_or_default<std::string>(directive, "exchanged") == "kept";
   if (const auto* modules = strategy::find_arg<strategy::Globs>(directive, "modules")) repeats.modules = modules->globs;
   return repeats;
 }

@@ -147,7 +147,7 @@ constexpr Pass kPipeline[] = {
      "autodiff puts sums of gradients into the chunk of their value, which may be a conversion",
      &on_module<&passes::leave_exchanges>},
     {"recompute", "differentiate", "a backward",
-     "backwards of recomputed chunks repeat their forward, and gather sequences again",
+     "backwards of recomputed chunks repeat their forward and its exchanges, and gather sequences again",
      "what is repeated is what the backward reads; before split_backward, so that it is of the input part",
      &on_module<&passes::recompute>},
     {"split_backward", "differentiate", "complete backwards",

@@ -91,21 +91,33 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const std::vec
 
 Status recompute(ir::Module& module, diag::Diagnostics& diags) {
   const std::vector<ir::ChunkProperties>& rows = module.distribution.chunks;
+  const auto always_repeated = [&] {
+    std::vector<bool> always;
+    for (const ir::ChunkProperties& row : rows) always.push_back(row.recomputed_always());
+    return always;
+  };
   std::map<const ir::ChunkedGraph*, std::map<ValueId, ValueId>> wholes;
   PIPER_RETURN_IF_ERROR(regions::refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) {
     const analysis::RepeatableOps repeated(chunked, rows);
-    tensors::GatheredAgain again = tensors::gather_again(chunked, rows, [&](const ir::Op& op) {
-      return rows[op.chunk.index].recomputed_always() && ir::is_among(op.kind, ir::RepeatedOps::kAllButProducts) &&
+    const std::vector<bool> needed = ops_to_repeat(chunked.graph, always_repeated(), rows, repeated);
+    // Products that dispatch tokens are repeated for experts; attention before them would be repeated twice.
+    const auto repeats = [&](const ir::Op& op, ir::OpKind conversion) {
+      const ir::ChunkProperties& row = rows[op.chunk.index];
+      const bool exchanges = conversion == ir::OpKind::kAllToAll;
+      const bool cheap =
+          exchanges ? op.kind != ir::OpKind::kSdpa : ir::is_among(op.kind, ir::RepeatedOps::kAllButProducts);
+      return row.recomputed_always() && cheap &&
+             (!exchanges || (row.repeats.ops == ir::RepeatedOps::kAll && !row.repeats.keeps_exchanged)) &&
              repeated.has(chunked.graph, op) && !changes_state(chunked.graph, op);
-    });
+    };
+    tensors::GatheredAgain again =
+        tensors::gather_again(chunked, rows, repeats, [&](OpId id) { return needed[id.index]; });
     wholes[&chunked] = std::move(again.wholes);
     return Result<std::vector<ir::ChunkId>>(std::move(again.from));
   }));
-  std::vector<bool> always, sometimes;
-  for (const ir::ChunkProperties& row : rows) {
-    always.push_back(row.recomputed_always());
-    sometimes.push_back(row.recomputed_sometimes());
-  }
+  const std::vector<bool> always = always_repeated();
+  std::vector<bool> sometimes;
+  for (const ir::ChunkProperties& row : rows) sometimes.push_back(row.recomputed_sometimes());
   const bool some = std::find(sometimes.begin(), sometimes.end(), true) != sometimes.end();
   for (ir::ModelVariant& variant : module.variants) {
     const analysis::RepeatableOps repeated(variant.chunked, rows);
