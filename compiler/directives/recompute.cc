@@ -28,8 +28,12 @@ const strategy::DirectiveSpec& recompute_spec() {
           "activations.\n\nReplicated chunks are divided into segments of about the size of a bucket. Each "
           "segment is recomputed separately. The values that the next segment is recomputed from are kept, and "
           "are not computed again. To keep few of them, recomputed chunks are divided only where few values cross: "
-          "between layers, "
-          "and not inside an MLP. Their segments can therefore be larger than a bucket.\n\nThe filter may "
+          "between layers, and not inside an MLP. Their segments can therefore be larger than a bucket.\n\nWhere "
+          "experts are divided "
+          "over "
+          "ranks and all operators of all microbatches are recomputed, the backward pass also repeats the all-to-alls "
+          "that bring tokens to the experts, and back if their results are needed. Tokens go to the same experts as in "
+          "the forward pass: their order and their numbers are kept.\n\nThe filter may "
           "name microbatches. The other microbatches of the chunk then keep their saved activations.",
       .args =
           {

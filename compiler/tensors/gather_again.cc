@@ -38,6 +38,7 @@ class GatherAgain {
     found.from = add_chunks();
     for (size_t i = 0; i < num_ops_; ++i) read_again(OpId(i));
     for (const Gather& gather : gathers_) found.wholes[graph_.op(gather.op).results[0]] = gather.whole;
+    found.made = std::move(made_);
     graph_.sort_ops();
     return found;
   }
@@ -48,6 +49,7 @@ class GatherAgain {
     ChunkId first_reader;     // whose backward reads it first
     std::vector<OpId> parts;  // that make its part again, in their order; empty: the part is kept
     ValueId whole;            // what is gathered again
+    std::set<OpId> before;    // exchanges that its part reads, which are repeated before
   };
 
   // What is gathered or exchanged in the forward, and that laid out in another way.
@@ -101,13 +103,15 @@ class GatherAgain {
         const OpId maker = graph_.value(v).producer;
         if (goes_on || !making.insert(maker).second) continue;
         const ir::Op& op = graph_.op(maker);
-        can = repeats_(op, graph_.op(gather.op).kind) &&
-              std::none_of(op.operands.begin(), op.operands.end(), [&](ValueId o) { return is_whole(o); });
-        for (const ValueId operand : op.operands)
-          if (operand.valid()) open.push_back(operand);
+        can = repeats_(op, graph_.op(gather.op).kind);
+        for (const ValueId operand : op.operands) {
+          if (is_whole(operand)) can = can && reads_sent_again(gather, gathered_[operand.index]);
+          else if (operand.valid()) open.push_back(operand);
+        }
       }
       if (can) gather.parts.assign(making.begin(), making.end());
     }
+    repeat_before();
     // What entered, or was exchanged, is kept where it, or what was sent, is not made again.
     std::set<OpId> kept;
     std::erase_if(gathers_, [&](const Gather& gather) {
@@ -118,6 +122,21 @@ class GatherAgain {
     for (OpId& gather : gathered_)
       if (kept.count(gather) > 0) gather = OpId();
   }
+  // What experts return is made of what they received. Longer ways would make all layers again at once.
+  bool reads_sent_again(Gather& gather, OpId other) {
+    const auto found = std::find_if(gathers_.begin(), gathers_.end(), [&](const Gather& g) { return g.op == other; });
+    const bool both = graph_.op(gather.op).kind == OpKind::kAllToAll && graph_.op(other).kind == OpKind::kAllToAll;
+    if (!both || found == gathers_.end() || found->parts.empty() || !found->before.empty()) return false;
+    gather.before.insert(other);
+    return true;
+  }
+  void repeat_before() {
+    for (const Gather& gather : gathers_)
+      for (Gather& other : gathers_)
+        if (!gather.parts.empty() && gather.before.count(other.op) > 0)
+          other.first_reader = std::max(other.first_reader, gather.first_reader);
+  }
+
   // The chunk of a value of the forward; invalid: no operator made it.
   ChunkId chunk_of(ValueId v) const {
     if (graph_.value(v).kind != ir::ValueKind::kOpResult) return ChunkId();
@@ -129,6 +148,9 @@ class GatherAgain {
   std::vector<ChunkId> add_chunks() {
     std::map<ChunkId, std::vector<Gather*>> after;
     for (Gather& gather : gathers_) after[gather.first_reader].push_back(&gather);
+    for (auto& [chunk, gathers] : after)  // backwards run from the last chunk to the first
+      std::stable_sort(gathers.begin(), gathers.end(),
+                       [](const Gather* a, const Gather* b) { return !a->before.empty() && b->before.empty(); });
     for (const ir::Chunk& chunk : chunked_.chunks) names_.insert(chunk.name);
     const std::vector<ir::Chunk> before = std::move(chunked_.chunks);
     chunked_.chunks.clear();
@@ -161,7 +183,13 @@ class GatherAgain {
     for (Gather& gather : gathers_) {
       const auto [whole, part] = added.at(&gather);
       std::map<ValueId, ValueId> again;
-      for (const OpId id : gather.parts) copy(id, again, part);
+      for (const OpId id : gather.parts) {
+        for (const ValueId v : std::vector<ValueId>(graph_.op(id).operands))
+          if (is_whole(v)) again[v] = this->again(v, part);
+        copy(id, again, part);
+        if (gather.before.empty()) continue;
+        for (const ValueId result : graph_.op(id).results) made_[result] = again.at(result);
+      }
       gather.whole = whole.valid() ? copy(gather.op, again, whole) : again.at(graph_.op(gather.op).operands[0]);
     }
     return from;
@@ -213,6 +241,7 @@ class GatherAgain {
   std::vector<Gather> gathers_;
   std::set<std::string> names_;  // of chunks
   std::map<std::pair<ValueId, ChunkId>, ValueId> layouts_;
+  std::map<ValueId, ValueId> made_;
 };
 
 }  // namespace

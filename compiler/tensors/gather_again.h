@@ -15,21 +15,22 @@ namespace piper::tensors {
 struct GatheredAgain {
   std::vector<ir::ChunkId> from;              // [new chunk] the chunk that it was, or comes after
   std::map<ir::ValueId, ir::ValueId> wholes;  // of the forward -> what the backward makes again
+  std::map<ir::ValueId, ir::ValueId> made;    // of experts -> the same, made again for what they return
 };
 
 // Whether a forward op may be repeated to make again what a conversion of that kind sends; or the conversion itself.
 using Repeatable = std::function<bool(const ir::Op&, ir::OpKind)>;
 
-// After add_backward: where backwards read what an all_gather of the forward made, a second one of phase kBackward
-// makes it for them, in a chunk of its own after the last of its readers; reshapes and permutes between are repeated.
-// What it gathers is made again, too, in a chunk right after it, as far as operators are repeated (`repeats`);
-// it then reads what goes on to later chunks. So is what an `enter` marks for readers with parts. A
-// value stays as it is where the seed of its chunk keeps it (CutSeed::keeps_wholes).
+// After add_backward: where backwards, or forwards that they repeat (`reads_later`), read what an all_gather of the
+// forward made, a second one of phase kBackward makes it for them, in a chunk of its own after the last of its readers;
+// reshapes and permutes between are repeated. What it gathers is made again, too, in a chunk right after it, as far as
+// operators are repeated (`repeats`); it then reads what goes on to later chunks. So is what an `enter` marks for
+// readers with parts. A value stays as it is where the seed of its chunk keeps it (CutSeed::keeps_wholes).
 //
-// An all_to_all of a recomputed chunk is repeated in the same way if backwards, or forwards that they repeat
-// (`reads_later`), read what it brought. What it sends must be made again: kept, it would be as large. The counts of
-// rows and their order are kept, so the same rows travel. What has one number a row, as the counts and the weights of
-// rows, is small and kept. `rows`: [chunk].
+// An all_to_all is repeated in the same way. What it sends must be made again: kept, it would be as large. The order of
+// rows and their counts are kept, so the same rows travel. What has one number a row, as the counts and the weights of
+// rows, is small and kept. What experts return is made again of what they receive again; their own backward reads what
+// is made there (`made`). `rows`: [chunk].
 GatheredAgain gather_again(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows,
                            const Repeatable& repeats, const std::function<bool(ir::OpId)>& reads_later);
 

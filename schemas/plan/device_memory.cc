@@ -24,7 +24,7 @@ int64_t channels_of(int32_t max_ctas) {
 
 int64_t network_channels_of(int32_t max_ctas) { return std::min(channels_of(max_ctas), kNetworkChannels); }
 
-// Of the messages to or from ranks on other nodes.
+// The pool of messages to, or from, ranks on other nodes.
 int64_t pool_bytes(int32_t max_ctas) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(network_channels_of(max_ctas)))) * kNetworkPoolBytes;
 }

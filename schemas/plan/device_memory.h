@@ -11,7 +11,7 @@ namespace piper::plan {
 // measures it at its start (peak_memory_bytes of the log). A stream's max_ctas bounds NCCL's channels (CTAs); without
 // it NCCL opens at most as many as kNcclChannels, on a node of 8 H100 with NVSwitch. Sizes are those of NCCL 2.28.
 //
-// Of ranks that NVLink or PCI connects, and of all where the target does not say how many ranks a node has: buffers
+// Where NVLink or PCI connects ranks, and everywhere if the target does not say how many ranks a node has: buffers
 // belong to connections, of a communicator with one other rank, in one direction, one for each of NCCL's channels. LL 8
 // lines x 512 threads x 8 steps x 16 bytes, LL128 120 elements x 640 threads x 8 steps x 8 bytes, Simple
 // NCCL_BUFFSIZE = 4 MiB (src/init.cc), at the receiver, and what the ends tell each other, in pieces of 2 MiB
