@@ -15,14 +15,14 @@ namespace piper::plan {
 // belong to connections, of a communicator with one other rank, in one direction, one for each of NCCL's channels. LL 8
 // lines x 512 threads x 8 steps x 16 bytes, LL128 120 elements x 640 threads x 8 steps x 8 bytes, Simple
 // NCCL_BUFFSIZE = 4 MiB (src/init.cc), at the receiver, and what the ends tell each other, in pieces of 2 MiB
-// (src/transport/p2p.cc). An upper bound for messages, whatever connects the ranks.
+// (src/transport/p2p.cc). For messages an upper bound, whatever connects the ranks; sums
+// between nodes may take more.
 inline constexpr int64_t kConnectionReceiveBytes = int64_t{10} << 20;
 inline constexpr int64_t kConnectionSendBytes = int64_t{2} << 20;
 inline constexpr int64_t kNcclChannels = 32;
 
-// Of a communicator whose members are on several nodes (src/transport/net.cc), which has at most kNetworkChannels: a
-// search finds one for each of 8 adapters of 400 Gbit/s, NCCL doubles them, and again only below 16
-// (src/graph/connect.cc).
+// Communicators with members on several nodes (src/transport/net.cc) have at most kNetworkChannels: NCCL finds one for
+// each of 8 adapters of 400 Gbit/s, doubles them, and doubles them again only below 16 (src/graph/connect.cc).
 // - Messages of all peers on other nodes share one pool a direction, of 16 steps x 128 KiB for each channel
 //   (sharedNetBuffersInit, NCCL_SHARED_STEPS, NCCL_P2P_NET_CHUNKSIZE), and channels are a power of two
 //   (ncclTopoComputeP2pChannels, src/graph/paths.cc). A rank also has the pools from which its neighbours on the node
