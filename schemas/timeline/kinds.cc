@@ -17,41 +17,43 @@ bool ranks_share_nothing(const Machine& machine) {
          machine.between.ports >= machine.ranks_per_node;
 }
 
-// Where a communicator's members lie: by their nodes, which are counted as they come.
-std::vector<int32_t> nodes_of(const std::vector<int32_t>& ranks, int32_t ranks_of_node) {
-  std::vector<int32_t> known, nodes;
-  for (const int32_t rank : ranks) {
-    const auto at = std::find(known.begin(), known.end(), rank / ranks_of_node);
-    nodes.push_back(static_cast<int32_t>(at - known.begin()));
-    if (at == known.end()) known.push_back(rank / ranks_of_node);
+// What decides which links a rank's transfers go over.
+struct Place {
+  std::vector<bool> leaves;                           // [channel] the node
+  std::vector<std::vector<int32_t>> members_by_node;  // [communicator]: of its own node, then of the others, ascending
+  bool operator!=(const Place& other) const {
+    return leaves != other.leaves || members_by_node != other.members_by_node;
   }
-  return nodes;
+};
+
+Place place_of(const RankPlan& plan, int32_t ranks_per_node) {
+  Place place;
+  const int32_t own = plan.rank / ranks_per_node;
+  for (const Channel& channel : plan.channels) place.leaves.push_back(channel.peer / ranks_per_node != own);
+  for (const Communicator& communicator : plan.communicators) {
+    std::vector<int32_t> nodes;
+    for (const int32_t rank : communicator.ranks) nodes.push_back(rank / ranks_per_node);
+    std::sort(nodes.begin(), nodes.end());
+    std::vector<int32_t>& members = place.members_by_node.emplace_back(1, 0);
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      if (nodes[k] == own) ++members[0];
+      else if (k > 0 && nodes[k] == nodes[k - 1]) ++members.back();
+      else members.push_back(1);
+    }
+    std::sort(members.begin() + 1, members.end());
+  }
+  return place;
 }
 
-// Whether all that a rank does with others goes over links like those of the first rank of its kind.
-bool lie_alike(const RankPlan& plan, const RankPlan& first, int32_t ranks_of_node) {
-  const auto leaves = [&](const RankPlan& from, size_t channel) {
-    return from.rank / ranks_of_node != from.channels[channel].peer / ranks_of_node;
-  };
-  const auto near = [&](const RankPlan& from, size_t communicator) {
-    const std::vector<int32_t>& ranks = from.communicators[communicator].ranks;
-    return std::count_if(ranks.begin(), ranks.end(),
-                         [&](int32_t rank) { return rank / ranks_of_node == from.rank / ranks_of_node; });
-  };
-  for (size_t c = 0; c < plan.channels.size(); ++c)
-    if (leaves(plan, c) != leaves(first, c)) return false;
-  for (size_t c = 0; c < plan.communicators.size(); ++c)
-    if (near(plan, c) != near(first, c) ||
-        nodes_of(plan.communicators[c].ranks, ranks_of_node) != nodes_of(first.communicators[c].ranks, ranks_of_node))
-      return false;
-  return true;
-}
-
+// Whether all ranks of a kind do what they do with others over links like those of its first rank.
 bool lie_alike(const Bundle& bundle, const Machine& machine) {
   const std::vector<int32_t> like = like_ranks(bundle);
-  for (size_t p = 0; p < like.size(); ++p)
-    if (like[p] >= 0 && !lie_alike(bundle.ranks[p], bundle.ranks[static_cast<size_t>(like[p])], machine.ranks_per_node))
-      return false;
+  std::vector<Place> places(bundle.ranks.size());  // of the first ranks
+  for (size_t p = 0; p < like.size(); ++p) {
+    Place place = place_of(bundle.ranks[p], machine.ranks_per_node);
+    if (like[p] < 0) places[p] = std::move(place);
+    else if (place != places[static_cast<size_t>(like[p])]) return false;
+  }
   return true;
 }
 
