@@ -46,12 +46,8 @@ int64_t bytes_of_connections(const Communicator& communicator, const Communicato
 int64_t bytes_over_network(const Communicator& communicator, const CommunicatorUses& uses, int32_t rank,
                            const Target& target) {
   const auto others = static_cast<int64_t>(communicator.ranks.size()) - 1;
-  std::set<int32_t> nodes;
   int64_t on_node = 0;  // members on the rank's node, itself among them
-  for (const int32_t member : communicator.ranks) {
-    nodes.insert(target.node_of(member));
-    on_node += target.node_of(member) == target.node_of(rank) ? 1 : 0;
-  }
+  for (const int32_t member : communicator.ranks) on_node += target.node_of(member) == target.node_of(rank) ? 1 : 0;
   const int64_t channels = network_channels_of(communicator.max_ctas);
   int64_t bytes = 0;
   if (uses.all_messages) {
@@ -62,8 +58,6 @@ int64_t bytes_over_network(const Communicator& communicator, const CommunicatorU
   int64_t each_way = 0;
   if (uses.all_reduce || uses.reduce_scatter || uses.all_gather) each_way += 1;
   if (uses.all_reduce) each_way += 4;
-  if ((uses.reduce_scatter || uses.all_gather) && nodes.size() == communicator.ranks.size())
-    each_way += 2 * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(others)));
   return bytes + channels * 2 * std::min(each_way, others) * kNetworkConnectionBytes;
 }
 

@@ -30,9 +30,8 @@ inline constexpr int64_t kNcclChannels = 32;
 // - Members on the same node are connected as above, by at most 4 channels a pair: as many as a network needs
 //   (ncclTopoGetNchannels: 2, and in NCCL 2.29 one for each 14 GB/s of an adapter of 400 Gbit/s).
 // - Sums and gathers have buffers of their own at both ends of a connection, LL128 and Simple, in pieces of 2 MiB. Each
-//   way there are at most one connection of a ring, four of a tree (all_reduce), and, where each member is on a node of
-//   its own, those to the members that are 1, 2, 4, .. away on both sides (ncclTransportPatConnect, all_gather and
-//   reduce_scatter; src/transport/generic.cc).
+//   way there are at most one connection of a ring and four of a tree (all_reduce). Trees of all_gathers are switched
+//   off (runtime/hal/gpu_environment.h).
 inline constexpr int64_t kNetworkChannels = 16;
 inline constexpr int64_t kNetworkPoolBytes = int64_t{16} * (int64_t{128} << 10);  // of a channel
 inline constexpr int64_t kNetworkConnectionBytes = int64_t{10} << 20;             // at either end
