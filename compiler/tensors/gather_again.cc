@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "compiler/ir/op_traits.h"
+
 namespace piper::tensors {
 namespace {
 
