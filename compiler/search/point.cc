@@ -10,9 +10,9 @@ constexpr std::array<const char*, 4> kRepeated = {"none", "attention", "all_but_
 const char* repeated_words(Repeated repeated) {
   switch (repeated) {
     case Repeated::kNothing: return "";
-    case Repeated::kAttention: return ", attention repeated";
-    case Repeated::kAllButProducts: return ", all but products repeated";
-    case Repeated::kAll: return ", all repeated";
+    case Repeated::kAttention: return ", attention recomputed";
+    case Repeated::kAllButProducts: return ", all but products recomputed";
+    case Repeated::kAll: return ", all recomputed";
   }
   return "";
 }
