@@ -4,6 +4,7 @@ piper_test(schedule_step_time_test LABELS unit SOURCES schedule_step_time_test.c
 target_compile_definitions(schedule_step_time_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 piper_test(like_ranks_test LABELS unit SOURCES like_ranks_test.cc LINK piper_driver piper_verify piper_test_compiled_plans)
 target_compile_definitions(like_ranks_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
+piper_test(kinds_test LABELS unit SOURCES kinds_test.cc LINK piper_timeline piper_test_compiled_plans)
 piper_test(replicas_test LABELS unit SOURCES replicas_test.cc LINK piper_driver piper_verify piper_test_compiled_plans)
 target_compile_definitions(replicas_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 piper_test(empty_stage_test LABELS unit SOURCES empty_stage_test.cc LINK piper_driver)
