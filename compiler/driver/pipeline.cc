@@ -151,7 +151,7 @@ constexpr Pass kPipeline[] = {
      "autodiff puts the sum of a value's gradients into the chunk of the value, which may be a conversion",
      &on_module<&passes::leave_exchanges>},
     {"recompute", "differentiate", "a backward pass",
-     "backward passes of recomputed chunks contain their forward operators, and gather sequences again",
+     "backward passes of recomputed chunks contain their forward operators and exchanges, and gather sequences again",
      "the backward pass decides what is recomputed. Before split_backward, so that recomputation belongs to the input "
      "part",
      &on_module<&passes::recompute>},
