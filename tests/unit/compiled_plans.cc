@@ -5,6 +5,7 @@
 
 #include "compiler/driver/compile.h"
 #include "schemas/verify/verify.h"
+#include "tests/source_path.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::compiled {
@@ -14,7 +15,7 @@ namespace {
 Result<plan::Bundle> compiled(const std::string& model, const std::string& strategy, diag::Diagnostics& diags) {
   const TempFolder folder;
   driver::CompileOptions options;
-  options.model = std::string(PIPER_TEST_MODELS) + "/" + model;
+  options.model = test::source_path("tests/models/" + model);
   options.strategy = folder.write("s.yaml", strategy);
   options.output = folder / "plans";
   options.weights = plan::WeightMode::kNone;

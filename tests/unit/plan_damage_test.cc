@@ -12,6 +12,7 @@
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/verify/verify.h"
+#include "tests/source_path.h"
 #include "tests/unit/compiled_plans.h"
 #include "tests/unit/plan_damages.h"
 #include "tests/unit/plan_updates.h"
@@ -29,7 +30,7 @@ std::string verdict(const plan::Bundle& bundle) {
 const std::map<std::string, plan::Bundle>& bundles() {
   static const std::map<std::string, plan::Bundle> all = [] {
     std::map<std::string, plan::Bundle> made;
-    for (const auto& entry : std::filesystem::directory_iterator(PIPER_TEST_COMPOSITIONS)) {
+    for (const auto& entry : std::filesystem::directory_iterator(test::source_path("tests/mutation/compositions"))) {
       std::ifstream file(entry.path());
       std::string first;
       std::getline(file, first);
