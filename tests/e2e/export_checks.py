@@ -93,19 +93,17 @@ class Trial:
             return f"piper-run ends with {done.returncode}: {done.stderr}"
         return [row["loss"] for row in map(json.loads, log.read_text().splitlines()) if "loss" in row]
 
-    def exported_once(self, name, make, container, options):
-        """Where the model is, if the exporter wrote it, and what that said. It does so once for the same case, exporter and packages."""
+    def exported_once(self, name, container, module, write):
+        """Where `write(path)` put the model of this case of a module, if it did, and what it returned. It is called once for the same
+        sources, exporter and packages."""
         model = f"model.{container}"
-
-        def write(said):
-            said.write_text(exported(make, said.with_name(model), **options))
-        said = exports.exported_once(exports.shared_folder(self.bin), "said.txt", [piper_export, export_cases, sys.modules[__name__]],
-                                     {"case": name, "container": container}, write)
+        said = exports.exported_once(exports.shared_folder(self.bin), "said.txt", [piper_export, export_cases, module],
+                                     {"case": name, "container": container}, lambda to: to.write_text(write(to.with_name(model))))
         return said.with_name(model), said.read_text()
 
     def try_case(self, name, make, expected, containers, options):
         for container in containers:
-            path, said = self.exported_once(name, make, container, options)
+            path, said = self.exported_once(name, container, sys.modules[__name__], lambda to: exported(make, to, **options))
             what = f"{name} ({container}) is " + ("right" if expected == RIGHT else "refused by name")
             if not path.exists():
                 check(what, expected != RIGHT and re.search(expected, said, re.S), said)
