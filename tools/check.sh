@@ -51,8 +51,10 @@ phase set-up tools/setup.sh "$purpose"
 export PIPER_PYTHON="${PIPER_PYTHON:-$(tools/find_python.sh)}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 jobs="${PIPER_JOBS:-$(nproc)}"
-# Models that tests export, by the digest of all that they depend on (tests/e2e/exports.py): for all checkouts, as ccache's objects are.
-export PIPER_TEST_EXPORTS="${PIPER_TEST_EXPORTS:-${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/piper/test-exports}"
+# For all checkouts, as ccache's objects are: models that tests export (tests/e2e/exports.py) and what lint read (tools/check/lint.py), each
+# by the digest of all that it depends on.
+kept="${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/piper"
+export PIPER_TEST_EXPORTS="${PIPER_TEST_EXPORTS:-$kept/test-exports}"
 
 # The tool of version 19, whose verdict differs from that of others.
 clang_format_19() {
@@ -75,12 +77,13 @@ build() {
     cmake --build --preset "$1" -j "$jobs" ${2:+--target $2}
 }
 
-# ctest on a build folder. Its JUnit file has all results, also where tests fail.
+# ctest on a build folder, more tests at a time than processors: several wait most of the time. Its JUnit file has all results, also where
+# tests fail.
 run_tests() {
   local folder="$1"
   shift
   rm -f "$folder/tests.xml"
-  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$PWD/$folder/tests.xml" "$@"
+  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j $((jobs + (jobs + 1) / 2)) --output-junit "$PWD/$folder/tests.xml" "$@"
 }
 
 fuzz() {
@@ -131,7 +134,7 @@ if [ "$mode" = --quick ]; then
 fi
 all=()
 [ "$mode" != --slow ] || all=(--all)
-phase lint "$PIPER_PYTHON" tools/check/lint.py --jobs "$jobs" "${all[@]}"
+phase lint "$PIPER_PYTHON" tools/check/lint.py --jobs "$jobs" --passed "$kept/lint" "${all[@]}"
 phase fuzzers fuzz
 calibration="$(tools/check/report.py --calibrate)"
 exclude=(-LE slow)

@@ -78,7 +78,7 @@ std::optional<std::vector<std::string>> read_node(ReadContext& context, Mesh& me
   if (*room % group == 0) return names;
   context.diags.error("P0248", inside->span)
           .help("keep fewer axes inside, or make 'ranks' a multiple of " + std::to_string(group))
-      << "the axes that stay inside of a node have " << group << " ranks together, of which a node of " << *room
+      << "the axes that stay inside a node have " << group << " ranks together, of which a node of " << *room
       << " cannot hold whole groups";
   return std::nullopt;
 }

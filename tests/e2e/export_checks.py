@@ -23,6 +23,8 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
 
+import export_cases
+import exports
 import harness
 import piper_export
 from checks import check, faults
@@ -91,11 +93,17 @@ class Trial:
             return f"piper-run ends with {done.returncode}: {done.stderr}"
         return [row["loss"] for row in map(json.loads, log.read_text().splitlines()) if "loss" in row]
 
+    def exported_once(self, name, container, module, write):
+        """Where `write(path)` put the model of this case of a module, if it did, and what it returned. It is called once for the same
+        sources, exporter and packages."""
+        model = f"model.{container}"
+        said = exports.exported_once(exports.shared_folder(self.bin), "said.txt", [piper_export, export_cases, module],
+                                     {"case": name, "container": container}, lambda to: to.write_text(write(to.with_name(model))))
+        return said.with_name(model), said.read_text()
+
     def try_case(self, name, make, expected, containers, options):
         for container in containers:
-            path = self.work / f"model.{container}"
-            path.unlink(missing_ok=True)
-            said = exported(make, path, **options)
+            path, said = self.exported_once(name, container, sys.modules[__name__], lambda to: exported(make, to, **options))
             what = f"{name} ({container}) is " + ("right" if expected == RIGHT else "refused by name")
             if not path.exists():
                 check(what, expected != RIGHT and re.search(expected, said, re.S), said)

@@ -7,6 +7,7 @@ A tracer decides `len(x) > 1` without a guard, whatever range is declared, so a 
 piperc does not warn, three steps of one sample train to PyTorch's losses. Exit status 0: all is as said.
 """
 import argparse
+import functools
 import os
 import re
 import shutil
@@ -146,7 +147,7 @@ def by_width(s, x, y):
 
 
 def by_hand(net, path, dim, **more):
-    """As docs/models.md says it, with another declaration of the batch; `more`: of further axes, by the input's name."""
+    """As docs/models.md says it, with another declaration of the batch; `more`: of further axes, by the input's name. Returns ""."""
     model = made(net).train()
     inputs = data_of(model, harness.BATCH)
     shapes = {name: {0: dim, **more.get(name, {})} for name in inputs}
@@ -157,6 +158,7 @@ def by_hand(net, path, dim, **more):
                               dynamic_shapes=shapes).save(str(path))
         else:
             torch.export.save(torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes), path)
+    return ""
 
 
 class OneSample(Trial):
@@ -172,15 +174,13 @@ class OneSample(Trial):
                 def net(forward=forward):
                     return Net(forward)
 
-                path = self.work / f"{name}.{container}"
-                told = exported(net, path)
+                path, told = self.exported_once(name, container, sys.modules[__name__], functools.partial(exported, net))
                 warned, wrong = self.step_of(net, path) if path.exists() else (None, "no file")
                 if kind is SAME:
                     check(f"{name} is not warned of ({container})", warned is False and not wrong, f"{told}{self.said}{wrong}")
                 else:
                     check(f"{name} is warned of ({container})", warned is True, f"{told}{self.said}{wrong}")
-        path = self.work / f"another_rank.{container}"
-        told = exported(lambda: Net(another_rank), path)
+        path, told = self.exported_once("another_rank", container, sys.modules[__name__], lambda to: exported(lambda: Net(another_rank), to))
         self.step_of(lambda: Net(another_rank), path)
         check(f"another rank is refused ({container})", "P0306" in self.said, f"{told}{self.said}")
 
@@ -192,8 +192,7 @@ class OneSample(Trial):
                 return Net(forward)
 
             name = f"{forward.__name__} by hand, {word},"
-            path = self.work / f"{forward.__name__}_{word}.{container}"
-            by_hand(net, path, dim)
+            path, _ = self.exported_once(name, container, sys.modules[__name__], functools.partial(by_hand, net, dim=dim))
             warned, wrong = self.step_of(net, path)
             check(f"{name} is warned of ({container})", warned and (wrong or forward is plain), f"{self.said}{wrong}")
             if word == "min_1":
@@ -239,7 +238,7 @@ class OneSample(Trial):
         shutil.copy(piper_export.__file__, alone)
         done = subprocess.run([sys.executable, "-P", alone / "piper_export.py", "--help"], capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
         check("an exporter without the files that it needs names one", done.returncode == 1 and re.search(
-            r"piper_export.py needs piper_export_\w+.py beside it: copy all files piper_export\*.py", done.stderr), done.stdout + done.stderr)
+            r"piper_export.py needs piper_export_\w+.py next to it: copy all files piper_export\*.py", done.stderr), done.stdout + done.stderr)
 
 
 def main():

@@ -5,6 +5,7 @@
 
 C++ keeps to the columns of .clang-format (which leaves long strings alone), a file ends where a reader loses the thread,
 and no file or folder is a drawer, a name under which anything may be put. No file has the marks of a merge. compiler/passes holds the passes of the table alone.
+No source but one is compiled with a path of the checkout (tests/source_path.h).
 Without git the files of the folders are read.
 """
 import pathlib
@@ -19,6 +20,9 @@ TOP = ("cmake", "compiler", "docs", "launcher", "runtime", "schemas", "strategie
 DRAWERS = {"util", "utils", "utility", "utilities", "helper", "helpers", "common", "commons", "misc", "miscellaneous",
            "stuff", "various", "assorted"}
 MERGE_MARKS = re.compile(rb"^(<<<<<<<|>>>>>>>) ", re.MULTILINE)
+# A macro that is a path of the checkout: of sources compiled with it, ccache finds nothing of another checkout.
+PATH_MACRO = re.compile(r"\b(\w+)=\"?\$\{\w*(?:SOURCE|BINARY|LIST)_DIR\}")
+PATH_MACROS = {"PIPER_SOURCE_FOLDER"}
 FILE_DRAWERS = {"tools", "shared", "general", "other", "others"}  # as a file's whole name; tools/ is where programs are
 
 
@@ -40,6 +44,10 @@ def faults_of(root: pathlib.Path, path: str) -> list[str]:
     faults = [f"{path}: is named like a drawer; say what it holds"] if is_drawer(path) else []
     if MERGE_MARKS.search((root / path).read_bytes()):
         faults.append(f"{path}: has the marks of a merge: choose one of the two texts")
+    if path.endswith(("CMakeLists.txt", ".cmake")):
+        calls = re.findall(r"_compile_definitions\(([^)]*)\)", (root / path).read_text())
+        faults += [f"{path}: {name} is a path of the checkout: ask test::source_path instead (tests/source_path.h)"
+                   for call in calls for name in PATH_MACRO.findall(call) if name not in PATH_MACROS]
     if not path.endswith(SOURCES):
         return faults
     lines = (root / path).read_text().splitlines()

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "compiler/driver/compile.h"
+#include "tests/source_path.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::driver {
@@ -20,7 +21,7 @@ size_t threads() {
 
 // tiny_mlp.onnx with a long doc_string (field 6 of ModelProto), so that its digest takes long.
 std::string long_model() {
-  std::ifstream in(PIPER_TEST_MODELS "/tiny_mlp.onnx", std::ios::binary);
+  std::ifstream in(test::source_path("tests/models/tiny_mlp.onnx"), std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), {});
   constexpr size_t kLength = size_t{64} << 20;
   bytes += '\x32';

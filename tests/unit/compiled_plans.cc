@@ -7,6 +7,7 @@
 
 #include "compiler/driver/compile.h"
 #include "schemas/verify/verify.h"
+#include "tests/source_path.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::compiled {
@@ -16,7 +17,7 @@ namespace {
 Result<plan::Bundle> compiled(const std::string& model, const std::string& strategy, diag::Diagnostics& diags) {
   const TempFolder folder;
   driver::CompileOptions options;
-  options.model = std::string(PIPER_TEST_MODELS) + "/" + model;
+  options.model = test::source_path("tests/models/" + model);
   options.strategy = folder.write("s.yaml", strategy);
   options.output = folder / "plans";
   options.weights = plan::WeightMode::kNone;
@@ -37,7 +38,7 @@ plan::Bundle bundle(const std::string& model, const std::string& strategy) {
 const std::map<std::string, plan::Bundle>& compositions() {
   static const std::map<std::string, plan::Bundle> all = [] {
     std::map<std::string, plan::Bundle> made;
-    for (const auto& entry : std::filesystem::directory_iterator(PIPER_TEST_COMPOSITIONS)) {
+    for (const auto& entry : std::filesystem::directory_iterator(test::source_path("tests/mutation/compositions"))) {
       std::ifstream file(entry.path());
       std::string first;
       std::getline(file, first);

@@ -8,6 +8,7 @@
 
 #include "compiler/diag/diagnostics.h"
 #include "compiler/diag/explain.h"
+#include "tests/source_path.h"
 
 namespace piper::diag {
 namespace {
@@ -81,7 +82,9 @@ TEST_CASE("diagnostics collected apart stand behind, repetitions once") {
 
 TEST_CASE("a long line is shown near the caret, tabs and UTF-8 keep the caret in place") {
   Diagnostics diags;
-  const uint32_t file = diags.add_file("s.json", std::string(5000, 'x') + "\n\t\xc3\xa9y\n");
+  std::string source(5000, 'x');
+  source += "\n\t\xc3\xa9y\n";
+  const uint32_t file = diags.add_file("s.json", source);
   diags.error("P0202", {file, 1, 2500, 3}) << "here";
   diags.error("P0202", {file, 2, 4, 1}) << "there";
   const std::string text = diags.render_text(false);
@@ -114,7 +117,7 @@ TEST_CASE("every code has a page that says what the table says") {
     INFO(entry.code);
     CHECK(last < entry.code);
     last = entry.code;
-    const std::string path = std::string(PIPER_SOURCE_DIR) + "/docs/errors/" + std::string(entry.code) + ".md";
+    const std::string path = test::source_path("docs/errors/" + std::string(entry.code) + ".md");
     const std::string page = explain(entry.code);
     if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr) {
       std::ofstream(path, std::ios::binary) << page;
@@ -130,7 +133,7 @@ TEST_CASE("every code that the sources emit is in the table") {
   std::set<std::string> known;
   for (const CodeEntry& entry : all_codes()) known.emplace(entry.code);
   for (const char* folder : {"compiler", "schemas", "tools"}) {
-    const std::filesystem::path root = std::filesystem::path(PIPER_SOURCE_DIR) / folder;
+    const std::filesystem::path root = test::source_path(folder);
     if (!std::filesystem::is_directory(root)) continue;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
       if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;

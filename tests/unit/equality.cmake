@@ -9,5 +9,4 @@ if(TARGET piper_driver)
     SOURCES contradicting_shapes_test.cc cut_equality_test.cc cut_experts_test.cc equality_test.cc experts_equality_test.cc
             whole_experts_test.cc
     LINK piper_driver piper_test_compiled_plans)
-  target_compile_definitions(equality_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 endif()

@@ -1,4 +1,3 @@
 if(TARGET piper_driver)
   piper_test(evaluation_verify_test LABELS unit SOURCES evaluation_verify_test.cc LINK piper_driver piper_test_compiled_plans)
-  target_compile_definitions(evaluation_verify_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
 endif()

@@ -10,6 +10,7 @@
 #include "compiler/frontend/aten/fx_text.h"
 #include "compiler/frontend/aten/table.h"
 #include "compiler/frontend/model_file.h"
+#include "tests/source_path.h"
 #include "tests/unit/onnx_writer.h"
 #include "tests/unit/temp_folder.h"
 
@@ -21,7 +22,7 @@ using frontend::onnx::ElemCode;
 
 namespace {
 
-std::string model_path(const std::string& name) { return std::string(PIPER_TEST_MODELS) + "/" + name + ".onnx"; }
+std::string model_path(const std::string& name) { return test::source_path("tests/models/" + name + ".onnx"); }
 
 std::unique_ptr<ModelFile> open(const std::string& name, const std::string& route = "auto") {
   diag::Diagnostics diags;
@@ -205,7 +206,7 @@ TEST_CASE("tied weights and scopes") {
   CHECK(found);
 }
 
-// Dropouts are keyed by module and ordinal; dropout inside of attention is written out.
+// Dropouts are keyed by module and ordinal; dropout inside attention is written out.
 TEST_CASE("dropout and open extents") {
   const auto model = open("tiny_gpt_dropout");
   BindRequest request = batch_of(4);

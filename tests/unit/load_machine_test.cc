@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "compiler/machine/load_machine.h"
+#include "tests/source_path.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::machine {
@@ -40,7 +41,7 @@ bool holds(const std::string& all, const std::string& part) { return all.find(pa
 
 TEST_CASE("every machine of the project can be read") {
   size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(PIPER_TARGETS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("strategies/targets"))) {
     INFO(entry.path());
     diag::Diagnostics diags;
     const auto machine = load_machine(entry.path().string(), diags);

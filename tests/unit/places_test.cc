@@ -18,6 +18,7 @@
 #include "compiler/ir/module_text.h"
 #include "compiler/passes/build_dag.h"
 #include "schemas/verify/verify.h"
+#include "tests/source_path.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper {
@@ -113,7 +114,7 @@ struct Compiled {
 std::unique_ptr<Compiled> compiled(const std::string& model, const std::string& strategy, const Ranks& places) {
   const TempFolder folder;
   driver::CompileOptions options;
-  options.model = std::string(PIPER_TEST_MODELS) + "/" + model;
+  options.model = test::source_path("tests/models/" + model);
   options.strategy = folder.write("s.yaml", strategy);
   auto result = std::make_unique<Compiled>();
   diag::Diagnostics diags;

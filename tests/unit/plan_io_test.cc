@@ -279,9 +279,9 @@ TEST_CASE("collectives whose ranges do not fit are refused") {
   CHECK(added(ReduceScatter{{4, 0}, {5, 0}, 17, DType::kF32, 0, Reduction::kSum}) ==
         "P0607 r:74: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
   CHECK(added(ReduceScatter{{4, 0}, {4, 64}, 16, DType::kF32, 0, Reduction::kSum}) ==
-        "P0607 r:74: a part inside of all parts is not named: in place it is the rank's own");
+        "P0607 r:74: a part inside all parts is not named: in place it is the rank's own");
   CHECK(added(AllGather{{3, 64}, {3, 0}, 16, 0}) ==
-        "P0607 r:74: a part inside of all parts is not named: in place it is the rank's own");
+        "P0607 r:74: a part inside all parts is not named: in place it is the rank's own");
   CHECK(added(ReduceScatter{{4, 0}, {}, 17, DType::kF32, 0, Reduction::kSum}) ==
         "P0607 r:74: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
   CHECK(added(AllGather{{3, 128}, {3, 0}, 16, 0}).substr(0, 28) == R"({"all_gather":"workspace+128)");

@@ -13,6 +13,7 @@
 #include "schemas/plan/lr_curves.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/provenance_text.h"
+#include "tests/source_path.h"
 #include "tests/unit/plan_bundle_example.h"
 
 using namespace piper;
@@ -87,7 +88,7 @@ class Validator {
 };
 
 Validator load() {
-  std::ifstream file(PIPER_PLAN_SCHEMA);
+  std::ifstream file(test::source_path("schemas/plan.schema.json"));
   REQUIRE(file.good());
   return Validator(Json::parse(file));
 }
@@ -95,8 +96,9 @@ Validator load() {
 }  // namespace
 
 TEST_CASE("schema and page are those of the lists of members") {
-  const std::pair<const char*, std::string> files[] = {{PIPER_PLAN_SCHEMA, plan::format_schema()},
-                                                       {PIPER_PLAN_FIELDS, plan::format_page()}};
+  const std::pair<std::string, std::string> files[] = {
+      {test::source_path("schemas/plan.schema.json"), plan::format_schema()},
+      {test::source_path("docs/plan-fields.md"), plan::format_page()}};
   for (const auto& [path, text] : files) {
     INFO(path);
     if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr) std::ofstream(path, std::ios::binary) << text;

@@ -10,6 +10,7 @@
 #include "schemas/plan/bundle_io.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/verify/live_at_peak.h"
+#include "tests/source_path.h"
 #include "tests/unit/plan_bundle_example.h"
 #include "tests/unit/temp_folder.h"
 #include "tools/piper_plan/commands.h"
@@ -313,7 +314,7 @@ TEST_CASE("show draws the schedule as SVG") {
   TempFolder dir;
   const auto drawn = tools::draw_svg(write(dir, "p", plan::example::pipeline(2, 3)), {});
   REQUIRE(drawn.ok());
-  const std::string golden = PIPER_SOURCE_DIR "/tests/unit/plan_schedule.svg";
+  const std::string golden = test::source_path("tests/unit/plan_schedule.svg");
   if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr) std::ofstream(golden, std::ios::binary) << *drawn;
   std::ifstream file(golden, std::ios::binary);
   CHECK(*drawn == std::string(std::istreambuf_iterator<char>(file), {}));

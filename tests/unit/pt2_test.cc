@@ -12,6 +12,7 @@
 #include "compiler/frontend/pt2/read_program.h"
 #include "compiler/frontend/pt2/sym_expr.h"
 #include "compiler/frontend/pt2/zip_archive.h"
+#include "tests/source_path.h"
 #include "tests/unit/zip_writer.h"
 
 using namespace piper;
@@ -21,7 +22,7 @@ using test::ZipItem;
 
 namespace {
 
-std::string model_path(const std::string& name) { return std::string(PIPER_TEST_MODELS) + "/" + name; }
+std::string model_path(const std::string& name) { return test::source_path("tests/models/" + name); }
 
 std::unique_ptr<ModelFile> open(const std::string& path) {
   diag::Diagnostics diags;

@@ -9,13 +9,14 @@
 
 #include "compiler/driver/compile.h"
 #include "compiler/strategy/families.h"
+#include "tests/source_path.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::driver {
 namespace {
 
 std::string run(const std::string& strategy, CompileOptions options) {
-  options.model = std::string(PIPER_SOURCE_DIR) + "/tests/models/tiny_gpt.onnx";
+  options.model = test::source_path("tests/models/tiny_gpt.onnx");
   options.strategy = strategy;
   diag::Diagnostics diags;
   std::ostringstream out, err;

@@ -4,8 +4,5 @@ piper_test(search_test LABELS unit
 piper_test(search_exhaustion_test LABELS unit slow
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/search_exhaustion_test.cc
   LINK piper_search)
-foreach(test search_test search_exhaustion_test)
-  target_compile_definitions(${test} PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models")
-endforeach()
 # It prices 57,000 points.
 set_tests_properties(search_exhaustion_test PROPERTIES TIMEOUT 2400)

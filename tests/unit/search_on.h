@@ -11,6 +11,7 @@
 #include "compiler/search/model_limits.h"
 #include "compiler/search/space.h"
 #include "compiler/search/write_strategy.h"
+#include "tests/source_path.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::search {
@@ -34,7 +35,7 @@ inline timeline::Machine machine_of(const std::string& links, int32_t ranks) {
 
 inline std::shared_ptr<frontend::ModelFile> model_of(const std::string& name) {
   diag::Diagnostics diags;
-  return frontend::open_model(std::string(PIPER_TEST_MODELS) + "/" + name, "auto", diags).value();
+  return frontend::open_model(test::source_path("tests/models/" + name), "auto", diags).value();
 }
 
 struct SearchedSpace {

@@ -11,6 +11,7 @@
 #include "compiler/search/made_ahead.h"
 #include "schemas/base/parallel.h"
 #include "schemas/timeline/priced.h"
+#include "tests/source_path.h"
 #include "tests/unit/search_on.h"
 
 namespace piper::search {
@@ -30,7 +31,7 @@ struct Done {
 };
 SearchOptions options_of(const TempFolder& folder, const std::string& base) {
   SearchOptions options;
-  options.compile.model = std::string(PIPER_TEST_MODELS) + "/tiny_gpt.onnx";
+  options.compile.model = test::source_path("tests/models/tiny_gpt.onnx");
   options.compile.strategy = folder.write("base.yaml", base);
   options.compile.machine = machine_of("fast links", 4);
   options.directory = folder / "found";

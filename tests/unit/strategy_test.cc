@@ -10,6 +10,7 @@
 #include "compiler/strategy/directive_args.h"
 #include "compiler/strategy/filter.h"
 #include "compiler/strategy/loader.h"
+#include "tests/source_path.h"
 
 namespace piper::strategy {
 namespace {
@@ -341,14 +342,14 @@ TEST_CASE("a directive that says a default is as one that leaves it out") {
 
 TEST_CASE("schema and reference page are those of the specs") {
   const std::pair<std::string, std::string> files[] = {
-      {"/schemas/strategy.schema.json", json_schema(directives::all_specs())},
-      {"/docs/directives.md", reference_page(directives::all_specs())}};
+      {"schemas/strategy.schema.json", json_schema(directives::all_specs())},
+      {"docs/directives.md", reference_page(directives::all_specs())}};
   for (const auto& [path, text] : files) {
     INFO(path);
     if (std::getenv("PIPER_UPDATE_GENERATED") != nullptr) {
-      std::ofstream(PIPER_SOURCE_DIR + path, std::ios::binary) << text;
+      std::ofstream(test::source_path(path), std::ios::binary) << text;
     } else {
-      CHECK(slurp(PIPER_SOURCE_DIR + path) == text);
+      CHECK(slurp(test::source_path(path)) == text);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "compiler/diag/explain.h"
 #include "compiler/directives/directive_table.h"
 #include "compiler/strategy/loader.h"
+#include "tests/source_path.h"
 
 namespace piper::strategy {
 namespace {
@@ -45,7 +46,7 @@ std::vector<Expected> expectations(const std::string& text) {
 }  // namespace
 
 TEST_CASE("wrong strategy files give their expected errors") {
-  const std::string folder = PIPER_SOURCE_DIR "/tests/golden/strategy";
+  const std::string folder = test::source_path("tests/golden/strategy");
   std::vector<std::string> names;
   DIR* dir = opendir(folder.c_str());
   REQUIRE(dir != nullptr);

@@ -5,6 +5,7 @@
 
 #include "compiler/driver/compile.h"
 #include "compiler/machine/load_machine.h"
+#include "tests/source_path.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::driver {
@@ -13,7 +14,7 @@ namespace {
 std::string said(const TempFolder& folder, const std::string& strategy, Emit emit = Emit::kNone,
                  const std::string& machine = "") {
   CompileOptions options;
-  options.model = PIPER_TEST_MODELS "/tiny_gpt.onnx";
+  options.model = test::source_path("tests/models/tiny_gpt.onnx");
   options.strategy = folder.write("s.yaml", strategy);
   options.output = folder / "plans";
   options.emit = emit;
@@ -58,7 +59,7 @@ TEST_CASE("nothing is added to a text that was asked for") {
 TEST_CASE("with a machine a bundle is told by the time of its step") {
   const TempFolder folder;
   const std::string line =
-      said(folder, kTwoStages, Emit::kNone, PIPER_TEST_MODELS "/../../strategies/targets/cpu_two_cores.yaml");
+      said(folder, kTwoStages, Emit::kNone, test::source_path("strategies/targets/cpu_two_cores.yaml"));
   INFO(line);
   CHECK(line.find(" ms a step on two cores, ranks as processes\n") != std::string::npos);
 }
@@ -67,11 +68,10 @@ TEST_CASE("the line says that the largest rank does not fit") {
   const TempFolder folder;
   diag::Diagnostics diags;
   CompileOptions options;
-  options.model = PIPER_TEST_MODELS "/tiny_gpt.onnx";
+  options.model = test::source_path("tests/models/tiny_gpt.onnx");
   options.strategy = folder.write("s.yaml", kTwoStages);
   options.output = folder / "plans";
-  options.machine =
-      machine::load_machine(PIPER_TEST_MODELS "/../../strategies/targets/cpu_two_cores.yaml", diags).value();
+  options.machine = machine::load_machine(test::source_path("strategies/targets/cpu_two_cores.yaml"), diags).value();
   const auto outcome = [&](double memory_bytes, int64_t limit) {
     options.machine->memory_bytes = memory_bytes;
     options.memory_limit = limit;

@@ -1,5 +1,3 @@
 piper_test(tune_test LABELS unit
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/tune_test.cc ${CMAKE_CURRENT_LIST_DIR}/list_schedule_test.cc ${CMAKE_CURRENT_LIST_DIR}/strategy_text_test.cc
   LINK piper_tune)
-target_compile_definitions(tune_test PRIVATE PIPER_TEST_MODELS="${PROJECT_SOURCE_DIR}/tests/models"
-  PIPER_STRATEGIES="${PROJECT_SOURCE_DIR}/strategies")

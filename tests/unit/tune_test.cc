@@ -9,6 +9,7 @@
 #include "compiler/machine/load_machine.h"
 #include "compiler/tune/pass_times.h"
 #include "compiler/tune/trial.h"
+#include "tests/source_path.h"
 #include "tests/unit/temp_folder.h"
 
 namespace piper::tune {
@@ -51,7 +52,7 @@ struct Tuned {
 Tuned tuned(const TempFolder& folder, const std::string& strategy, int64_t limit = 0, int64_t candidates = 150,
             const std::vector<std::string>& sets = {}) {
   TuneOptions options;
-  options.compile.model = std::string(PIPER_TEST_MODELS) + "/tiny_gpt.onnx";
+  options.compile.model = test::source_path("tests/models/tiny_gpt.onnx");
   options.compile.strategy = folder.write("s.yaml", strategy);
   diag::Diagnostics diags;
   options.compile.machine = machine::load_machine(machine(folder), diags).value();
@@ -74,7 +75,7 @@ Trial judged(const TempFolder& folder, const std::string& text) {
   diag::Diagnostics diags;
   driver::CompileOptions options;
   options.strategy = "s.yaml";
-  auto model = frontend::open_model(std::string(PIPER_TEST_MODELS) + "/tiny_gpt.onnx", "auto", diags);
+  auto model = frontend::open_model(test::source_path("tests/models/tiny_gpt.onnx"), "auto", diags);
   REQUIRE(model.ok());
   const auto target = machine::load_machine(machine(folder), diags);
   REQUIRE(target.ok());

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Reads the sources that changed last: each includes what it uses, and clang-tidy 19 finds nothing in it.
 
-  lint.py [--all] [--jobs N]
+  lint.py [--all] [--jobs N] [--passed FOLDER]
 
 Sources come in this order: those that differ from the main branch, or, on that branch itself, from the commit before; those that
 include a header that differs; those of older commits, newest first. Of the libraries, which the build joins and so does not see what
 one source lacks, at most PIPER_SYNTAX_FILES (200) are compiled by themselves (-fsyntax-only); PIPER_TIDY_FILES (24) are given to
-clang-tidy. --all: no limit.
+clang-tidy. --all: no limit. --passed: remembers there what passed, by the digest of the tool, the command and all files that were read,
+and does not read the same again.
 Exit status: 0 nothing was found, 1 something was, 2 the command line.
 """
 import argparse
 import concurrent.futures
+import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -18,6 +21,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = ROOT / "build" / "lint" / "compile_commands.json"
@@ -26,6 +31,7 @@ TIDY = ("compiler/", "launcher/", "runtime/", "schemas/", "tools/")
 # What includes LibTorch, whose headers clang 19 does not read.
 NOT_TIDY = ("runtime/kernels/", "tools/piper_torchscript/")
 ENDS = (".cc", ".h", ".def", ".inc")
+UNUSED_S = 14 * 24 * 3600    # what nobody asked for so long is forgotten
 
 
 def git(*arguments: str) -> list[str]:
@@ -65,20 +71,68 @@ def with_includers(changed: list[str], sources: dict[str, list[str]]) -> list[st
     return list(dict.fromkeys(found))
 
 
-def compiles_alone(name: str, command: list[str]) -> str:
-    """What the compiler says of a source by itself, or ""."""
+def compiler_call(command: list[str], *instead: str) -> list[str]:
+    """The command of a source without ccache and the output; `instead` says what to do."""
     at = command.index("-o")
     without_output = command[:at] + command[at + 2:]
-    without_cache = without_output[next(i for i, word in enumerate(without_output) if word.endswith(("c++", "g++", "clang++"))):]
+    return [*without_output[next(i for i, word in enumerate(without_output) if word.endswith(("c++", "g++", "clang++"))):], *instead]
+
+
+def compiles_alone(name: str, command: list[str]) -> str:
+    """What the compiler says of a source by itself, or ""."""
     # Joined with others a source may use what it does not include.
-    done = subprocess.run([*without_cache, "-fsyntax-only"], cwd=COMMANDS.parent, capture_output=True, text=True)
+    done = subprocess.run(compiler_call(command, "-fsyntax-only"), cwd=COMMANDS.parent, capture_output=True, text=True)
     return f"{name}: does not compile by itself\n{done.stderr}" if done.returncode else ""
 
 
+def clang_tidy() -> str:
+    return next(path for path in (shutil.which("clang-tidy-19"), shutil.which("clang-tidy")) if path)
+
+
 def tidy(name: str) -> str:
-    program = next(path for path in (shutil.which("clang-tidy-19"), shutil.which("clang-tidy")) if path)
-    done = subprocess.run([program, "-p", COMMANDS.parent, "--quiet", ROOT / name], capture_output=True, text=True)
+    done = subprocess.run([clang_tidy(), "-p", COMMANDS.parent, "--quiet", ROOT / name], capture_output=True, text=True)
     return done.stdout + done.stderr if done.returncode else ""
+
+
+@functools.cache
+def version(tool: str) -> str:
+    return subprocess.run([tool, "--version"], check=True, capture_output=True, text=True).stdout
+
+
+@functools.cache
+def digest_of(file: str) -> str:
+    return hashlib.sha256((COMMANDS.parent / file).read_bytes()).hexdigest()
+
+
+def digest_of_read(command: list[str]) -> str | None:
+    """A digest of a source's command, of the source and of all headers that it reads, the same in each checkout. None: it cannot be read."""
+    call = compiler_call(command, "-M")
+    done = subprocess.run(call, cwd=COMMANDS.parent, capture_output=True, text=True)
+    if done.returncode:
+        return None
+    files = done.stdout.replace("\\\n", " ").split()[1:]
+    read = version(call[0]) + " ".join(call) + "".join(f"\n{file} {digest_of(file)}" for file in [__file__, *files])
+    return hashlib.sha256(read.replace(str(ROOT), "").encode()).hexdigest()
+
+
+def unless_passed(folder: pathlib.Path | None, tool: str, command: list[str], says: Callable[[], str]) -> str:
+    """What `says` returns, which is not asked where it returned nothing of the same files before."""
+    read = digest_of_read(command) if folder else None
+    passed = folder / hashlib.sha256(f"{tool} {read}".encode()).hexdigest() if read else None
+    if passed and passed.exists():
+        passed.touch()
+        return ""
+    said = says()
+    if passed and not said:
+        passed.touch()
+    return said
+
+
+def forget_unused(folder: pathlib.Path):
+    folder.mkdir(parents=True, exist_ok=True)
+    for passed in folder.iterdir():
+        if time.time() - passed.stat().st_mtime > UNUSED_S:
+            passed.unlink(missing_ok=True)
 
 
 def limited(names: list[str], most: int | None, what: str) -> list[str]:
@@ -99,6 +153,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--passed", type=pathlib.Path)
     arguments = parser.parse_args()
     base = base_commit()
     if not version_19_is_there():
@@ -114,8 +169,18 @@ def main() -> int:
     tidied = limited([name for name in in_order if name.startswith(TIDY) and not name.startswith(NOT_TIDY)],
                      most("PIPER_TIDY_FILES", 24), "clang-tidy")
     print(f"lint: {len(alone)} sources by themselves, clang-tidy on {len(tidied)}")
+    rules = version(clang_tidy()) + (ROOT / ".clang-tidy").read_text()
+
+    def tidied_once(name: str) -> str:
+        return unless_passed(arguments.passed, rules, sources[name], lambda: tidy(name))
+
+    def alone_once(name: str) -> str:
+        return unless_passed(arguments.passed, "alone", sources[name], lambda: compiles_alone(name, sources[name]))
+
+    if arguments.passed:
+        forget_unused(arguments.passed)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        said = list(pool.map(tidy, tidied)) + list(pool.map(lambda name: compiles_alone(name, sources[name]), alone))
+        said = list(pool.map(tidied_once, tidied)) + list(pool.map(alone_once, alone))
     faults = [text for text in said if text]
     print("\n".join(faults), end="" if not faults else "\n")
     return 1 if faults else 0
