@@ -38,7 +38,7 @@ Result<std::string> find_program(const std::string& name) {
     begin = end + 1;
   }
   if (const std::string beside = own_folder() + name; is_program(beside)) return beside;
-  return Status::failure("L0102", "there is no program '" + name + "' in PATH or beside piper-launch");
+  return Status::failure("L0102", "there is no program '" + name + "' in PATH or next to piper-launch");
 }
 
 Result<std::string> find_beside(const std::string& name) {

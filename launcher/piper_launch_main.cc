@@ -114,7 +114,7 @@ void declare_flags(CLI::App& app, LaunchOptions& options, Seconds& seconds) {
                  "start the ranks again up to this many times, from the newest valid checkpoint, where that can help")
       ->check(CLI::Range(0, 1'000'000));
   app.add_option("--hang-after", seconds.hang_after,
-                 "seconds without progress on any rank from which on a run hangs; 0: nobody watches; default 30")
+                 "seconds without progress of any rank after which a run counts as hanging; 0: never; default 30")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--hang-first", seconds.hang_first,
                  "the same until the first step has ended, and for the first checkpoint and evaluation; default 300")

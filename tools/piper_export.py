@@ -9,7 +9,7 @@
     python piper_export.py module.py:make_model -o model.pt2 --no-weights     # shapes alone: a model of any size
     python piper_export.py --decompose old.pt2 -o new.pt2    # of somebody else: operators that piperc does not know, taken apart
 
-It needs the files piper_export_*.py beside it: copy all of them to where your models are. Of these piper_export_onnx.py, which writes
+It needs the files piper_export_*.py next to it: copy all of them to where your models are. Of these piper_export_onnx.py, which writes
 the ONNX, may be absent for a `.pt2`; without piper_export_one_sample.py a file does not say whether forward does with one sample
 what it does with several.
 
@@ -51,7 +51,7 @@ try:
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("piper_export"):
         raise
-    raise ModuleNotFoundError(f"piper_export.py needs {error.name}.py beside it: copy all files piper_export*.py of piper", name=error.name) from None
+    raise ModuleNotFoundError(f"piper_export.py needs {error.name}.py next to it: copy all files piper_export*.py of piper", name=error.name) from None
 try:
     import piper_export_onnx
 except ModuleNotFoundError:    # copied without it
@@ -81,7 +81,7 @@ def export(model: torch.nn.Module, example_inputs, path, *, loss=None, static_in
     inputs = _named_inputs(model, example_inputs)
     path = pathlib.Path(path)
     if path.suffix != ".pt2" and piper_export_onnx is None:
-        raise ExportError("an ONNX file needs piper_export_onnx.py beside piper_export.py; a .pt2 does not")
+        raise ExportError("an ONNX file needs piper_export_onnx.py next to piper_export.py; a .pt2 does not")
     shapes = _dynamic_shapes(inputs, set(static_inputs), dynamic or {}, batch_axis_name)
     causes: list[str] = []
     with as_trained(model, loss):

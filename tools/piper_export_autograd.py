@@ -135,7 +135,7 @@ def _refusing_autograd(allow_hooks, causes):
         return contextlib.nullcontext()
 
     def backward(*_, **__):
-        raise ExportError(f"{place()} computes gradients inside of forward (backward, torch.autograd.grad): an export has no "
+        raise ExportError(f"{place()} computes gradients inside forward (backward, torch.autograd.grad): an export has no "
                           "place for them")
 
     def enter_saved(hooks):

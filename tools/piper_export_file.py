@@ -26,7 +26,7 @@ def decompose_file(source, path, also=()):
         raise ExportError(f"{path} would be written over: give another name")
     if source.suffix == ".onnx":
         if piper_export_onnx_functions is None:
-            raise ExportError("an ONNX file needs piper_export_onnx_functions.py beside piper_export.py")
+            raise ExportError("an ONNX file needs piper_export_onnx_functions.py next to piper_export.py")
         return piper_export_onnx_functions.inline_file(source, path, also)
     with told(f"torch.export cannot load {source}"), warnings.catch_warnings():
         warnings.simplefilter("ignore")

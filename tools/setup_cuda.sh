@@ -88,7 +88,7 @@ torch() {
   place="$packages/torch/torch"
   [ -e "$place/lib/libtorch_cuda.so" ] || fetch "LibTorch for CUDA (530 MB)" torch "torch==2.11.0" || return 1
   [ -e "$place/lib/libtorch_cuda.so" ] || {
-    say "LibTorch for CUDA: the index has torch 2.11.0 for the CPU alone"
+    say "LibTorch for CUDA: the index has torch 2.11.0 only for the CPU"
     return 1
   }
   echo "$place"

@@ -93,7 +93,7 @@ class ReverseWalk {
       return diags_.error("P0421") << "the loss '" << graph_.value(graph_.loss).name
                                    << "' does not depend on any trained parameter";
     diags_.warning("P0421") << "the loss '" << graph_.value(graph_.loss).name
-                            << "' depends on trained parameters by steps alone: all gradients are zero";
+                            << "' depends on trained parameters only through step functions: all gradients are zero";
     return {};
   }
 

@@ -18,9 +18,9 @@ const strategy::DirectiveSpec& order_spec() {
           "[[{...}, {...}]], runs exactly in the order in which it is written.\n\nA filter that names the "
           "pass BI or BW splits the backward pass into two halves. BI computes the gradients of the "
           "activations and must come before BW, which computes those of the weights. An order between "
-          "passes on different devices is allowed only if it follows from the data dependences.\n\nA "
-          "pass that a filter does not match must not come between two passes that the filter matches, "
-          "such that it needs the result of one and the other needs its result.",
+          "passes on different devices is allowed only if it follows from the data dependences.\n\nAll passes "
+          "that one filter matches run as one unit. So no other pass may need the result of one of them while "
+          "another one needs the result of this pass.",
       .args =
           {
               {"filters", ArgKind::kFilterGroups, true, "", "the groups, each a list of filters", {}},

@@ -21,15 +21,18 @@ const strategy::DirectiveSpec& recompute_spec() {
           "frees saved activations and computes them again for the backward pass (activation "
           "checkpointing)",
       .doc =
-          "After the forward pass, the matched chunks free their saved activations and keep only their "
-          "inputs. At the start of the backward pass, the forward pass is repeated. The repetition gives "
-          "the same values: random masks depend only on counters. With `ops`, `modules` or `layers`, only "
-          "the operators that match all given keys are repeated. The other operators keep their saved "
-          "activations.\n\nReplicated chunks are divided into segments of about the size of a bucket. Each "
-          "segment is recomputed separately. The values that the next segment is recomputed from are kept, and "
-          "are not computed again. To keep few of them, recomputed chunks are divided only where few values cross: "
-          "between layers, "
-          "and not inside an MLP. Their segments can therefore be larger than a bucket.\n\nThe filter may "
+          "For example, `{op: recompute, filter: {}, modules: [\"*.mlp\"]}` recomputes all MLPs. After the forward "
+          "pass, the matched chunks free their saved activations and keep only their inputs. At the start of the "
+          "backward pass, they run the forward pass again. It gives the same values, because random masks depend "
+          "only on counters. With `ops`, `modules` or `layers`, only the operators that match all given keys are "
+          "recomputed. The other operators keep their saved activations.\n\nReplicated chunks are divided into "
+          "segments of about the size of a bucket. Each segment is recomputed separately, from kept inputs. So that "
+          "few values are kept, recomputed chunks are divided only where few values cross: between layers, and not "
+          "inside an MLP. Their segments can therefore be larger than a bucket. A layer that is much larger than a "
+          "bucket may still be divided: `bucket_size` of `replicate` should hold a layer.\n\nWhere experts are divided "
+          "over ranks and all operators of all microbatches are recomputed, the backward pass also repeats the "
+          "all-to-alls that bring tokens to the experts, and back if their results are needed. Tokens go to the same "
+          "experts as in the forward pass: their order and their numbers are kept.\n\nThe filter may "
           "name microbatches. The other microbatches of the chunk then keep their saved activations.",
       .args =
           {
@@ -38,17 +41,24 @@ const strategy::DirectiveSpec& recompute_spec() {
                ArgKind::kChoice,
                false,
                "all",
-               "which operators are repeated: all; all except matrix products, convolutions and attention; "
+               "which operators are recomputed: all; all except matrix products, convolutions and attention; "
                "or only attention",
                {"all", "all_but_products", "attention"}},
-              {"modules", ArgKind::kGlobs, false, "", "patterns of modules whose operators are repeated", {}},
+              {"modules", ArgKind::kGlobs, false, "", "patterns of modules whose operators are recomputed", {}},
               {"layers",
                ArgKind::kShare,
                false,
                "1",
-               "the fraction of the layers of each region that is repeated, from the first layer on. A "
+               "the fraction of the layers of each region that is recomputed, from the first layer on. A "
                "layer is a module with a number, such as h.0",
                {}},
+              {"exchanged",
+               ArgKind::kChoice,
+               false,
+               "again",
+               "only with `all`: with `again`, the backward pass repeats the all-to-alls that bring tokens to experts; "
+               "with `kept`, what they brought is kept",
+               {"again", "kept"}},
           },
       .example = "{op: recompute, filter: {PP: \"*\"}, modules: [\"*.mlp\"]}",
       .filter_forbids = {"PASS"},
@@ -65,6 +75,7 @@ ir::Repeats read_repeats(const strategy::Directive& directive) {
                 : ops == "all_but_products" ? ir::RepeatedOps::kAllButProducts
                                             : ir::RepeatedOps::kAll;
   repeats.layers = strategy::arg_or_default<double>(directive, "layers");
+  repeats.keeps_exchanged = strategy::arg_or_default<std::string>(directive, "exchanged") == "kept";
   if (const auto* modules = strategy::find_arg<strategy::Globs>(directive, "modules")) repeats.modules = modules->globs;
   return repeats;
 }

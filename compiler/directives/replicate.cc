@@ -176,7 +176,8 @@ Result<ir::Teams> read_parts(const strategy::Directive& directive, const strateg
     std::string found;
     for (const std::vector<int32_t>& group : groups) found += (found.empty() ? "" : ", ") + strategy::to_string(group);
     error.note(groups.empty() ? "no rank of its groups is among them" : "of them its groups hold " + found);
-    error.help("name an axis of the mesh along which these replicas lie, or list groups that hold each of them once");
+    error.help(
+        "name an axis of the mesh along which these replicas differ, or list groups that contain each of them once");
     return error;
   }
   if (groups.size() == 1) groups.clear();

@@ -54,7 +54,8 @@ Status check_tokens(const Resolution& draft, ir::ChunkId region, const ir::Exper
           << " are divided over devices that share their samples";
     if (places == Places::kAll) {
       error.note("nothing divides the sequence over these devices, so each of them has all tokens");
-      error.help("add {op: shard, dim: sequence, ..} over the same devices, or divide the experts over others alone");
+      error.help(
+          "add {op: shard, dim: sequence, ..} over the same devices, or divide the experts only over other devices");
     } else {
       error.note("a group has some of the devices that share samples");
       error.help("put all devices that share samples into one group, or each into another");

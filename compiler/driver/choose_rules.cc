@@ -50,7 +50,7 @@ Status choose_rules(Compilation& c, diag::Diagnostics& diags) {
   if (!info->of_matrices) return check_decay(optimizer, c.module.graph(), diags);
   if (c.target.device != plan::DeviceKind::kCpu) {
     auto error = diags.error("P0252", optimizer.span);
-    error << "'" << optimizer.values.kind << "' updates matrices on CPU ranks alone, and the plans are for GPUs";
+    error << "'" << optimizer.values.kind << "' updates matrices only on CPU ranks, and the plans are for GPUs";
     return error;
   }
   for (ir::ModelVariant& variant : c.module.variants) {

@@ -44,6 +44,7 @@ Status finish_loading(const CompileOptions& options, Compilation& c, diag::Diagn
     c.table.reset();
   }
   c.target = options.target;
+  c.target.ranks_per_node = c.strategy.ranks_per_node;
   c.reference = options.reference;
   c.packs = options.packs;
   for (const strategy::StreamConfig& stream : c.strategy.streams)

@@ -23,12 +23,13 @@ struct Step {
 };
 
 Result<Step> played(const plan::Bundle& bundle, const std::optional<timeline::Machine>& machine) {
-  if (machine) {
-    PIPER_ASSIGN(const timeline::Timeline step, timeline::simulate_on(bundle, timeline::Priced(bundle, *machine)));
-    return Step{timeline::bubble(step), step.step};
+  if (!machine) {
+    PIPER_ASSIGN(const timeline::Kinds kinds, timeline::kinds_of(bundle));
+    return Step{timeline::bubble(kinds, timeline::simulate(kinds, {}))};
   }
-  PIPER_ASSIGN(const double bubble, timeline::simulated_bubble(bundle, {}));
-  return Step{bubble};
+  PIPER_ASSIGN(const timeline::Kinds kinds, timeline::kinds_on(bundle, *machine));
+  const timeline::Timeline step = timeline::simulate_on(kinds, timeline::Priced(kinds, *machine));
+  return Step{timeline::bubble(kinds, step), step.step};
 }
 
 }  // namespace

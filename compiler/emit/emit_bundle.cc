@@ -116,6 +116,7 @@ std::vector<int64_t> scratch_of_programs(const plan::Bundle& bundle) {
   return scratch;
 }
 
+// Without the communicators, whose memory depends on the nodes of their members.
 plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Bundle& bundle,
                              const std::vector<int64_t>& program_scratch) {
   const plan::Target& target = bundle.manifest.target;
@@ -134,8 +135,8 @@ plan::RankSummary summary_of(const plan::RankPlan& plan, const plan::Bundle& bun
     reduction[i.stream] = std::max(reduction[i.stream], plan::collective_scratch_bytes(plan, i.action));
   }
   for (int64_t bytes : reduction) s.scratch_bytes += align_up(bytes, alignment);
-  s.peak_bytes = s.arena_bytes + s.persistent_bytes + s.scratch_bytes + plan::communicator_bytes(plan, target) +
-                 plan::kernel_part_bytes(bundle.programs, plan, target);
+  s.peak_bytes =
+      s.arena_bytes + s.persistent_bytes + s.scratch_bytes + plan::kernel_part_bytes(bundle.programs, plan, target);
   if (target.device == plan::DeviceKind::kCpu) s.peak_bytes += plan::read_ahead_bytes(bundle.manifest, plan);
   return s;
 }
@@ -163,15 +164,24 @@ Result<Emitted> emit_bundle(const EmitRequest& request, diag::Diagnostics& diags
   const std::vector<int64_t> scratch = scratch_of_programs(out.bundle);
   const auto world = static_cast<size_t>(module.distribution.world_size);
   std::vector<plan::RankSummary>& summaries = out.bundle.manifest.ranks;
+  std::vector<plan::RankSummary> of_roles(plans.size());
   summaries.resize(world);
   out.bundle.ranks.resize(world);
+  std::vector<plan::CommunicationUses> uses(plans.size());
+  if (request.target.device == plan::DeviceKind::kCuda)
+    parallel_for(plans.size(),
+                 [&](size_t role) { uses[role] = plan::communication_uses(plans[role].plan, request.target.summing); });
   parallel_for(world, [&](size_t rank) {
     const uint32_t role = roles.role_of[rank];
     out.bundle.ranks[rank] = bind_rank(module, shared.connections, plans[role], roles.bindings[rank]);
     if (roles.first[role] == static_cast<int32_t>(rank))
-      summaries[rank] = summary_of(out.bundle.ranks[rank], out.bundle, scratch);
+      of_roles[role] = summary_of(out.bundle.ranks[rank], out.bundle, scratch);
   });
-  for (size_t rank = 0; rank < world; ++rank) summaries[rank] = summaries[roles.first[roles.role_of[rank]]];
+  for (size_t rank = 0; rank < world; ++rank) {
+    const uint32_t role = roles.role_of[rank];
+    summaries[rank] = of_roles[role];
+    summaries[rank].peak_bytes += plan::communicator_bytes(out.bundle.ranks[rank], uses[role], request.target);
+  }
   const ir::Graph& graph = request.module->graph();
   for (const ir::Parameter& p : graph.parameters()) {
     out.parameters.push_back(weight_tensor(p.names[0], p.in_source(graph.type(p.value)), p.source));

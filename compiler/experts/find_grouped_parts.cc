@@ -171,7 +171,7 @@ Result<std::vector<GroupedPart>> find_grouped_parts(const ExpertFacts& facts, ir
             << " uses rows or weights of all experts together, so they cannot be cut over devices";
       error.help(
           "recognised are products of rows with their experts' matrices, which are one parameter [experts, ..] read by "
-          "this region alone, and operators row by row between them");
+          "only this region, and operators row by row between them");
       return error;
     }
     if (!search.part().weights.empty()) parts.push_back(std::move(search.part()));

@@ -60,8 +60,7 @@ std::string lost_by_operators(const aten::FxCall& call) {
   const auto number = [&](size_t i, const char* name) { return number_of(call, i, name, 0); };
   const std::string& t = call.target;
   if (t == "aten.cross_entropy_loss.default" && number(5, "label_smoothing") > 0) return "label smoothing";
-  if (t == "aten.scaled_dot_product_attention.default" && number(4, "dropout_p") > 0)
-    return "dropout inside of attention";
+  if (t == "aten.scaled_dot_product_attention.default" && number(4, "dropout_p") > 0) return "dropout inside attention";
   if (t.find("native_batch_norm_legit") != std::string::npos && t.find("no_training") == std::string::npos &&
       number(5, "training") != 0)
     return "batch norm in training mode";

@@ -120,6 +120,7 @@ struct Repeats {
   RepeatedOps ops = RepeatedOps::kAll;
   std::vector<std::string> modules;  // globs; empty: all
   double layers = 1;                 // share of the region's layers, the first ones; less than 1: of these alone
+  bool keeps_exchanged = false;      // what all_to_alls bring is kept, and not sent again
   friend bool operator==(const Repeats&, const Repeats&) = default;
 };
 

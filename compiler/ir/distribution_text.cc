@@ -67,6 +67,7 @@ void fields(auto& v, Of<Repeats> auto& r) {
   v("", r.ops);
   v("layers", r.layers);
   v.unless_empty("modules", r.modules);
+  v.flag("keeps_exchanged", r.keeps_exchanged);
 }
 // "[F 0 x3 on 1, B 1 on 2]": microbatches of one phase that count up on one stream are together.
 template <class Streams>

@@ -46,7 +46,7 @@ std::string pooled(const Shape& x, const A& a, bool dilated, Shape& y) {
     if (span < 0) return "the kernel is larger than the padded input";
     int64_t extent = span / a.stride[i] + 1;
     if (a.ceil_mode && (extent - 1) * a.stride[i] >= x[i + 2] + a.padding[i]) --extent;
-    if (extent < 1) return "no window begins inside of the padded input";
+    if (extent < 1) return "no window begins inside the padded input";
     y.push_back(extent);
   }
   return "";

@@ -139,7 +139,7 @@ class GraphVerifier {
     auto fails = [&](const char* why) { return broken(kRulePhases, "reads '" + name + "': " + why); };
     switch (reader.phase) {
       case Phase::kCount:
-        if (producer.phase != Phase::kCount) return fails("a count op reads count ops alone");
+        if (producer.phase != Phase::kCount) return fails("a count op reads only count ops");
         if (producer.kind == OpKind::kStepSum) return fails("a sum over the step is known only after all counts");
         break;
       case Phase::kCountFinish:

@@ -23,9 +23,10 @@ bool changes_state(const ir::Graph& graph, const ir::Op& op) {
 }
 
 // [op] Forwards whose results a backward of their own chunk needs, directly or through others that are repeated.
-// `chunks`: [chunk], the ones to repeat.
+// `chunks`: [chunk], the ones to repeat. `made`: values that are made again already.
 std::vector<bool> ops_to_repeat(const ir::Graph& graph, const std::vector<bool>& chunks,
-                                const std::vector<ir::ChunkProperties>& rows, const analysis::RepeatableOps& repeated) {
+                                const std::vector<ir::ChunkProperties>& rows, const analysis::RepeatableOps& repeated,
+                                const std::map<ValueId, ValueId>& made) {
   std::vector<bool> needed(graph.num_ops(), false);
   const ir::Uses readers = graph.uses();
   const auto reads_later = [&](OpId id) { return graph.op(id).phase == Phase::kBackward || needed[id.index]; };
@@ -47,24 +48,26 @@ std::vector<bool> ops_to_repeat(const ir::Graph& graph, const std::vector<bool>&
   for (size_t i = graph.num_ops(); i-- > 0;) {  // readers come after what they read
     const ir::Op& op = graph.op(OpId(i));
     needed[i] = op.phase == Phase::kForward && op.chunk.valid() && chunks[op.chunk.index] &&
-                !ir::is_conversion(op.kind) && repeated.has(graph, op) && !changes_state(graph, op) && is_needed(op);
+                !ir::is_conversion(op.kind) && made.count(op.results[0]) == 0 && repeated.has(graph, op) &&
+                !changes_state(graph, op) && is_needed(op);
   }
   return needed;
 }
 
-// `wholes`: of the forward, each with what the backward gathers again, which is what is repeated reads.
+// What is repeated reads what was sent again, and what was made for that.
 void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const std::vector<ir::ChunkProperties>& rows,
-               const analysis::RepeatableOps& repeated, const std::map<ValueId, ValueId>& wholes) {
+               const analysis::RepeatableOps& repeated, const tensors::GatheredAgain& sent) {
   if (std::none_of(chunks.begin(), chunks.end(), [](bool chosen) { return chosen; })) return;
   const size_t num_ops = graph.num_ops();
-  const std::vector<bool> needed = ops_to_repeat(graph, chunks, rows, repeated);
+  const std::vector<bool> needed = ops_to_repeat(graph, chunks, rows, repeated, sent.made);
   std::vector<ValueId> again(graph.num_values());
+  for (const auto& [value, made] : sent.made) again[value.index] = made;
   for (size_t i = 0; i < num_ops; ++i) {
     if (!needed[i]) continue;
     const ir::Op op = graph.op(OpId(i));  // a copy: appending moves the list
     std::vector<ValueId> operands = op.operands;
     for (ValueId& v : operands) {  // what another chunk made is kept, though that chunk may repeat it for itself
-      if (const auto whole = wholes.find(v); whole != wholes.end()) v = whole->second;
+      if (const auto whole = sent.wholes.find(v); whole != sent.wholes.end()) v = whole->second;
       else if (v.valid() && again[v.index].valid() && graph.op(graph.value(v).producer).chunk == op.chunk)
         v = again[v.index];
     }
@@ -91,28 +94,41 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const std::vec
 
 Status recompute(ir::Module& module, diag::Diagnostics& diags) {
   const std::vector<ir::ChunkProperties>& rows = module.distribution.chunks;
-  std::map<const ir::ChunkedGraph*, std::map<ValueId, ValueId>> wholes;
+  const auto always_repeated = [&] {
+    std::vector<bool> always;
+    for (const ir::ChunkProperties& row : rows) always.push_back(row.recomputed_always());
+    return always;
+  };
+  std::map<const ir::ChunkedGraph*, tensors::GatheredAgain> sent;
   PIPER_RETURN_IF_ERROR(regions::refine_variants(module, diags, [&](ir::ChunkedGraph& chunked) {
     const analysis::RepeatableOps repeated(chunked, rows);
-    tensors::GatheredAgain again = tensors::gather_again(chunked, rows, [&](const ir::Op& op) {
-      return rows[op.chunk.index].recomputed_always() && ir::is_among(op.kind, ir::RepeatedOps::kAllButProducts) &&
+    const std::vector<bool> needed = ops_to_repeat(chunked.graph, always_repeated(), rows, repeated, {});
+    // Products that dispatch tokens are repeated for experts; attention before them would be repeated twice.
+    const auto repeats = [&](const ir::Op& op, ir::OpKind conversion) {
+      const ir::ChunkProperties& row = rows[op.chunk.index];
+      const bool exchanges = conversion == ir::OpKind::kAllToAll;
+      const bool cheap =
+          exchanges ? op.kind != ir::OpKind::kSdpa : ir::is_among(op.kind, ir::RepeatedOps::kAllButProducts);
+      return row.recomputed_always() && cheap &&
+             (!exchanges || (row.repeats.ops == ir::RepeatedOps::kAll && !row.repeats.keeps_exchanged)) &&
              repeated.has(chunked.graph, op) && !changes_state(chunked.graph, op);
-    });
-    wholes[&chunked] = std::move(again.wholes);
-    return Result<std::vector<ir::ChunkId>>(std::move(again.from));
+    };
+    tensors::GatheredAgain again =
+        tensors::gather_again(chunked, rows, repeats, [&](OpId id) { return needed[id.index]; });
+    std::vector<ir::ChunkId> from = std::move(again.from);
+    sent[&chunked] = std::move(again);
+    return Result<std::vector<ir::ChunkId>>(std::move(from));
   }));
-  std::vector<bool> always, sometimes;
-  for (const ir::ChunkProperties& row : rows) {
-    always.push_back(row.recomputed_always());
-    sometimes.push_back(row.recomputed_sometimes());
-  }
+  const std::vector<bool> always = always_repeated();
+  std::vector<bool> sometimes;
+  for (const ir::ChunkProperties& row : rows) sometimes.push_back(row.recomputed_sometimes());
   const bool some = std::find(sometimes.begin(), sometimes.end(), true) != sometimes.end();
   for (ir::ModelVariant& variant : module.variants) {
     const analysis::RepeatableOps repeated(variant.chunked, rows);
-    recompute(variant.chunked.graph, always, rows, repeated, wholes[&variant.chunked]);
+    recompute(variant.chunked.graph, always, rows, repeated, sent[&variant.chunked]);
     if (!some) continue;
     variant.repeating = variant.chunked.graph;
-    recompute(*variant.repeating, sometimes, rows, repeated, wholes[&variant.chunked]);
+    recompute(*variant.repeating, sometimes, rows, repeated, sent[&variant.chunked]);
   }
   return Status();
 }

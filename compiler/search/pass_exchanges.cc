@@ -42,7 +42,7 @@ class WaitedFor {
 class Exchanges {
  public:
   Exchanges(const PlayedStep& step, size_t rank)
-      : plan_(step.kinds->ranks[rank]),
+      : plan_(step.kinds->bundle.ranks[rank]),
         activities_(step.timeline.activities[rank]),
         waited_for_(plan_),
         takes_(plan_.instructions.size(), -1) {
@@ -96,12 +96,12 @@ class Exchanges {
 
 std::map<plan::Pass, std::vector<double>> exchanges_of_passes(const PlayedStep& step, size_t loaded_rank,
                                                               size_t microbatches) {
-  const plan::RankPlan& plan = step.kinds->ranks[loaded_rank];
+  const plan::RankPlan& plan = step.kinds->bundle.ranks[loaded_rank];
   std::map<plan::Pass, std::vector<Index>> runs;
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const int32_t program = plan::launch_of(plan.instructions[i].action).program;
     if (program < 0) continue;
-    const auto& of = step.kinds->programs[static_cast<size_t>(program)].of;
+    const auto& of = step.kinds->bundle.programs[static_cast<size_t>(program)].of;
     if (of) runs[of->pass].push_back(static_cast<Index>(i));
   }
   const Exchanges exchanges(step, loaded_rank);

@@ -10,9 +10,9 @@ constexpr std::array<const char*, 4> kRepeated = {"none", "attention", "all_but_
 const char* repeated_words(Repeated repeated) {
   switch (repeated) {
     case Repeated::kNothing: return "";
-    case Repeated::kAttention: return ", attention repeated";
-    case Repeated::kAllButProducts: return ", all but products repeated";
-    case Repeated::kAll: return ", all repeated";
+    case Repeated::kAttention: return ", attention recomputed";
+    case Repeated::kAllButProducts: return ", all but products recomputed";
+    case Repeated::kAll: return ", all recomputed";
   }
   return "";
 }
@@ -38,8 +38,8 @@ std::string describe(const Point& point) {
     if (point.parts_over > 0) text += " over " + std::to_string(point.parts_over);
   }
   if (point.pp > 1) text += ", " + point.family;
-  if (point.stages_of_group > 1) text += " of " + std::to_string(point.stages_of_group) + " stages a rank";
-  if (point.pipeline_inside) text += " inside of nodes";
+  if (point.stages_of_group > 1) text += " with " + std::to_string(point.stages_of_group) + " stages per rank";
+  if (point.pipeline_inside) text += " inside nodes";
   text += ", " + std::to_string(point.microbatches) + (point.microbatches == 1 ? " microbatch" : " microbatches");
   return text + repeated_words(point.repeated);
 }

@@ -37,7 +37,7 @@ struct Point {
   friend auto operator<=>(const Point&, const Point&) = default;
 };
 
-// "pp 4, dp 2, tp 4 with sequence, ZeRO-1, 1f1b of 16 microbatches, attention repeated".
+// "pp 4, dp 2, tp 4 with sequence, ZeRO-1, 1f1b of 16 microbatches, attention recomputed".
 std::string describe(const Point& point);
 
 // The choices of a point by name, as `--fix` takes them and as tables show them: {"pp", "4"}, {"zero", "1"}, ...

@@ -1,60 +1,16 @@
 #include "compiler/search/pricer.h"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/search/kept_bindings.h"
-#include "schemas/plan/like_ranks.h"
 #include "schemas/plan/tokens_of_sample.h"
 #include "schemas/timeline/assess.h"
-#include "schemas/timeline/play.h"
 #include "schemas/timeline/priced.h"
-#include "schemas/verify/fold_ranks.h"
-#include "schemas/verify/match.h"
 
 namespace piper::search {
 namespace {
-
-// Whether no rank shares a device, a port or a memory with another one.
-bool ranks_share_nothing(const timeline::Machine& machine) {
-  return machine.cores == 0 && machine.inside.ports >= machine.ranks_per_node &&
-         machine.between.ports >= machine.ranks_per_node;
-}
-
-// Where a communicator's members lie: by their nodes, which are counted as they come.
-std::vector<int32_t> nodes_of(const std::vector<int32_t>& ranks, int32_t ranks_of_node) {
-  std::vector<int32_t> known, nodes;
-  for (const int32_t rank : ranks) {
-    const auto at = std::find(known.begin(), known.end(), rank / ranks_of_node);
-    nodes.push_back(static_cast<int32_t>(at - known.begin()));
-    if (at == known.end()) known.push_back(rank / ranks_of_node);
-  }
-  return nodes;
-}
-
-// Whether all that a rank does with others goes over links like those of the first rank of its kind.
-bool lie_alike(const plan::RankPlan& plan, const plan::RankPlan& first, int32_t ranks_of_node) {
-  const auto leaves = [&](const plan::RankPlan& from, size_t channel) {
-    return from.rank / ranks_of_node != from.channels[channel].peer / ranks_of_node;
-  };
-  for (size_t c = 0; c < plan.channels.size(); ++c)
-    if (leaves(plan, c) != leaves(first, c)) return false;
-  for (size_t c = 0; c < plan.communicators.size(); ++c)
-    if (nodes_of(plan.communicators[c].ranks, ranks_of_node) != nodes_of(first.communicators[c].ranks, ranks_of_node))
-      return false;
-  return true;
-}
-
-// [rank] -> the first of its kind, where all of a kind share nothing and lie alike on nodes; else nothing.
-std::vector<int32_t> like_and_alone(const plan::Bundle& bundle, const timeline::Machine& machine) {
-  if (!ranks_share_nothing(machine)) return {};
-  std::vector<int32_t> like = plan::like_ranks(bundle);
-  for (size_t p = 0; p < like.size(); ++p)
-    if (like[p] >= 0 && !lie_alike(bundle.ranks[p], bundle.ranks[static_cast<size_t>(like[p])], machine.ranks_per_node))
-      return {};
-  return like;
-}
 
 class FarAhead : public timeline::Priced {
  public:
@@ -100,23 +56,12 @@ Compiled Pricer::made(const std::string& text, int64_t batch, bool packs, diag::
 
 Result<PlayedStep> Pricer::play(Compiled compiled, bool far_ahead) const {
   PlayedStep step;
-  auto kinds = std::make_unique<plan::Bundle>(std::move(compiled.compilation->emitted.bundle));
-  step.num_ranks.assign(kinds->ranks.size(), 1);
-  const std::vector<int32_t> like = like_and_alone(*kinds, machine_);
-  std::optional<verify::FoldedRanks> folded;
-  if (!like.empty()) folded = verify::fold_ranks(*kinds);
-  if (folded) {
-    std::vector<plan::RankPlan> firsts;
-    for (size_t p = 0; p < like.size(); ++p)
-      if (like[p] < 0) firsts.push_back(std::move(kinds->ranks[p]));
-    kinds->ranks = std::move(firsts);
-    step.num_ranks = folded->num_ranks;
-  }
-  PIPER_ASSIGN(const verify::Matching matching, verify::match(folded ? folded->bundle : *kinds));
-  step.kinds = std::move(kinds);
+  PIPER_ASSIGN(timeline::Kinds kinds, timeline::kinds_on(compiled.bundle(), machine_));
+  compiled.compilation.reset();
+  step.kinds = std::make_unique<const timeline::Kinds>(std::move(kinds));
   if (far_ahead) step.prices = std::make_unique<FarAhead>(*step.kinds, machine_, 1, times_);
   else step.prices = std::make_unique<timeline::Priced>(*step.kinds, machine_, 1, times_);
-  step.timeline = timeline::play(*step.kinds, matching, *step.prices);
+  step.timeline = timeline::simulate_on(*step.kinds, *step.prices);
   return step;
 }
 
@@ -130,15 +75,15 @@ Result<Cost> Pricer::price(const std::string& text) const {
     cost.peak_bytes = std::max(cost.peak_bytes, rank.peak_bytes);
   PIPER_ASSIGN(const PlayedStep step, play(std::move(compiled)));
   cost.step_us = step.timeline.step;
-  const std::vector<timeline::RankTime> times = timeline::rank_times(*step.kinds, step.timeline);
-  const plan::Manifest& manifest = step.kinds->manifest;
+  const std::vector<timeline::RankTime> times = timeline::rank_times(step.kinds->bundle, step.timeline);
+  const plan::Manifest& manifest = step.kinds->bundle.manifest;
   double ranks = 0;
   for (size_t p = 0; p < times.size(); ++p) {
-    const auto number = static_cast<double>(step.num_ranks[p]);
+    const auto number = static_cast<double>(step.kinds->num_ranks[p]);
     ranks += number;
     cost.idle += number * times[p].waiting;
     cost.exposed += number * times[p].communication;
-    cost.peak_of_kind.push_back(manifest.ranks[static_cast<size_t>(step.kinds->ranks[p].rank)].peak_bytes);
+    cost.peak_of_kind.push_back(manifest.ranks[static_cast<size_t>(step.kinds->bundle.ranks[p].rank)].peak_bytes);
   }
   if (cost.step_us <= 0) return cost;
   cost.idle /= ranks * cost.step_us;

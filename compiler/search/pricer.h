@@ -11,6 +11,7 @@
 #include "compiler/driver/compile.h"
 #include "compiler/search/made_ahead.h"
 #include "schemas/plan/kernel_times.h"
+#include "schemas/timeline/kinds.h"
 #include "schemas/timeline/machine.h"
 #include "schemas/timeline/priced.h"
 #include "schemas/timeline/timeline.h"
@@ -23,13 +24,10 @@ struct Compiled {
   const plan::Bundle& bundle() const { return compilation->emitted.bundle; }
 };
 
-// Plans with one rank for each kind of rank, where that gives the same times: ranks of a kind do the same at the same
-// time, each with links and a device of its own, and lie alike on nodes.
 struct PlayedStep {
-  std::unique_ptr<const plan::Bundle> kinds;  // its ranks have their own numbers, peers and members
-  std::vector<int64_t> num_ranks;             // [loaded rank] that it stands for
+  std::unique_ptr<const timeline::Kinds> kinds;
   std::unique_ptr<const timeline::Priced> prices;
-  timeline::Timeline timeline;
+  timeline::Timeline timeline;  // of kinds->bundle
 };
 
 struct Cost {

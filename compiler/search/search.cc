@@ -224,7 +224,7 @@ Status fits(const SearchOptions& options, diag::Diagnostics& diags, std::ostream
   const Searched& found = search.found();
   if (found.explored.fit.empty()) return search.nothing_fits();
   const Found& best = found.explored.fit.front();
-  out << fmt::format("fits on {} {}: {}; {} a rank of {}, {} a step of {} samples\n", best.point.ranks(),
+  out << fmt::format("fits on {} {}: {}; {} of {} per rank, {} for a step of {} samples\n", best.point.ranks(),
                      best.point.ranks() == 1 ? "rank" : "ranks", describe(best.point),
                      human_bytes(best.cost.peak_bytes), human_bytes(found.memory_limit), time_text(best.cost.step_us),
                      found.base.batch);

@@ -277,19 +277,19 @@ Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCost
   const auto microbatches = static_cast<size_t>(compiled.compilation->module.step.num_microbatches);
   PIPER_ASSIGN(const PlayedStep step, pricer_.play(std::move(compiled), true));
   std::vector<double> in_blocks;  // [program]
-  for (const plan::Program& program : step.kinds->programs) {
+  for (const plan::Program& program : step.kinds->bundle.programs) {
     in_blocks.push_back(0);
     for (const plan::KernelCall& call : program.calls) in_blocks.back() += in_blocks_us(call, *step.prices);
   }
   std::vector<bool> seen(costs.stages.size(), false);
-  for (size_t p = 0; p < step.kinds->ranks.size(); ++p) {
-    const plan::RankPlan& plan = step.kinds->ranks[p];
+  for (size_t p = 0; p < step.kinds->bundle.ranks.size(); ++p) {
+    const plan::RankPlan& plan = step.kinds->bundle.ranks[p];
     StageCost own;
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const int32_t program = plan::launch_of(plan.instructions[i].action).program;
       if (program < 0) continue;
       const double us = step.prices->local(p, i).shared;
-      const auto& of = step.kinds->programs[static_cast<size_t>(program)].of;
+      const auto& of = step.kinds->bundle.programs[static_cast<size_t>(program)].of;
       if (!of) {
         const bool of_weights = std::holds_alternative<plan::Update>(plan.instructions[i].action);
         (of_weights ? own.update_us : own.once_us) += us;

@@ -73,7 +73,7 @@ std::string head_text(const Searched& found, const Found& one, size_t place, con
   std::string text = fmt::format("# {}. {}\n# On {} ranks of {}: {} a step", place + 1, describe(one.point),
                                  one.point.ranks(), machine, time_text(one.cost.step_us));
   if (one.cost.mfu > 0) text += fmt::format(", MFU {:.1f} %", 100 * one.cost.mfu);
-  text += ", at most " + human_bytes(one.cost.peak_bytes) + " a rank of " + human_bytes(found.memory_limit) + ".\n";
+  text += ", at most " + human_bytes(one.cost.peak_bytes) + " of " + human_bytes(found.memory_limit) + " per rank.\n";
   if (neighbours.empty()) return text;
   text += "# One choice changed:\n";
   for (const Neighbour& other : neighbours)
@@ -86,9 +86,10 @@ std::string table_text(const Report& report) {
   std::string text =
       fmt::format("# {} strategies on {} ranks of {}, at most {} a rank\n\n", report.written.size(),
                   report.written.front().found.point.ranks(), report.machine, human_bytes(report.found.memory_limit));
-  text += "| file | strategy | step | tokens/s | a rank | MFU | peak memory | idle | exposed communication |" +
-          std::string(priced ? " dollars for 1e9 tokens |" : "") + "\n|---|---|---|---|---|---|---|---|---|" +
-          (priced ? "---|" : "") + "\n";
+  text +=
+      "| file | strategy | step | tokens/s | tokens/s per rank | MFU | peak memory | idle | exposed communication |" +
+      std::string(priced ? " dollars for 1e9 tokens |" : "") + "\n|---|---|---|---|---|---|---|---|---|" +
+      (priced ? "---|" : "") + "\n";
   for (const Written& file : report.written) {
     const Cost& cost = file.found.cost;
     text += fmt::format("| {} | {} | {} | {:.5g} | {:.5g} | {:.1f} % | {} | {:.1f} % | {:.1f} % |{}\n", file.name,

@@ -43,6 +43,7 @@ void load_root(ReadContext& context, const Value& root, std::span<const Directiv
   if (const Value* value = reader.get("mesh")) {
     mesh = read_mesh(context, *value, node);
     context.mesh_is_wrong = !mesh;
+    if (mesh) out.ranks_per_node = mesh->ranks_per_node;
   } else if (node != nullptr) {
     context.diags.error("P0244", node->span).help("add mesh: {pp: 8, dp: 4} with axes of your own")
         << "'node' needs a 'mesh', because it keeps axes of the mesh inside a node";

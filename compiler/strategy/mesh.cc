@@ -56,8 +56,8 @@ void number_ranks(Mesh& mesh, const std::vector<std::string>& inside) {
     }
 }
 
-// The axes that `node` keeps inside; nothing where they are wrong.
-std::optional<std::vector<std::string>> read_node(ReadContext& context, const Mesh& mesh, const Value& value) {
+// Says how many ranks a node has. The axes that `node` keeps inside; nothing where they are wrong.
+std::optional<std::vector<std::string>> read_node(ReadContext& context, Mesh& mesh, const Value& value) {
   MapReader reader(context, value, "'node'");
   const Value* ranks = reader.require("ranks", "for example {ranks: 8, inside: [tp]}");
   const Value* inside = reader.require("inside", "for example {ranks: 8, inside: [tp]}");
@@ -66,6 +66,7 @@ std::optional<std::vector<std::string>> read_node(ReadContext& context, const Me
   const auto room = read_int(context, *ranks, "'ranks' of a node", 1, kMostRanks);
   std::vector<std::string> names = read_strings(context, *inside, "'inside'");
   if (!room || inside->kind != Value::Kind::kList || names.size() != inside->items.size()) return std::nullopt;
+  mesh.ranks_per_node = static_cast<int32_t>(*room);
   int64_t group = 1;
   for (size_t i = 0; i < names.size(); ++i) {
     const MeshAxis* axis = find_axis(context, mesh, names[i], inside->items[i].span);
@@ -77,7 +78,7 @@ std::optional<std::vector<std::string>> read_node(ReadContext& context, const Me
   if (*room % group == 0) return names;
   context.diags.error("P0248", inside->span)
           .help("keep fewer axes inside, or make 'ranks' a multiple of " + std::to_string(group))
-      << "the axes that stay inside of a node have " << group << " ranks together, of which a node of " << *room
+      << "the axes that stay inside a node have " << group << " ranks together, of which a node of " << *room
       << " cannot hold whole groups";
   return std::nullopt;
 }

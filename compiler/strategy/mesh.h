@@ -19,6 +19,7 @@ struct MeshAxis {
 };
 struct Mesh {
   std::vector<MeshAxis> axes;  // as written; the last one varies fastest, except what `node` keeps inside of a node
+  int32_t ranks_per_node = 0;  // 0: not said
   diag::Span span;
   int32_t num_ranks() const;
   std::string coordinates(int32_t rank) const;  // "{pp: 1, dp: 3}"

@@ -166,6 +166,7 @@ struct Strategy {
   ModelConfig model;
   std::vector<Annotation> annotations;
   std::vector<Directive> directives;
+  int32_t ranks_per_node = 0;  // 0: not said
   std::optional<Schedule> schedule;
   std::vector<StreamConfig> streams;
   std::vector<Span> per_microbatch_spans;

@@ -47,7 +47,7 @@ Status stuck(const ir::Graph& graph, const ir::Distribution& distribution, const
   error << "the tokens of these experts cannot be divided over devices that share samples";
   error.note("'" + std::string(ir::op_name(op.kind)) + "'" + (scope.empty() ? "" : " of " + scope) +
              " needs the tokens of all of them");
-  error.help("divide the experts over the other axes of the mesh alone");
+  error.help("divide the experts only over the other axes of the mesh");
   return error;
 }
 

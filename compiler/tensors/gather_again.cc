@@ -19,39 +19,48 @@ bool keeps(const ir::ChunkProperties& row) {
                      [](const ir::CutSeed& seed) { return seed.dim == ir::CutDim::kSequence && seed.keeps_wholes; });
 }
 
+// Vectors, one of each row that travels.
+bool brings_vectors(const ir::Graph& graph, const ir::Op& op) {
+  return op.kind == OpKind::kAllToAll && graph.type(op.results[0]).shape.size() > 2 &&
+         is_floating(graph.type(op.results[0]).dtype);
+}
+
 class GatherAgain {
  public:
-  GatherAgain(ir::ChunkedGraph& chunked, const std::function<bool(const ir::Op&)>& repeats)
+  GatherAgain(ir::ChunkedGraph& chunked, const Repeatable& repeats)
       : chunked_(chunked), graph_(chunked.graph), repeats_(repeats) {}
 
-  GatheredAgain run(const std::vector<ir::ChunkProperties>& rows) {
+  GatheredAgain run(const std::vector<ir::ChunkProperties>& rows, const std::function<bool(OpId)>& reads_later) {
     find_wholes(rows);
-    find_readers();
+    find_readers(reads_later);
     find_parts();
     GatheredAgain found;
     found.from = add_chunks();
     for (size_t i = 0; i < num_ops_; ++i) read_again(OpId(i));
     for (const Gather& gather : gathers_) found.wholes[graph_.op(gather.op).results[0]] = gather.whole;
+    found.made = std::move(made_);
     graph_.sort_ops();
     return found;
   }
 
  private:
   struct Gather {
-    OpId op;                  // or an enter, which marks a whole and sends nothing
+    OpId op;                  // or an exchange; or an enter, which marks a whole and sends nothing
     ChunkId first_reader;     // whose backward reads it first
     std::vector<OpId> parts;  // that make its part again, in their order; empty: the part is kept
     ValueId whole;            // what is gathered again
+    std::set<OpId> before;    // exchanges that its part reads, which are repeated before
   };
 
-  // What is gathered in the forward, and that laid out in another way.
+  // What is gathered or exchanged in the forward, and that laid out in another way.
   void find_wholes(const std::vector<ir::ChunkProperties>& rows) {
     gathered_.assign(graph_.num_values(), OpId());
     for (size_t i = 0; i < num_ops_; ++i) {
       const ir::Op& op = graph_.op(OpId(i));
       if (op.phase != Phase::kForward || op.results.size() != 1) continue;
       const bool view = op.kind == OpKind::kReshape || op.kind == OpKind::kPermute;
-      const bool whole = op.kind == OpKind::kEnter || (op.kind == OpKind::kAllGather && !keeps(rows[op.chunk.index]));
+      const bool whole = op.kind == OpKind::kEnter || (op.kind == OpKind::kAllGather && !keeps(rows[op.chunk.index])) ||
+                         (brings_vectors(graph_, op) && repeats_(op, op.kind));
       if (whole) gathered_[op.results[0].index] = OpId(i);
       else if (view) gathered_[op.results[0].index] = gathered_[op.operands[0].index];
     }
@@ -60,11 +69,11 @@ class GatherAgain {
   bool is_whole(ValueId v) const { return v.valid() && v.index < gathered_.size() && gathered_[v.index].valid(); }
 
   // Backwards run from the last chunk to the first.
-  void find_readers() {
+  void find_readers(const std::function<bool(OpId)>& reads_later) {
     std::map<OpId, ChunkId> first;
     for (size_t i = 0; i < num_ops_; ++i) {
       const ir::Op& op = graph_.op(OpId(i));
-      if (op.phase != Phase::kBackward) continue;
+      if (op.phase != Phase::kBackward && !reads_later(OpId(i))) continue;
       for (const ValueId v : op.operands) {
         if (!is_whole(v)) continue;
         ChunkId& reader = first[gathered_[v.index]];
@@ -89,28 +98,45 @@ class GatherAgain {
         const bool goes_on = std::any_of(uses[v.index].begin(), uses[v.index].end(), [&](OpId id) {
           const ir::Op& op = graph_.op(id);
           return op.phase == Phase::kForward && op.chunk != chunk && op.kind != OpKind::kAllGather &&
-                 op.kind != OpKind::kEnter;
+                 op.kind != OpKind::kAllToAll && op.kind != OpKind::kEnter;
         });
         const OpId maker = graph_.value(v).producer;
         if (goes_on || !making.insert(maker).second) continue;
         const ir::Op& op = graph_.op(maker);
-        can = repeats_(op) &&
-              std::none_of(op.operands.begin(), op.operands.end(), [&](ValueId o) { return is_whole(o); });
-        for (const ValueId operand : op.operands)
-          if (operand.valid()) open.push_back(operand);
+        can = repeats_(op, graph_.op(gather.op).kind);
+        for (const ValueId operand : op.operands) {
+          if (is_whole(operand)) can = can && reads_sent_again(gather, gathered_[operand.index]);
+          else if (operand.valid()) open.push_back(operand);
+        }
       }
       if (can) gather.parts.assign(making.begin(), making.end());
     }
-    // What entered is kept where it is not made again.
+    repeat_before();
+    // What entered, or was exchanged, is kept where it, or what was sent, is not made again.
     std::set<OpId> kept;
     std::erase_if(gathers_, [&](const Gather& gather) {
-      const bool is_kept = graph_.op(gather.op).kind == OpKind::kEnter && gather.parts.empty();
+      const bool is_kept = graph_.op(gather.op).kind != OpKind::kAllGather && gather.parts.empty();
       if (is_kept) kept.insert(gather.op);
       return is_kept;
     });
     for (OpId& gather : gathered_)
       if (kept.count(gather) > 0) gather = OpId();
   }
+  // What experts return is made of what they received. Longer ways would make all layers again at once.
+  bool reads_sent_again(Gather& gather, OpId other) {
+    const auto found = std::find_if(gathers_.begin(), gathers_.end(), [&](const Gather& g) { return g.op == other; });
+    const bool both = graph_.op(gather.op).kind == OpKind::kAllToAll && graph_.op(other).kind == OpKind::kAllToAll;
+    if (!both || found == gathers_.end() || found->parts.empty() || !found->before.empty()) return false;
+    gather.before.insert(other);
+    return true;
+  }
+  void repeat_before() {
+    for (const Gather& gather : gathers_)
+      for (Gather& other : gathers_)
+        if (!gather.parts.empty() && gather.before.count(other.op) > 0)
+          other.first_reader = std::max(other.first_reader, gather.first_reader);
+  }
+
   // The chunk of a value of the forward; invalid: no operator made it.
   ChunkId chunk_of(ValueId v) const {
     if (graph_.value(v).kind != ir::ValueKind::kOpResult) return ChunkId();
@@ -122,6 +148,9 @@ class GatherAgain {
   std::vector<ChunkId> add_chunks() {
     std::map<ChunkId, std::vector<Gather*>> after;
     for (Gather& gather : gathers_) after[gather.first_reader].push_back(&gather);
+    for (auto& [chunk, gathers] : after)  // backwards run from the last chunk to the first
+      std::stable_sort(gathers.begin(), gathers.end(),
+                       [](const Gather* a, const Gather* b) { return !a->before.empty() && b->before.empty(); });
     for (const ir::Chunk& chunk : chunked_.chunks) names_.insert(chunk.name);
     const std::vector<ir::Chunk> before = std::move(chunked_.chunks);
     chunked_.chunks.clear();
@@ -143,8 +172,8 @@ class GatherAgain {
       chunked_.chunks.push_back(before[c]);
       from.emplace_back(c);
       for (Gather* gather : after[ChunkId(c)]) {
-        const bool gathers = graph_.op(gather->op).kind == OpKind::kAllGather;
-        const ChunkId whole = gathers ? add(graph_.op(gather->op).chunk, ChunkId(c)) : ChunkId();
+        const bool travels = ir::is_communication(graph_.op(gather->op).kind);
+        const ChunkId whole = travels ? add(graph_.op(gather->op).chunk, ChunkId(c)) : ChunkId();
         const ChunkId part = gather->parts.empty() ? ChunkId() : add(graph_.op(gather->parts[0]).chunk, ChunkId(c));
         added[gather] = {whole, part};
       }
@@ -154,7 +183,13 @@ class GatherAgain {
     for (Gather& gather : gathers_) {
       const auto [whole, part] = added.at(&gather);
       std::map<ValueId, ValueId> again;
-      for (const OpId id : gather.parts) copy(id, again, part);
+      for (const OpId id : gather.parts) {
+        for (const ValueId v : std::vector<ValueId>(graph_.op(id).operands))
+          if (is_whole(v)) again[v] = this->again(v, part);
+        copy(id, again, part);
+        if (gather.before.empty()) continue;
+        for (const ValueId result : graph_.op(id).results) made_[result] = again.at(result);
+      }
       gather.whole = whole.valid() ? copy(gather.op, again, whole) : again.at(graph_.op(gather.op).operands[0]);
     }
     return from;
@@ -200,19 +235,20 @@ class GatherAgain {
 
   ir::ChunkedGraph& chunked_;
   ir::Graph& graph_;
-  const std::function<bool(const ir::Op&)>& repeats_;
+  const Repeatable& repeats_;
   const size_t num_ops_ = graph_.num_ops();
   std::vector<OpId> gathered_;  // [value] the gather that it is a layout of; invalid: none
   std::vector<Gather> gathers_;
   std::set<std::string> names_;  // of chunks
   std::map<std::pair<ValueId, ChunkId>, ValueId> layouts_;
+  std::map<ValueId, ValueId> made_;
 };
 
 }  // namespace
 
 GatheredAgain gather_again(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows,
-                           const std::function<bool(const ir::Op&)>& repeats) {
-  return GatherAgain(chunked, repeats).run(rows);
+                           const Repeatable& repeats, const std::function<bool(OpId)>& reads_later) {
+  return GatherAgain(chunked, repeats).run(rows, reads_later);
 }
 
 }  // namespace piper::tensors

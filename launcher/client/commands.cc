@@ -189,8 +189,8 @@ void declare(const std::string& command, CLI::App& app, Flags& flags) {
   }
   job->required();
   if (command == "cancel") return;
-  app.add_flag("-f,--follow", flags.follow, "go on until the job has ended");
-  app.add_option("--rank", flags.rank, "lines of this rank alone")->check(CLI::Range(0, 65535));
+  app.add_flag("-f,--follow", flags.follow, "continue until the job has ended");
+  app.add_option("--rank", flags.rank, "only lines of this rank")->check(CLI::Range(0, 65535));
 }
 
 int dispatch(const std::string& command, Flags& flags) {

@@ -218,7 +218,7 @@ void Daemon::start(Job& job) {
     return finish(job, JobState::kFailed, "error[" + attempt.error().code + "]: " + attempt.error().message);
   }
   activities_[job.id] = {std::move(attempt).value(), nullptr, false};
-  say(job, "attempt " + std::to_string(job.attempts) + (job.resume ? " goes on from the newest checkpoint" : ""));
+  say(job, "attempt " + std::to_string(job.attempts) + (job.resume ? " continues from the newest checkpoint" : ""));
 }
 
 Result<std::unique_ptr<RunningAttempt>> Daemon::start_attempt(const Job& job) {

@@ -98,9 +98,10 @@ Result<Start> as_owner(const StartOptions& options, const std::function<void(con
   clear_leavings(*start.storage);
   PIPER_ASSIGN(const std::vector<int64_t> steps, list_steps(options.folder));
   if (!options.resume && !steps.empty())
-    return Status::failure("R0704", options.folder +
-                                        " holds checkpoints of an earlier run: give --resume to go on from there, or "
-                                        "another folder");
+    return Status::failure("R0704",
+                           options.folder +
+                               " holds checkpoints of an earlier run: give --resume to continue from there, or "
+                               "another folder");
   const auto check = [&processes](const OpenCheckpoint& checkpoint) {
     return processes.announce_and_check(checkpoint);
   };

@@ -127,7 +127,7 @@ Result<std::vector<std::string>> token_files_in(const std::string& folder) {
     if (name.ends_with(".idx") && !index_beside(tokens_beside(entry->path().string())).empty()) continue;
     if (entry->is_directory(error))
       return Status::failure("R0210", "'" + folder + "' holds the folder '" + name +
-                                          "': a folder of token files holds files alone; name folders one by one");
+                                          "': a folder of token files may contain only files; name folders one by one");
     names.push_back(std::move(name));
   }
   if (error) return Status::failure("R0201", "cannot read '" + folder + "': " + error.message());

@@ -13,6 +13,7 @@ constexpr int kKeepsTheUsers = 0;
 void set_gpu_environment() {
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeepsTheUsers);
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", kKeepsTheUsers);
+  setenv("NCCL_PAT_ENABLE", "0", kKeepsTheUsers);
 }
 
 void set_nccl_graph_mixing(bool one_graph) {

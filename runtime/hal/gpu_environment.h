@@ -9,6 +9,9 @@ namespace piper::hal {
 // NCCL_LAUNCH_ORDER_IMPLICIT=1: calls on several communicators of a GPU begin in the order in which the host makes
 // them, which is the same on all ranks (level D1 of schemas/verify). Without it NCCL's manual says that they may
 // deadlock.
+// NCCL_PAT_ENABLE=0: all_gathers and reduce_scatters of ranks that are each on a node of its own go by rings. By trees
+// (PAT) NCCL connects each to 2 log2(ranks) others, with 320 MiB a pair on a node of 8 H100, of which the predicted
+// memory knows nothing (schemas/plan/device_memory.h).
 void set_gpu_environment();
 
 // NCCL_GRAPH_MIXING_SUPPORT=0 where every step is one graph or none, `one_graph`: NCCL then need not order what it

@@ -45,7 +45,7 @@ at::Tensor mask_of(at::Tensor mask, const at::Tensor& q, const AttentionShape& a
 std::optional<form::Attends> attends_of(const Call& call, const at::Tensor& vectors, const AttentionShape& a) {
   const std::string text = call.attr_string_or_empty("attends");
   if (text.empty()) return std::nullopt;
-  if (a.causal) refuse("`attends` beside `is_causal`");
+  if (a.causal) refuse("`attends` together with `is_causal`");
   int64_t number = 0, places = 0;
   if (vectors.defined()) {
     want_dtype(vectors, at::kLong, "the vectors that `attends` reads");

@@ -56,7 +56,7 @@ std::string model_line(const Inputs& inputs) {
 void add_weights(const Flags& flags, const Inputs& inputs, std::vector<std::string>& lines) {
   if (flags.load.empty()) return;
   if (inputs.start.from) {
-    lines.push_back("weights: --load is left alone: the run goes on from a checkpoint");
+    lines.push_back("weights: --load is ignored: the run continues from a checkpoint");
     return;
   }
   const checkpoint::LoadReport report = inputs.weights->load_report();

@@ -149,7 +149,7 @@ void declare_training(CLI::App& app, Flags& flags) {
       ->needs(load);
   app.add_option("--save", flags.save, "write the weights after the last step to this .safetensors file");
   app.add_flag("--trained-only", flags.trained_only,
-               "--save and --save-best write what steps change alone, without frozen parameters: adapters");
+               "--save and --save-best write only what steps change, without frozen parameters: adapters");
   app.add_flag("--stop-on-nan,!--no-stop-on-nan", flags.stop_on_nan,
                "end the run where the loss or the norm of the gradients is no finite number; on by default");
   app.add_option("--check-replicas", flags.check_replicas,
@@ -193,14 +193,14 @@ void declare_checkpoints(CLI::App& app, Flags& flags, Texts& texts) {
       ->check(between(1, 1000000))
       ->needs(folder);
   app.add_option("--resume", texts.resume,
-                 "go on from the newest valid checkpoint, or from step STEP alone with exact:STEP")
+                 "continue from the newest valid checkpoint, or with exact:STEP only from that of step STEP")
       ->expected(0, 1)
       ->default_str("latest-valid")
       ->check(well_formed([](const std::string& text) { return text == "latest-valid" || exact_step(text); },
                           "neither latest-valid nor exact:STEP, as in exact:1200", "latest-valid|exact:STEP"))
       ->needs(folder);
   app.add_flag("--new-data", flags.new_data,
-               "go on with other data, or another mix or order of them, than the checkpoint is of")
+               "continue with other data than those of the checkpoint, or with another mix or order of them")
       ->needs("--resume");
 }
 
@@ -245,7 +245,7 @@ void declare_records(CLI::App& app, Flags& flags, Texts& texts) {
       "write digests of all values of the steps to this file, for piper-plan bisect; calls run one by one");
   digest->excludes(profile)->excludes(gradients);
   for (CLI::Option* const of_training : {gradients, profile, digest}) of_training->excludes("--eval-only");
-  app.add_option("--digest-steps", texts.digest_steps, "digests of these steps alone")->check(steps)->needs(digest);
+  app.add_option("--digest-steps", texts.digest_steps, "only digests of these steps")->check(steps)->needs(digest);
   app.add_option("--calibrate", flags.calibrate,
                  "write the median time of every distinct kernel call to this file, for piper-plan simulate "
                  "--kernel-times; calls run one by one")

@@ -76,13 +76,13 @@ Status check_identity(const Flags& flags, const data::DataOptions& data, const I
   };
   if (flags.new_data) {
     if (speaks)
-      std::fprintf(stderr, "piper-run: note: the run goes on with new data: %s; the checkpoint's were %s\n",
+      std::fprintf(stderr, "piper-run: note: the run continues with new data: %s; the checkpoint's were %s\n",
                    text(session.identity.data).c_str(), text(before).c_str());
     return {};
   }
   return Status::failure("R0703", "the checkpoint is of another training: its data set has " + text(before) +
                                       "; this run's has " + text(session.identity.data) +
-                                      "; --new-data keeps weights and moments and goes on with these");
+                                      "; --new-data keeps weights and moments and continues with these");
 }
 
 // Except for the seed, which a checkpoint may give.

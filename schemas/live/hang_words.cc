@@ -127,13 +127,13 @@ class HangWords {
       case Cause::kGone: return rank + " is gone: its process has ended" + where(thread);
       case Cause::kMessage: return blame_message(thread, culprit);
       case Cause::kSlow:
-        return rank + (executes ? " does not end " : " does not go on: it ") + place(thread) + since(thread);
+        return rank + (executes ? " does not end " : " does not continue: it ") + place(thread) + since(thread);
       case Cause::kLoader: return rank + " gets no samples: its loader " + place(thread) + since(thread);
       case Cause::kDisk:
         return rank + (executes ? " sleeps in the kernel" + where(thread) : " waits for storage" + where(thread));
       case Cause::kUnseen:
         return rank + " has no ring here: it is on another node, whose launcher knows more, or has not begun";
-      case Cause::kBug: return rank + " should go on and does not" + where(thread);
+      case Cause::kBug: return rank + " should continue and does not" + where(thread);
     }
     return {};
   }

@@ -35,7 +35,7 @@ bool overlap(int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes) { return a 
 std::string inside(const BufferRange& part, const BufferRange& data, int64_t part_bytes, size_t parts) {
   if (part.buffer != data.buffer) return "";
   if (!overlap(part.offset, part_bytes, data.offset, part_bytes * static_cast<int64_t>(parts))) return "";
-  return "a part inside of all parts is not named: in place it is the rank's own";
+  return "a part inside all parts is not named: in place it is the rank's own";
 }
 
 std::string first_of(std::initializer_list<std::string> texts) {

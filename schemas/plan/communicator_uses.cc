@@ -50,4 +50,8 @@ std::vector<ChannelUse> channel_uses(const RankPlan& plan) {
   return all;
 }
 
+CommunicationUses communication_uses(const RankPlan& plan, Summing summing) {
+  return {communicator_uses(plan, summing), channel_uses(plan)};
+}
+
 }  // namespace piper::plan

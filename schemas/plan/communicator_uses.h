@@ -30,4 +30,11 @@ struct ChannelUse {
 // By channel of the plan.
 std::vector<ChannelUse> channel_uses(const RankPlan& plan);
 
+// Both.
+struct CommunicationUses {
+  std::vector<CommunicatorUses> communicators;
+  std::vector<ChannelUse> channels;
+};
+CommunicationUses communication_uses(const RankPlan& plan, Summing summing);
+
 }  // namespace piper::plan

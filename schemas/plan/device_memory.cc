@@ -1,11 +1,10 @@
 #include "schemas/plan/device_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <set>
 #include <tuple>
-
-#include "schemas/plan/communicator_uses.h"
 
 namespace piper::plan {
 
@@ -23,6 +22,45 @@ int64_t channels_of(int32_t max_ctas) {
   return max_ctas > 0 ? std::min<int64_t>(max_ctas, kNcclChannels) : kNcclChannels;
 }
 
+int64_t network_channels_of(int32_t max_ctas) { return std::min(channels_of(max_ctas), kNetworkChannels); }
+
+// The pool of messages to, or from, ranks on other nodes.
+int64_t pool_bytes(int32_t max_ctas) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(network_channels_of(max_ctas)))) * kNetworkPoolBytes;
+}
+
+bool spans_nodes(const std::vector<int32_t>& ranks, const Target& target) {
+  return target.knows_nodes() && std::any_of(ranks.begin(), ranks.end(), [&](int32_t rank) {
+           return target.node_of(rank) != target.node_of(ranks[0]);
+         });
+}
+
+int64_t bytes_of_connections(const Communicator& communicator, const CommunicatorUses& uses) {
+  const auto others = static_cast<int64_t>(communicator.ranks.size()) - 1;
+  int64_t peers = uses.all_messages ? others : 0;
+  // Rings, and chains in both directions: the neighbours on both sides.
+  if (uses.all_reduce || uses.reduce_scatter || uses.all_gather) peers += std::min<int64_t>(others, 2);
+  return channels_of(communicator.max_ctas) * peers * (kConnectionReceiveBytes + kConnectionSendBytes);
+}
+
+int64_t bytes_over_network(const Communicator& communicator, const CommunicatorUses& uses, int32_t rank,
+                           const Target& target) {
+  const auto others = static_cast<int64_t>(communicator.ranks.size()) - 1;
+  int64_t on_node = 0;  // members on the rank's node, itself among them
+  for (const int32_t member : communicator.ranks) on_node += target.node_of(member) == target.node_of(rank) ? 1 : 0;
+  const int64_t channels = network_channels_of(communicator.max_ctas);
+  int64_t bytes = 0;
+  if (uses.all_messages) {
+    bytes +=
+        (on_node - 1) * std::min(channels, kNetworkPeerChannels) * (kConnectionReceiveBytes + kConnectionSendBytes);
+    bytes += (on_node + 1) * pool_bytes(communicator.max_ctas);  // receives; sends, and those of its neighbours
+  }
+  int64_t each_way = 0;
+  if (uses.all_reduce || uses.reduce_scatter || uses.all_gather) each_way += 1;
+  if (uses.all_reduce) each_way += 4;
+  return bytes + channels * 2 * std::min(each_way, others) * kNetworkConnectionBytes;
+}
+
 int64_t calls_with_parts(const Program& program) {
   return std::count_if(program.calls.begin(), program.calls.end(), has_parts);
 }
@@ -30,21 +68,25 @@ int64_t calls_with_parts(const Program& program) {
 }  // namespace
 
 int64_t communicator_bytes(const RankPlan& plan, const Target& target) {
+  return target.device == DeviceKind::kCuda ? communicator_bytes(plan, communication_uses(plan, target.summing), target)
+                                            : 0;
+}
+
+int64_t communicator_bytes(const RankPlan& plan, const CommunicationUses& uses, const Target& target) {
   if (target.device != DeviceKind::kCuda) return 0;
-  constexpr int64_t kBothWays = kConnectionReceiveBytes + kConnectionSendBytes;
   int64_t bytes = 0;
-  const std::vector<CommunicatorUses> uses = communicator_uses(plan, target.summing);
-  for (size_t i = 0; i < uses.size(); ++i) {
-    const auto others = static_cast<int64_t>(plan.communicators[i].ranks.size()) - 1;
-    int64_t peers = uses[i].all_messages ? others : 0;
-    // Rings, and chains in both directions: the neighbours on both sides.
-    if (uses[i].all_reduce || uses[i].reduce_scatter || uses[i].all_gather) peers += std::min<int64_t>(others, 2);
-    bytes += channels_of(plan.communicators[i].max_ctas) * peers * kBothWays;
+  for (size_t i = 0; i < uses.communicators.size(); ++i) {
+    const Communicator& of = plan.communicators[i];
+    bytes += spans_nodes(of.ranks, target) ? bytes_over_network(of, uses.communicators[i], plan.rank, target)
+                                           : bytes_of_connections(of, uses.communicators[i]);
   }
-  for (const ChannelUse& use : channel_uses(plan))
-    if (use.stream >= 0)
-      bytes += channels_of(plan.streams[static_cast<size_t>(use.stream)].max_ctas) *
-               (use.sends ? kConnectionSendBytes : kConnectionReceiveBytes);
+  for (size_t i = 0; i < uses.channels.size(); ++i) {
+    const ChannelUse& use = uses.channels[i];
+    if (use.stream < 0) continue;
+    const int32_t max_ctas = plan.streams[static_cast<size_t>(use.stream)].max_ctas;
+    if (spans_nodes({plan.rank, plan.channels[i].peer}, target)) bytes += pool_bytes(max_ctas);
+    else bytes += channels_of(max_ctas) * (use.sends ? kConnectionSendBytes : kConnectionReceiveBytes);
+  }
   return bytes;
 }
 

@@ -140,6 +140,7 @@ void fields(auto& v, Of<Manifest> auto& manifest) {
   v.format(manifest.version);
   v("device", manifest.target.device);
   v("reduction", manifest.target.summing);
+  v.optional("ranks_per_node", manifest.target.ranks_per_node, 0, {.least = 1});
   v("model", manifest.model);
   v("strategy", manifest.strategy);
   v("world_size", manifest.world_size, {.least = 1, .most = 1 << 24});

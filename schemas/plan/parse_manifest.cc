@@ -122,7 +122,7 @@ class ManifestReader : public FieldReader<ManifestReader> {
     if (!optimizer.rest) return;
     const OptimizerInfo &info = *find_optimizer(optimizer.kind), &rest = *find_optimizer(optimizer.rest->kind);
     if (!info.of_matrices || rest.of_matrices || !(optimizer.lr > 0))
-      reader_.fail(kSyntax, at, in_quotes(rest.name) + " is no optimizer for the rest beside " + in_quotes(info.name));
+      reader_.fail(kSyntax, at, in_quotes(rest.name) + " is no optimizer for the rest next to " + in_quotes(info.name));
   }
   void check(const LrPhase& phase, size_t at) {
     for (const double number : {phase.from, phase.to, phase.power, phase.timescale})
@@ -134,7 +134,7 @@ class ManifestReader : public FieldReader<ManifestReader> {
   void check(const std::vector<LrPhase>& phases, size_t at) {
     if (phases.empty()) reader_.fail(kRange, at, "a learning rate has at least one phase");
     for (size_t i = 0; i + 1 < phases.size(); ++i)
-      if (phases[i].steps == 0) reader_.fail(kRange, at, "the last phase of a learning rate alone may be without end");
+      if (phases[i].steps == 0) reader_.fail(kRange, at, "only the last phase of a learning rate may be without end");
   }
   void check(const OptimizerGroup& group, size_t at) {
     if (group.rest && !manifest_.optimizer.rest) reader_.fail(kSyntax, at, "the optimizer has no rest");

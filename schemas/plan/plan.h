@@ -28,7 +28,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 13;
+inline constexpr int kFormatVersion = 14;
 
 // ------------------------------------------------------------------ programs
 struct Operand {
@@ -471,6 +471,9 @@ struct Chunk {
 struct Target {
   DeviceKind device = DeviceKind::kCpu;
   Summing summing = Summing::kPosition;
+  int32_t ranks_per_node = 0;  // ranks are numbered node by node; 0: not known
+  bool knows_nodes() const { return ranks_per_node > 0; }
+  int32_t node_of(int32_t rank) const { return rank / ranks_per_node; }
 };
 
 // A file that the plan was made from.

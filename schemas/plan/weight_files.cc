@@ -125,7 +125,7 @@ Result<WeightFiles> WeightFiles::open_index(const std::string& path) {
   std::map<std::string, size_t> opened;
   for (const auto& [tensor, entry] : json["weight_map"].items()) {
     if (!entry.is_string() || !is_file_name(entry.get_ref<const std::string&>()))
-      return bad("the file of tensor \"" + tensor + "\" is not the name of a file beside the index");
+      return bad("the file of tensor \"" + tensor + "\" is not the name of a file next to the index");
     const auto& name = entry.get_ref<const std::string&>();
     const auto [at, is_new] = opened.emplace(name, weights.files_.size());
     if (is_new) {

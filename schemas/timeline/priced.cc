@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "schemas/plan/actions.h"
@@ -32,17 +33,36 @@ Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency, 
       load_(balanced_load(bundle)) {
   num_nodes_ = node_of(std::max(1, bundle.manifest.world_size) - 1) + 1;
   for (const Program& program : bundle.programs) prices_.push_back(price(program));
+  count_work(std::vector<int64_t>(bundle.ranks.size(), 1));
+}
+
+Priced::Priced(const Kinds& kinds, const Machine& machine, double efficiency, const KernelTimes& measured,
+               const RooflineFactors& factors)
+    : bundle_(kinds.bundle),
+      machine_(machine),
+      efficiency_(efficiency),
+      measured_(measured),
+      factors_(factors),
+      load_(balanced_load(kinds.bundle)) {
+  num_nodes_ = node_of(std::max(1, bundle_.manifest.world_size) - 1) + 1;
+  for (const Program& program : bundle_.programs) prices_.push_back(price(program));
+  count_work(kinds.num_ranks);
+  if (kinds.bundle.ranks.size() < kinds.kind_of.size()) stand_for(kinds);
+}
+
+void Priced::count_work(const std::vector<int64_t>& num_ranks) {
   std::array<double, kNumDTypes> by_type{};
-  for (const RankPlan& plan : bundle.ranks) {
+  for (size_t p = 0; p < bundle_.ranks.size(); ++p) {
+    const auto ranks = static_cast<double>(num_ranks[p]);
     double host = 0;
     if (machine_.host_us > 0) issued_.emplace_back();
-    for (const Instruction& instruction : plan.instructions) {
+    for (const Instruction& instruction : bundle_.ranks[p].instructions) {
       const int32_t program = launch_of(instruction.action).program;
       double calls = 1;
       if (program >= 0) {
         const ProgramPrice& known = prices_[static_cast<size_t>(program)];
-        flops_ += known.flops;
-        for (size_t t = 0; t < kNumDTypes; ++t) by_type[t] += known.by_type[t];
+        flops_ += ranks * known.flops;
+        for (size_t t = 0; t < kNumDTypes; ++t) by_type[t] += ranks * known.by_type[t];
         calls = static_cast<double>(known.calls);
       }
       if (machine_.host_us == 0) continue;
@@ -138,14 +158,35 @@ int32_t Priced::port(int32_t rank, bool between, bool in) const {
   return 3 * (node_of(rank) * machine_.ranks_per_node + first) + in;
 }
 
-Task Priced::shared_task(double fixed_us, std::vector<Use> resource_us) {
-  std::sort(resource_us.begin(), resource_us.end(), [](const Use& a, const Use& b) { return a.resource < b.resource; });
+void Priced::stand_for(const Kinds& kinds) {
+  stand_ins_.resize(resources());
+  std::iota(stand_ins_.begin(), stand_ins_.end(), 0);
+  const auto of_rank = [&](int32_t rank) {
+    return std::array{port(rank, false, false), port(rank, false, true), processor_of(rank), port(rank, true, false),
+                      port(rank, true, true)};
+  };
+  for (size_t rank = 0; rank < kinds.kind_of.size(); ++rank) {
+    const auto own = of_rank(static_cast<int32_t>(rank));
+    const auto played = of_rank(bundle_.ranks[static_cast<size_t>(kinds.kind_of[rank])].rank);
+    for (size_t k = 0; k < own.size(); ++k) stand_ins_[static_cast<size_t>(own[k])] = played[k];
+  }
+}
+
+Task Priced::shared_task(double fixed_us, std::vector<Use> resource_us) const {
+  const auto by_resource = [](const Use& a, const Use& b) { return a.resource < b.resource; };
+  std::sort(resource_us.begin(), resource_us.end(), by_resource);
   Task task{fixed_us, 0, {}};
   for (const Use& use : resource_us) {
     if (use.part <= 0) continue;
     if (!task.uses.empty() && task.uses.back().resource == use.resource) task.uses.back().part += use.part;
     else task.uses.push_back(use);
     task.shared = std::max(task.shared, task.uses.back().part);
+  }
+  if (!stand_ins_.empty()) {  // members of a kind take as much of what is theirs: one of them is enough
+    for (Use& use : task.uses) use.resource = stand_in(use.resource);
+    std::stable_sort(task.uses.begin(), task.uses.end(), by_resource);
+    const auto same = [](const Use& a, const Use& b) { return a.resource == b.resource; };
+    task.uses.erase(std::unique(task.uses.begin(), task.uses.end(), same), task.uses.end());
   }
   for (Use& use : task.uses) use.part /= task.shared;
   return task;
@@ -255,7 +296,11 @@ void Priced::use_multiprocessors(Task& task, const std::vector<int32_t>& members
   const int32_t taken = max_ctas > 0 ? max_ctas : machine_.of_a_transfer;
   if (machine_.multiprocessors == 0 || taken == 0 || task.shared <= 0) return;
   const double part = std::min(1.0, static_cast<double>(taken) / machine_.multiprocessors);
-  for (const int32_t rank : members) task.uses.push_back({processor_of(rank), part});
+  std::vector<int32_t> processors;
+  for (const int32_t rank : members) processors.push_back(stand_in(processor_of(rank)));
+  std::sort(processors.begin(), processors.end());
+  processors.erase(std::unique(processors.begin(), processors.end()), processors.end());
+  for (const int32_t processor : processors) task.uses.push_back({processor, part});
 }
 
 Task Priced::transfer(std::span<const TransferEnd> ends) const {
@@ -301,6 +346,8 @@ Task Priced::transfer(std::span<const TransferEnd> ends) const {
             [](const IsOneOf<Run, Update, Recv, Record, Wait> auto&) { return Task(); }},
       action);
 }
+
+Timeline simulate_on(const Kinds& kinds, const Priced& prices) { return play(kinds.bundle, kinds.matching, prices); }
 
 Result<Timeline> simulate_on(const Bundle& bundle, const Priced& prices) {
   PIPER_ASSIGN(const auto matching, verify::match(bundle));

@@ -21,6 +21,7 @@
 
 #include "schemas/plan/kernel_times.h"
 #include "schemas/timeline/kernel_work.h"
+#include "schemas/timeline/kinds.h"
 #include "schemas/timeline/machine.h"
 #include "schemas/timeline/play.h"
 
@@ -37,6 +38,9 @@ class Priced : public Pricing {
   // roofline where they have a call; what ranks lose by sharing memory is in them. `bundle` must outlive it.
   Priced(const plan::Bundle& bundle, const Machine& machine, double efficiency = 1,
          const plan::KernelTimes& measured = {}, const RooflineFactors& factors = {});
+  // For kinds_on(): what a transfer takes of the members of a kind it takes of the rank that stands for them.
+  Priced(const Kinds& kinds, const Machine& machine, double efficiency = 1, const plan::KernelTimes& measured = {},
+         const RooflineFactors& factors = {});
 
   size_t resources() const override;
   Task local(size_t plan, size_t instruction) const override;
@@ -46,7 +50,8 @@ class Priced : public Pricing {
   // For one kernel call, alone on the device, by the roofline or by its measured time.
   double call_us(const plan::KernelCall& call) const;
   double roofline_us(const plan::KernelCall& call) const { return roofline(call).us; }
-  // Product flops of the kernel calls of one step, all loaded ranks: more than the model's where work is done again.
+  // Product flops of the kernel calls of one step, all loaded ranks, or all that they stand for: more than the model's
+  // where work is done again.
   double flops() const { return flops_; }
   // Distinct kernel calls of the bundle's programs, and how many of them are priced by a measured time.
   size_t distinct_calls() const { return keys_.size(); }
@@ -71,8 +76,13 @@ class Priced : public Pricing {
   double factor_of(const std::string& kernel) const;
   ProgramPrice price(const plan::Program& program);
   double peak(DType type) const;
+  void count_work(const std::vector<int64_t>& num_ranks);
+  void stand_for(const Kinds& kinds);
+  int32_t stand_in(int32_t resource) const {
+    return stand_ins_.empty() ? resource : stand_ins_[static_cast<size_t>(resource)];
+  }
   // The task of what takes so many microseconds of each resource. Adds up what appears twice.
-  static Task shared_task(double fixed_us, std::vector<Use> resource_us);
+  Task shared_task(double fixed_us, std::vector<Use> resource_us) const;
   // Adds the time of `bytes` that go from a rank, or come to it, at a level.
   void use_inside(std::vector<Use>& uses, int32_t rank, double out_bytes, double in_bytes) const;
   void use_between(std::vector<Use>& uses, const std::vector<int32_t>& ranks_of_node, double bytes) const;
@@ -101,6 +111,7 @@ class Priced : public Pricing {
   int32_t num_nodes_ = 1;
   std::vector<ProgramPrice> prices_;         // by program
   std::vector<std::vector<double>> issued_;  // [loaded rank][instruction]; empty where the host costs nothing
+  std::vector<int32_t> stand_ins_;  // [resource of a rank] that of the rank of its kind that is played; empty: itself
   std::set<std::string> keys_;
   size_t measured_calls_ = 0;
   double flops_ = 0;
@@ -109,5 +120,6 @@ class Priced : public Pricing {
 
 // Never fails for a bundle that verify() accepts.
 Result<Timeline> simulate_on(const plan::Bundle& bundle, const Priced& prices);
+Timeline simulate_on(const Kinds& kinds, const Priced& prices);  // of kinds.bundle; `prices`: of these kinds
 
 }  // namespace piper::timeline

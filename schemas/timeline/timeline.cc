@@ -9,7 +9,6 @@
 #include "schemas/timeline/kernel_work.h"
 #include "schemas/timeline/play.h"
 #include "schemas/timeline/stages.h"
-#include "schemas/verify/fold_ranks.h"
 
 namespace piper::timeline {
 namespace {
@@ -118,19 +117,23 @@ double bubble(const Timeline& timeline) {
   return timeline.spans.empty() ? 0 : idle / static_cast<double>(timeline.spans.size());
 }
 
+double bubble(const Kinds& kinds, const Timeline& timeline) {
+  double idle = 0, ranks = 0;
+  for (size_t kind = 0; kind < kinds.num_ranks.size(); ++kind) {
+    const auto number = static_cast<double>(kinds.num_ranks[kind]);
+    idle += number * idle_share(timeline, kind);
+    ranks += number;
+  }
+  return ranks > 0 ? idle / ranks : 0;
+}
+
 Result<Timeline> simulate(const Bundle& bundle, const Costs& costs) {
   PIPER_ASSIGN(const auto matching, verify::match(bundle));
   return play(bundle, matching, UnitCosts(bundle, costs));
 }
 
-Result<double> simulated_bubble(const Bundle& bundle, const Costs& costs) {
-  const auto folded = verify::fold_ranks(bundle);
-  PIPER_ASSIGN(const Timeline timeline, simulate(folded ? folded->bundle : bundle, costs));
-  if (!folded) return bubble(timeline);
-  double idle = 0;
-  for (size_t kind = 0; kind < folded->num_ranks.size(); ++kind)
-    idle += static_cast<double>(folded->num_ranks[kind]) * idle_share(timeline, kind);
-  return idle / static_cast<double>(bundle.ranks.size());
+Timeline simulate(const Kinds& kinds, const Costs& costs) {
+  return play(kinds.bundle, kinds.matching, UnitCosts(kinds.bundle, costs));
 }
 
 Result<Timeline> simulate_times(const Bundle& bundle, const Measured& measured) {

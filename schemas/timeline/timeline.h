@@ -14,6 +14,7 @@
 #include "schemas/base/status.h"
 #include "schemas/plan/kernel_times.h"
 #include "schemas/plan/plan.h"
+#include "schemas/timeline/kinds.h"
 
 namespace piper::timeline {
 
@@ -95,12 +96,12 @@ struct Timeline {
 };
 // The part of the step in which a loaded rank runs nothing, 0 to 1; runs on two streams at once count as busy twice.
 double idle_share(const Timeline& timeline, size_t plan);
-// The mean of all loaded ranks' idle shares.
+// The mean of all loaded ranks' idle shares; of a bundle of kinds, of all ranks that they stand for.
 double bubble(const Timeline& timeline);
+double bubble(const Kinds& kinds, const Timeline& timeline);
 
 Result<Timeline> simulate(const plan::Bundle& bundle, const Costs& costs);
-// bubble() of that, of all ranks of a bundle: of those that do the same work one is played, where that is the same.
-Result<double> simulated_bubble(const plan::Bundle& bundle, const Costs& costs);
+Timeline simulate(const Kinds& kinds, const Costs& costs);  // of kinds.bundle
 // In microseconds. Spans are all runs and updates.
 Result<Timeline> simulate_times(const plan::Bundle& bundle, const Measured& measured);
 

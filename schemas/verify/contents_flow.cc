@@ -107,7 +107,7 @@ Status Flow::play(bool by_replicas) {
   }
   for (const auto& rank : ranks_)
     PIPER_CHECK(rank.next == rank.plan->instructions.size(), "rank ", rank.plan->rank,
-                " does not go on, though rule 4 holds");
+                " does not continue, although rule 4 holds");
   return check_end();
 }
 

@@ -122,7 +122,7 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, const ProgramEffec
     const int32_t here = samples_of(*value, piece);
     if (here < 0)
       return refuted(Rule::kMeaning, rank,
-                     "reads a part of " + in_quotes(slot) + " that begins or ends inside of a sample");
+                     "reads a part of " + in_quotes(slot) + " that begins or ends inside a sample");
     if (first < 0) first = here;
     alike = alike && here == first;
     parts = std::max(parts, static_cast<int32_t>(value->parts));
@@ -140,8 +140,8 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, const ProgramEffec
   if (seen.samples != 0 && seen.by_place != by_place)
     return refuted(Rule::kMeaning, rank,
                    "reads " + in_quotes(slot) +
-                       (by_place ? " of all places' rows, beside values of its own"
-                                 : " of its own, beside values of all places' rows"));
+                       (by_place ? " of all places' rows, together with values of its own"
+                                 : " of its own, together with values of all places' rows"));
   seen.by_place = by_place;
   if (seen.samples != 0 && seen.samples != samples)
     return refuted(Rule::kMeaning, rank,
@@ -349,7 +349,7 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
           if (const std::string& added = ledger_.addends[addend].slot; added != slot)
             return refuted(Rule::kSums, rank, "uses " + in_quotes(slot) + " with what is added to " + in_quotes(added));
           if (ledger_.addends[addend].tensor >= 0)
-            return refuted(Rule::kSums, rank, "reads the gradient " + in_quotes(slot) + ", which is for updates alone");
+            return refuted(Rule::kSums, rank, "reads the gradient " + in_quotes(slot) + ", which only updates may use");
         }
         if (const auto wrong = use_sum(slot, *sum); !wrong.empty())
           return refuted(Rule::kSums, rank, "uses " + in_quotes(slot) + " with " + wrong);

@@ -323,7 +323,7 @@ Status Flow::Transfers::exchange() {
         value->at = value->parts > 0 ? -1 : static_cast<int32_t>(j);
         if (value->parts > 0) value->samples = flow_.samples_of(*value, piece);
         if (value->samples < 0)
-          return flow_.refuted(Rule::kMeaning, *members[i].rank, "a part begins or ends inside of a sample");
+          return flow_.refuted(Rule::kMeaning, *members[i].rank, "a part begins or ends inside a sample");
         PIPER_RETURN_IF_ERROR(cross(*value, *members[i].rank, *members[j].rank));
         value->label = flow_.ledger_.exchanged(value->label);
         value->parts = static_cast<int32_t>(num_members);

@@ -31,6 +31,7 @@ class Folder {
     for (size_t p = 0; p < ranks; ++p)
       if (!fold_channels(meetings, p)) return std::nullopt;
     make();
+    folded_.kind_of = std::move(kind_of_);
     return std::move(folded_);
   }
 

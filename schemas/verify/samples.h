@@ -31,7 +31,7 @@ class SampleTable {
   int32_t range(int64_t first, int64_t count);
   int32_t append(int32_t a, int32_t b);
   // The samples in bytes [offset, offset + length) of a value of `size` bytes that holds them in equal
-  // parts; -1 where a cut falls inside of a sample.
+  // parts; -1 where a cut falls inside a sample.
   int32_t slice(int32_t samples, int64_t offset, int64_t length, int64_t size);
   // All of them so many further on.
   int32_t moved(int32_t samples, int64_t by);

@@ -42,7 +42,7 @@ Status check_writes(const Bundle& evaluation, const RankPlan& plan) {
       const Buffer& buffer = plan.buffers[static_cast<size_t>(access.where.buffer)];
       if (access.writes && !may_write(buffer.cls))
         return seam_refuted(describe_instruction(evaluation, plan, i) + " writes " + in_quotes(buffer.name) +
-                            ", a buffer of " + std::string(class_name(buffer.cls)) + "s, which steps alone may change");
+                            ", a buffer of " + std::string(class_name(buffer.cls)) + "s, which only steps may change");
     }
   }
   return {};

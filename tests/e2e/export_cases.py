@@ -311,13 +311,13 @@ def _(s, x, y):
     return ends(s, h, y)
 
 
-@case("autograd: a gradient penalty", "computes gradients inside of forward")
+@case("autograd: a gradient penalty", "computes gradients inside forward")
 def _(s, x, y):
     h = hidden(s, x)
     return ends(s, h, y) + torch.autograd.grad(h.sum(), s.a.weight, create_graph=True)[0].square().mean()
 
 
-@case("autograd: a backward inside of forward", "computes gradients inside of forward")
+@case("autograd: a backward inside of forward", "computes gradients inside forward")
 def _(s, x, y):
     h = hidden(s, x)
     h.mean().backward(retain_graph=True)

@@ -238,7 +238,7 @@ class OneSample(Trial):
         shutil.copy(piper_export.__file__, alone)
         done = subprocess.run([sys.executable, "-P", alone / "piper_export.py", "--help"], capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
         check("an exporter without the files that it needs names one", done.returncode == 1 and re.search(
-            r"piper_export.py needs piper_export_\w+.py beside it: copy all files piper_export\*.py", done.stderr), done.stdout + done.stderr)
+            r"piper_export.py needs piper_export_\w+.py next to it: copy all files piper_export\*.py", done.stderr), done.stdout + done.stderr)
 
 
 def main():

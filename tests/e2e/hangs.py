@@ -255,7 +255,7 @@ def asked(bench, plans, world):
 
 
 def starts_again(bench, plans, world):
-    """After a hang the launcher goes on from the newest checkpoint."""
+    """After a hang the launcher continues from the newest checkpoint."""
     folder = bench.work / "again.checkpoints"
     shutil.rmtree(folder, ignore_errors=True)
     run = Run(bench, plans, world, "piper-launch", "--steps", 3000, "--checkpoint", folder, "--every", 20, launcher=("--restarts", 1))
@@ -264,7 +264,7 @@ def starts_again(bench, plans, world):
     if check("--restarts: a checkpoint is there", world - 1 in rings, run.output.read_text()):
         os.kill(rings[world - 1].process, signal.SIGSTOP)
     code, text = run.end()
-    check("--restarts: a run that hung goes on to its end", code == 0 and "L0121" in text and "goes on after step" in text, f"{code} {text}")
+    check("--restarts: a run that hung goes on to its end", code == 0 and "L0121" in text and "continues after step" in text, f"{code} {text}")
 
 
 def leavings(bench, plans, world):

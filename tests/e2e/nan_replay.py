@@ -210,7 +210,7 @@ def replicas(bench):
     weights[name].view(torch.int32)[2] ^= 1
     save_file(weights, bad)
     flags = ["--steps", 4, "--check-replicas", 2]
-    for label, ranks, odd, wanted in (("two", 2, 1, r"ranks 0 and 1 differ in (value|m) of 'second\.down\.bias', 4 elements from 0; of two, nobody can tell which one is right"),
+    for label, ranks, odd, wanted in (("two", 2, 1, r"ranks 0 and 1 differ in (value|m) of 'second\.down\.bias', 4 elements from 0; with two, it is not known which one is right"),
                                       ("three", 4, 2, r"rank 2 differs from the other replicas \(of ranks 0, 1, 2 and 3\) in (value|m) of 'second\.down\.bias', 4 elements from 0")):
         plans = bench.plans(f"dp{ranks}", 1, ranks, 1)
 

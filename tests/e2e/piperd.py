@@ -152,7 +152,7 @@ def under_way(one, bench, name, steps=STEPS):
 def goes_on(one, bench, job, name, what):
     done = one.until_state(job, "done", "failed", "cancelled")
     check(f"{what}: the job goes on to its end", done["state"] == "done" and done["attempts"] == 2, str(done))
-    check(f"{what}: from its checkpoint", re.search(r"goes on after step [1-9]", one.log(job)), one.log(job))
+    check(f"{what}: from its checkpoint", re.search(r"continues after step [1-9]", one.log(job)), one.log(job))
     check(f"{what}: to the bits of a run that nobody disturbed", bench.same_bits(name))
     return done
 

@@ -129,7 +129,7 @@ def goes_on(node, bench, job, name, what, restarts=1):
     done = node.until_state(job, "done", "failed", "cancelled")
     check(f"{what}: the job goes on to its end", done["state"] == "done" and done["restarts"] == restarts, str(done))
     log = node.log(job)
-    check(f"{what}: from its checkpoint", re.search(r"goes on after step [1-9]", log), log[-2000:])
+    check(f"{what}: from its checkpoint", re.search(r"continues after step [1-9]", log), log[-2000:])
     check(f"{what}: to the bits of a run that nobody disturbed", bench.same_bits(name))
     return done
 

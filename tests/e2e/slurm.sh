@@ -142,7 +142,7 @@ scancel --signal=USR1 "$job"
 wait_for "the job was not queued again" 40 grep -q "the job is queued again" batch.txt
 grep -q "stopped by SIGUSR1 after step" batch.txt || { cat batch.txt >&2; fail "no word about SIGUSR1"; }
 before=$(lines)
-wait_for "the job does not go on" 60 grep -q "goes on after step" batch.txt
+wait_for "the job does not go on" 60 grep -q "continues after step" batch.txt
 wait_for "the job does not train again" 40 ran_on $((before + 3))
 scancel "$job"
 diff <(losses local.jsonl | head -3) <(losses batch.jsonl | head -3) || fail "the losses of the job differ"

@@ -141,7 +141,7 @@ TEST_CASE("what a restart may help is started again") {
   for (const int status : {0, 1, 2, 3, 70, 75, 82, 83, 84, 127, 128}) CHECK_FALSE(worth_restarting(status));
 }
 
-TEST_CASE("a run that is started again goes on from the newest checkpoint") {
+TEST_CASE("a run that is started again continues from the newest checkpoint") {
   const Arguments resumed = {"run", "plans", "--checkpoint", "c", "--resume=latest-valid"};
   CHECK(resuming({"run", "plans", "--checkpoint", "c"}) == resumed);
   CHECK(resuming({"run", "plans", "--resume", "--checkpoint", "c"}) == resumed);

@@ -203,7 +203,7 @@ cat > "$dir/attempts" <<'SCRIPT'
 [ "$RANK" = 1 ] && kill -9 $$
 exit 0
 SCRIPT
-expect 0 "goes on after step 3" "$launch" -n 2 --restarts 2 sh -c "$(cat "$dir/attempts")" "$@" --checkpoint "$dir/c" --every 1 --save "$dir/restarted.safetensors"
+expect 0 "continues after step 3" "$launch" -n 2 --restarts 2 sh -c "$(cat "$dir/attempts")" "$@" --checkpoint "$dir/c" --every 1 --save "$dir/restarted.safetensors"
 has "restart 1 of 2" "$dir/out" || { fail "no word about the restart"; cat "$dir/out"; }
 cmp -s "$dir/whole.safetensors" "$dir/restarted.safetensors" || fail "a run that was started again gives other weights"
 expect 137 "restart 1 of 1" "$launch" -n 2 --restarts 1 sh -c '[ $RANK = 1 ] && kill -9 $$; sleep 100' --checkpoint "$dir/c"

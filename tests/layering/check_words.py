@@ -30,7 +30,7 @@ class Pattern(NamedTuple):
     words: str       # a regular expression
     better: str
     sample: str      # a sentence that has it
-    of: str = "any"  # where it is read: "any", or "comment"
+    of: str = "any"  # where it is read: "any", or one kind of prose: "page", "text", "comment"
 
 
 PATTERNS = (
@@ -52,6 +52,9 @@ PATTERNS = (
     Pattern(r"\bdo well to\b", "should", "ranks with many peers do well to wait"),
     Pattern(r"\b(?:is|are) believed\b", "is trusted, is taken as it is", "what the file says is believed"),
     Pattern(r"\b(?:where|there|here)(?:of|upon)\b", "of it, of which; after that", "the ranks whereof it consists"),
+    Pattern(r"\bbeside\b", "next to, together with, in addition to", "a mask beside a window", "text"),
+    Pattern(r"\binside of\b", "inside", "a list inside of a list", "text"),
+    Pattern(r"\bgo(?:es)? on\b", "continues", "the run goes on", "text"),
     Pattern(r"^Of (?!course\b)", "begin with the noun that it is about", "Of the bucket's team.", "comment"),
 )
 
@@ -179,8 +182,8 @@ def faults_of(root: pathlib.Path, path: str) -> list[str]:
         for pattern in PATTERNS:
             if pattern.of not in ("any", prose.kind):
                 continue
-            for found in re.finditer(pattern.words.replace(" ", r"[ \v]") if pattern.of == "any" else pattern.words, flat,
-                                     re.IGNORECASE if pattern.of == "any" else 0):
+            for found in re.finditer(pattern.words.replace(" ", r"[ \v]") if pattern.of != "comment" else pattern.words, flat,
+                                     re.IGNORECASE if pattern.of != "comment" else 0):
                 line = begin + flat.count("\v", 0, found.start())
                 words = found[0].replace("\v", " ").strip()
                 faults.append(f"{path}:{line}: \"{words}\" in {prose.kind}: better {pattern.better}")

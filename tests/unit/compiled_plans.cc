@@ -1,5 +1,7 @@
 #include "tests/unit/compiled_plans.h"
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 
@@ -31,6 +33,23 @@ plan::Bundle bundle(const std::string& model, const std::string& strategy) {
   auto read = compiled(model, strategy, diags);
   if (!read.ok()) throw std::runtime_error(read.error().message + "\n" + diags.render_text(false));
   return std::move(*read);
+}
+
+const std::map<std::string, plan::Bundle>& compositions() {
+  static const std::map<std::string, plan::Bundle> all = [] {
+    std::map<std::string, plan::Bundle> made;
+    for (const auto& entry : std::filesystem::directory_iterator(test::source_path("tests/mutation/compositions"))) {
+      std::ifstream file(entry.path());
+      std::string first;
+      std::getline(file, first);
+      std::ostringstream strategy;
+      strategy << file.rdbuf();
+      const std::string model = std::filesystem::path(first).filename().string();
+      made.emplace(entry.path().stem().string(), bundle(model, strategy.str()));
+    }
+    return made;
+  }();
+  return all;
 }
 
 std::string remarks(const std::string& model, const std::string& strategy) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "schemas/plan/plan.h"
@@ -11,6 +12,9 @@ namespace piper::compiled {
 
 // Throws with the diagnostics where it does not compile. `model`: a file name in tests/models.
 plan::Bundle bundle(const std::string& model, const std::string& strategy);
+// The bundles of tests/mutation/compositions by their names, each of the model that the file's first line names.
+// Compiled once.
+const std::map<std::string, plan::Bundle>& compositions();
 // What `piperc --verbose` says of it.
 std::string remarks(const std::string& model, const std::string& strategy);
 

@@ -64,6 +64,38 @@ TEST_CASE("a communicator's memory is that of its neighbours where NCCL adds, of
   CHECK(communicator_bytes(plan_of({on(0, sum)}), kAdding) == 2 * 3 * (kSend + kReceive));
 }
 
+TEST_CASE("messages to ranks of other nodes share pools, and sums over nodes have buffers at both ends") {
+  Target of_two = kAdding, of_one = kAdding, of_four = kAdding;
+  of_two.ranks_per_node = 2, of_one.ranks_per_node = 1, of_four.ranks_per_node = 4;
+  const int64_t pool = kNetworkPoolBytes;
+  // Channels with rank 1: on the same node, or on another one. NCCL's channels are a power of two: 4 in place of 3.
+  const RankPlan messages = plan_of({on(0, send_on(0)), on(1, recv_on(1))});
+  CHECK(communicator_bytes(messages, of_two) == 3 * kSend + kNcclChannels * kReceive);
+  CHECK(communicator_bytes(messages, of_one) == (4 + kNetworkChannels) * pool);
+
+  AllToAll exchange;  // ranks 0 to 3, 2 of NCCL's channels
+  exchange.communicator = 0;
+  const RankPlan exchanges = plan_of({on(0, exchange)});
+  CHECK(communicator_bytes(exchanges, of_four) == communicator_bytes(exchanges, kAdding));
+  CHECK(communicator_bytes(exchanges, of_two) == 2 * (kSend + kReceive) + 3 * 2 * pool);  // a neighbour sends from here
+  CHECK(communicator_bytes(exchanges, of_one) == 2 * 2 * pool);
+  // A rank that has no neighbour keeps no pool for one: ranks 0 to 2 are on one node, 3 on another.
+  Target of_three = kAdding;
+  of_three.ranks_per_node = 3;
+  RankPlan alone = exchanges;
+  CHECK(communicator_bytes(alone, of_three) == 2 * 2 * (kSend + kReceive) + 4 * 2 * pool);
+  alone.rank = 3;
+  CHECK(communicator_bytes(alone, of_three) == 2 * 2 * pool);
+
+  AllReduce sum;
+  sum.communicator = 0;
+  AllGather gather;
+  gather.communicator = 0;
+  const int64_t ends = 2 * kNetworkConnectionBytes;
+  CHECK(communicator_bytes(plan_of({on(0, sum)}), of_two) == 2 * 3 * ends);     // a ring and a tree reach all three
+  CHECK(communicator_bytes(plan_of({on(0, gather)}), of_two) == 2 * 1 * ends);  // a ring
+}
+
 TEST_CASE("kernels that add in two stages keep parts, once for runs that agree in all") {
   Program program;
   for (const char* kernel : {"square_sum", "add", "rms_norm_backward_weight"}) {

@@ -1,6 +1,7 @@
 piper_test(schedule_round_trip_test LABELS unit SOURCES schedule_round_trip_test.cc LINK piper_driver)
 piper_test(schedule_step_time_test LABELS unit SOURCES schedule_step_time_test.cc LINK piper_driver piper_plan_commands piper_test_compiled_plans)
 piper_test(like_ranks_test LABELS unit SOURCES like_ranks_test.cc LINK piper_driver piper_verify piper_test_compiled_plans)
+piper_test(kinds_test LABELS unit SOURCES kinds_test.cc LINK piper_timeline piper_test_compiled_plans)
 piper_test(replicas_test LABELS unit SOURCES replicas_test.cc LINK piper_driver piper_verify piper_test_compiled_plans)
 piper_test(empty_stage_test LABELS unit SOURCES empty_stage_test.cc LINK piper_driver)
 piper_test(reserved_names_test LABELS unit SOURCES reserved_names_test.cc LINK piper_driver)

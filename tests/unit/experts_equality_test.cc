@@ -266,6 +266,44 @@ TEST_CASE("exchanges of rows by other counts are refused") {
       "P0637", "by counts of");
 }
 
+// A backward that repeats everything has rows sent to the experts and back again.
+TEST_CASE("plans that send experts their rows again compute the model's gradients and loss") {
+  const std::string strategy = sharing(
+      "  - {op: replicate, filter: {}, devices: [0, 1]}\n"
+      "  - {op: shard, filter: {EP: \"*\"}, devices: [0, 1]}\n"
+      "  - {op: recompute, filter: {}}\n");
+  const auto repeating = [&](const std::function<void(Bundle&)>& change) {
+    Bundle bundle = compiled::bundle("tiny_routed.onnx", strategy);
+    change(bundle);
+    const auto report = verify::verify(bundle);
+    return report.ok() ? describe(report->equality) : report.error().code;
+  };
+  CHECK_THAT(repeating([](Bundle& b) {
+               // There and back for both mixtures and microbatches: of the forward, again, and of gradients.
+               REQUIRE(counted(b.ranks[0]).size() == 24);
+             }),
+             Catch::Contains("proved: 13 "));
+  CHECK(repeating([](Bundle& b) {  // the rows of another router's order
+          read_instead(b, "EP1.again.B.b2", "expert_order_2_2", "EP0.again.B.b2", "expert_order_3");
+        }) == "P0641");
+  CHECK(repeating([](Bundle& b) {  // other rows than the forward sent
+          for (plan::Attr& attr : call(program(b, "EP0.again.B.b2"), "take_rows").attrs)
+            if (attr.name == "repeat") attr.value = int64_t{1};
+        })
+            .starts_with("P06"));
+  CHECK(repeating([](Bundle& b) {  // another function of them than in the forward
+          call(program(b, "EP1.experts.again.B.b2"), "tanh").kernel = "sigmoid";
+        }) == "P0641");
+  CHECK(repeating([](Bundle& b) {  // by the counts of the way back
+          for (RankPlan& rank : b.ranks)
+            for (Instruction& instruction : rank.instructions.edit())
+              if (auto* exchange = std::get_if<AllToAll>(&instruction.action);
+                  exchange != nullptr &&
+                  rank.buffers[static_cast<size_t>(exchange->recv.buffer)].name == "all_to_all_7 m0")
+                std::swap(exchange->send_counts, exchange->recv_counts);
+        }) == "P0637");
+}
+
 // As with dense experts; the model, too, may read the weights of every second expert alone.
 TEST_CASE("programs that tell the experts of one rank apart by rows are left open") {
   CHECK_THAT(refusal_of_routed([](Bundle& b) {

@@ -206,7 +206,7 @@ TEST_CASE("tied weights and scopes") {
   CHECK(found);
 }
 
-// Dropouts are keyed by module and ordinal; dropout inside of attention is written out.
+// Dropouts are keyed by module and ordinal; dropout inside attention is written out.
 TEST_CASE("dropout and open extents") {
   const auto model = open("tiny_gpt_dropout");
   BindRequest request = batch_of(4);

@@ -4,15 +4,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <random>
-#include <sstream>
 
 #include "schemas/plan/bundle_io.h"
 #include "schemas/verify/verify.h"
-#include "tests/source_path.h"
 #include "tests/unit/compiled_plans.h"
 #include "tests/unit/plan_damages.h"
 #include "tests/unit/plan_updates.h"
@@ -26,28 +22,10 @@ std::string verdict(const plan::Bundle& bundle) {
   return report.ok() ? "ok" : report.error().code + " " + report.error().message;
 }
 
-// Compiled once for all cases, each of the model that its first line names.
-const std::map<std::string, plan::Bundle>& bundles() {
-  static const std::map<std::string, plan::Bundle> all = [] {
-    std::map<std::string, plan::Bundle> made;
-    for (const auto& entry : std::filesystem::directory_iterator(test::source_path("tests/mutation/compositions"))) {
-      std::ifstream file(entry.path());
-      std::string first;
-      std::getline(file, first);
-      std::ostringstream strategy;
-      strategy << file.rdbuf();
-      const std::string model = std::filesystem::path(first).filename().string();
-      made.emplace(entry.path().stem().string(), compiled::bundle(model, strategy.str()));
-    }
-    return made;
-  }();
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("plans as compiled are proved") {
-  for (const auto& [name, bundle] : bundles()) {
+  for (const auto& [name, bundle] : compiled::compositions()) {
     INFO(name);
     CHECK(verdict(bundle) == "ok");
   }
@@ -55,7 +33,7 @@ TEST_CASE("plans as compiled are proved") {
 
 TEST_CASE("damaged plans are refused with the right code") {
   std::map<std::string, int> applied;
-  for (const auto& [name, bundle] : bundles())
+  for (const auto& [name, bundle] : compiled::compositions())
     for (const auto& damage : damages::all()) {
       plan::Bundle damaged = bundle;
       if (!damage.apply(damaged)) continue;
@@ -218,7 +196,7 @@ TEST_CASE("a changed field is refused") {
   };
   const uint32_t seed = number("PIPER_TEST_SEED", 1), rounds = number("PIPER_TEST_ROUNDS", 150);
   std::map<std::string, int> codes;
-  for (const auto& [name, bundle] : bundles())
+  for (const auto& [name, bundle] : compiled::compositions())
     for (uint32_t round = 0; round < rounds; ++round) {
       Bundle mutated = bundle;
       const std::string what = Mutation(mutated, seed * 1000003u + round).apply();

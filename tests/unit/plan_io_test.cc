@@ -279,9 +279,9 @@ TEST_CASE("collectives whose ranges do not fit are refused") {
   CHECK(added(ReduceScatter{{4, 0}, {5, 0}, 17, DType::kF32, 0, Reduction::kSum}) ==
         "P0607 r:74: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
   CHECK(added(ReduceScatter{{4, 0}, {4, 64}, 16, DType::kF32, 0, Reduction::kSum}) ==
-        "P0607 r:74: a part inside of all parts is not named: in place it is the rank's own");
+        "P0607 r:74: a part inside all parts is not named: in place it is the rank's own");
   CHECK(added(AllGather{{3, 64}, {3, 0}, 16, 0}) ==
-        "P0607 r:74: a part inside of all parts is not named: in place it is the rank's own");
+        "P0607 r:74: a part inside all parts is not named: in place it is the rank's own");
   CHECK(added(ReduceScatter{{4, 0}, {}, 17, DType::kF32, 0, Reduction::kSum}) ==
         "P0607 r:74: 2 parts of 68 bytes at 0 go beyond the 128 bytes of buffer \"act y m0\"");
   CHECK(added(AllGather{{3, 128}, {3, 0}, 16, 0}).substr(0, 28) == R"({"all_gather":"workspace+128)");
@@ -451,8 +451,8 @@ TEST_CASE("more streams and events than can be put in order are refused") {
 }
 
 TEST_CASE("damaged manifests") {
-  CHECK(manifest_damage("\"version\":13", "\"version\":12") ==
-        "P0608 m:2: plan format version 12 cannot be read; this program reads version 13: compile the plan again");
+  CHECK(manifest_damage("\"version\":14", "\"version\":13") ==
+        "P0608 m:2: plan format version 13 cannot be read; this program reads version 14: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:9: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") ==
@@ -466,6 +466,7 @@ TEST_CASE("damaged manifests") {
   CHECK(manifest_damage("\"document_end\":50256", "\"document_end\":-1").ends_with("document_end is no token"));
   CHECK(manifest_damage("\"batch\":8,", "\"batch\":8,\n\"model_flops\":0.0,").ends_with("model_flops is out of range"));
   CHECK(manifest_damage("\"batch\":8,", "\"batch\":8,\n\"proved\":0,").ends_with("proved is out of range"));
+  CHECK(manifest_damage("\"model\":", "\"ranks_per_node\":0,\n\"model\":").ends_with("ranks_per_node is out of range"));
   CHECK(manifest_damage("\"kind\":\"sgd\"", "\"kind\":\"lamb\"") == "P0605 m:20: unknown optimizer \"lamb\"");
   CHECK(manifest_damage("\"trained\":true", "\"trained\":true,\"group\":0").ends_with("group is out of range"));
   CHECK(manifest_damage("\"trained\":true", "\"trained\":true,\"buffer\":\"read\"").find("is trained") !=

@@ -469,7 +469,7 @@ TEST_CASE("lists of samples") {
   CHECK(samples.append(0, low) == low);
   CHECK(samples.slice(all, 0, 32, 64) == low);
   CHECK(samples.slice(samples.append(high, low), 32, 32, 64) == low);
-  CHECK(samples.slice(all, 0, 24, 64) == -1);  // inside of a sample
+  CHECK(samples.slice(all, 0, 24, 64) == -1);  // inside a sample
   CHECK(samples.range(5, 0) == 0);
   CHECK(verify::text(samples.ranges(samples.append(high, low))) == "samples 2 to 3 and 0 to 1");
   CHECK(verify::text(samples.ranges(samples.range(7, 1))) == "sample 7");

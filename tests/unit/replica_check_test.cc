@@ -100,8 +100,8 @@ TEST_CASE("of two replicas both are named") {
   replicas.flip(0, 3);
   CHECK(replicas.check({7}) ==
         std::vector<std::string>(2,
-                                 "after step 7 ranks 0 and 1 differ in value of 'w', 8 elements from 0; of two, nobody "
-                                 "can tell which one is right; this is the first check of the run"));
+                                 "after step 7 ranks 0 and 1 differ in value of 'w', 8 elements from 0; with two, it "
+                                 "is not known which one is right; this is the first check of the run"));
 }
 
 TEST_CASE("every single bit of what replicas share is looked at") {

@@ -144,7 +144,8 @@ TEST_CASE("an index that does not fit its files is refused") {
   SECTION("the index leads out of its folder") {
     for (const std::string& name : std::vector<std::string>{"../model.safetensors", "/etc/passwd", "..", ""}) {
       folder.write("model.safetensors.index.json", R"({"weight_map": {"a": ")" + name + R"("}})");
-      CHECK(refused(out) == "P0622 " + index + ": the file of tensor \"a\" is not the name of a file beside the index");
+      CHECK(refused(out) ==
+            "P0622 " + index + ": the file of tensor \"a\" is not the name of a file next to the index");
     }
   }
   SECTION("the index is something else") {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What checkpoints cost: how long a snapshot keeps the training waiting, beside a memcpy of as many bytes, and how much slower
+"""What checkpoints cost: how long a snapshot keeps the training waiting, next to a memcpy of as many bytes, and how much slower
 steps are while one is written.
 
   checkpoint_cost.py --bin build/release/bin --work DIR [--model wide] [--batch 16] [--every 12] [--saves 8] [--rounds 3]
@@ -56,7 +56,7 @@ def memcpy_seconds(size, count):
 
 
 def measure(own, plans, every, saves):
-    """Seconds of snapshots; of steps beside the writing, and of the others; bytes of a checkpoint."""
+    """Seconds of snapshots; of steps during the writing, and of the others; bytes of a checkpoint."""
     folder, rings = own.work / "checkpoints", own.work / "rings"
     for old in (folder, rings):
         shutil.rmtree(old, ignore_errors=True)
@@ -69,17 +69,17 @@ def measure(own, plans, every, saves):
             writing.append([step, at, at])
         writing[-1][2] = at
     ended = {step: end for step, _, end in writing}
-    snapshots, beside, alone = [], [], []
+    snapshots, during, alone = [], [], []
     for (begin, step, kind), (end, _, _) in zip(host, host[1:]):
         if kind == SAVE and step > every and ended.get(step - every, 0) < begin:
             snapshots.append(end - begin)
         if kind == STEP and step > WARM_UP:
             if any(a <= begin and end <= b for _, a, b in writing):
-                beside.append(end - begin)
+                during.append(end - begin)
             elif all(end <= a or b <= begin for _, a, b in writing):
                 alone.append(end - begin)
     size = sum(path.stat().st_size for path in folder.glob("step-*/shard-*"))
-    return snapshots, beside, alone, size, [b - a for _, a, b in writing]
+    return snapshots, during, alone, size, [b - a for _, a, b in writing]
 
 
 def main():
@@ -95,17 +95,17 @@ def main():
     own = Programs(args.bin, args.work)
     plans = own.compile(args.model, f"piper: 1\nmodel: {{batch: {args.batch}}}\n" + programs.OPTIMIZER, "checkpoint_cost")
     print(load())
-    print("| checkpoint, MB | snapshot, ms | memcpy, ms | snapshot / memcpy | written in, ms | step alone, ms | step beside, ms | beside / alone |")
+    print("| checkpoint, MB | snapshot, ms | memcpy, ms | snapshot / memcpy | written in, ms | step alone, ms | step during a write, ms | during / alone |")
     print("|---|---|---|---|---|---|---|---|")
     for _ in range(args.rounds):
-        snapshots, beside, alone, size, writes = measure(own, plans, args.every, args.saves)
-        if not snapshots or not beside or not alone:
-            raise SystemExit(f"too few events: {len(snapshots)} snapshots, {len(beside)} steps beside writes, {len(alone)} others; see --every")
+        snapshots, during, alone, size, writes = measure(own, plans, args.every, args.saves)
+        if not snapshots or not during or not alone:
+            raise SystemExit(f"too few events: {len(snapshots)} snapshots, {len(during)} steps during writes, {len(alone)} others; see --every")
         copies = memcpy_seconds(size, len(snapshots))
         one, other = statistics.median(snapshots), statistics.median(copies)
-        slow, quick = statistics.median(beside), statistics.median(alone)
+        slow, quick = statistics.median(during), statistics.median(alone)
         print(f"| {size / 1e6:.0f} | {spread([1e3 * s for s in snapshots], '{:.1f}')} | {spread([1e3 * s for s in copies], '{:.1f}')} | {one / other:.2f} "
-              f"| {1e3 * statistics.median(writes):.0f} | {spread([1e3 * s for s in alone], '{:.0f}')} | {spread([1e3 * s for s in beside], '{:.0f}')} "
+              f"| {1e3 * statistics.median(writes):.0f} | {spread([1e3 * s for s in alone], '{:.0f}')} | {spread([1e3 * s for s in during], '{:.0f}')} "
               f"| {slow / quick:.3f} |", flush=True)
     print(load())
 

@@ -48,18 +48,31 @@ Result<timeline::Timeline> play_work(const Bundle& bundle) {
   return timeline::simulate(bundle, {part, 2 * part});
 }
 
-Result<timeline::Timeline> play_step(const Bundle& bundle, const StepCosts& costs) {
-  if (costs.units) return timeline::simulate(bundle, *costs.units);
-  if (costs.target.empty()) return play_work(bundle);
+struct PlayedStep {
+  double time = 0, idle = 0;
+};
+Result<PlayedStep> play_step(const Bundle& bundle, const StepCosts& costs) {
+  const auto of_kinds = [](const timeline::Kinds& kinds, const timeline::Timeline& step) {
+    return PlayedStep{step.step, bubble(kinds, step)};
+  };
+  if (costs.units) {
+    PIPER_ASSIGN(const auto kinds, timeline::kinds_of(bundle));
+    return of_kinds(kinds, timeline::simulate(kinds, *costs.units));
+  }
+  if (costs.target.empty()) {
+    PIPER_ASSIGN(const auto step, play_work(bundle));
+    return PlayedStep{step.step, bubble(step)};
+  }
   PIPER_ASSIGN(const TargetMachine target, read_target(costs.target, costs.kernel_times, bundle));
-  return timeline::simulate_on(bundle, timeline::Priced(bundle, target.machine, 1, target.kernel_times));
+  PIPER_ASSIGN(const auto kinds, timeline::kinds_on(bundle, target.machine));
+  return of_kinds(kinds, timeline::simulate_on(kinds, timeline::Priced(kinds, target.machine, 1, target.kernel_times)));
 }
 
 Result<StepFigures> figures_of(const Bundle& bundle, const StepCosts& costs) {
-  PIPER_ASSIGN(const auto timeline, play_step(bundle, costs));
+  PIPER_ASSIGN(const PlayedStep step, play_step(bundle, costs));
   StepFigures figures;
-  figures.step = timeline.step;
-  figures.idle = bubble(timeline);
+  figures.step = step.time;
+  figures.idle = step.idle;
   for (const RankPlan& rank : bundle.ranks) figures.instructions += static_cast<int64_t>(rank.instructions.size());
   for (const RankSummary& rank : bundle.manifest.ranks) {
     figures.peak_bytes = std::max(figures.peak_bytes, rank.peak_bytes);

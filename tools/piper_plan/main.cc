@@ -127,7 +127,7 @@ Subcommand add_show(CLI::App& app) {
                             ->add_option("--profile", flags->times.profile,
                                          "times measured by piper-run --profile, drawn below the others")
                             ->needs(page);
-  instead(command->add_flag("--json", flags->options.json, "the figures alone, as one JSON object"))
+  instead(command->add_flag("--json", flags->options.json, "only the figures, as one JSON object"))
       ->excludes(picture)
       ->excludes(page);
   add_costs(command, flags->options.costs);
@@ -162,9 +162,9 @@ Subcommand add_diff(CLI::App& app) {
   add_bundle(command, flags->directory);
   command->add_option("OTHER", flags->other, "plan bundle to compare with")->required();
   command->add_flag("--exit-code", flags->exit_code, "exit 1 when they differ");
-  auto* const json = command->add_flag("--json", flags->json, "what it means alone, as one JSON object");
+  auto* const json = command->add_flag("--json", flags->json, "only what it means, as one JSON object");
   auto* const markdown =
-      command->add_flag("--markdown", flags->markdown, "what it means alone, as tables")->excludes(json);
+      command->add_flag("--markdown", flags->markdown, "only what it means, as tables")->excludes(json);
   add_costs(command, flags->costs);
   command->add_option("--lines", flags->lines, "lines shown per file, 0 = all")
       ->check(CLI::NonNegativeNumber)
@@ -178,7 +178,7 @@ Subcommand add_diff(CLI::App& app) {
   command->add_option("--kernel-times", options.kernel_times, "times measured by piper-run --calibrate")->needs(target);
   command
       ->add_option("--strategies", options.strategies,
-                   "the strategies' files, OLD NEW; default: those of the bundles' names here, beside them or in "
+                   "the strategies' files, OLD NEW; default: those of the bundles' names here, next to them or in "
                    "strategies/")
       ->expected(2);
   auto* const forward = command->get_option("--forward");

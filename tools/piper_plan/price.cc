@@ -42,32 +42,46 @@ struct Estimate {
   std::map<Kind, KindOfTransfers> transfers;  // by the kind of their first end
 };
 
+// How many transfers of the whole bundle are played as the one that this is an end of.
+int64_t num_transfers(const Kinds& kinds, const TransferEnd& end) {
+  const auto kind = static_cast<size_t>(end.plan);
+  const plan::RankPlan& plan = kinds.bundle.ranks[kind];
+  const int32_t communicator = plan::communicator_of(plan.instructions[static_cast<size_t>(end.instruction)].action);
+  if (communicator < 0) return kinds.num_ranks[kind];  // each rank of the kind sends one
+  const std::vector<int32_t>& members = plan.communicators[static_cast<size_t>(communicator)].ranks;
+  return kinds.num_ranks[kind] / std::count_if(members.begin(), members.end(), [&](int32_t rank) {
+           return kinds.kind_of[static_cast<size_t>(rank)] == end.plan;
+         });
+}
+
 Result<Estimate> estimate(const plan::Bundle& bundle, const Machine& machine, const plan::KernelTimes& measured) {
   Estimate out;
-  const Priced prices(bundle, machine, 1, measured);
-  PIPER_ASSIGN(const Timeline timeline, simulate_on(bundle, prices));
+  PIPER_ASSIGN(const Kinds kinds, kinds_on(bundle, machine));
+  const Priced prices(kinds, machine, 1, measured);
+  const Timeline timeline = simulate_on(kinds, prices);
   out.step_us = timeline.step;
   out.by_published_runs = machine.nine_of_ten && measured.empty();
   if (out.by_published_runs) {
     out.fastest_us = timeline.step * machine.nine_of_ten->first;
     out.slowest_us = timeline.step * machine.nine_of_ten->second;
   } else {
-    PIPER_ASSIGN(const Timeline fast, simulate_on(bundle, Priced(bundle, machine, 1 + kRange, measured)));
-    PIPER_ASSIGN(const Timeline slow, simulate_on(bundle, Priced(bundle, machine, 1 - kRange, measured)));
-    out.fastest_us = fast.step;
-    out.slowest_us = slow.step;
+    out.fastest_us = simulate_on(kinds, Priced(kinds, machine, 1 + kRange, measured)).step;
+    out.slowest_us = simulate_on(kinds, Priced(kinds, machine, 1 - kRange, measured)).step;
   }
-  out.ranks = rank_times(bundle, timeline);
-  out.lines = by_line(bundle, critical_path(bundle, timeline));
+  const std::vector<RankTime> of_kinds = rank_times(kinds.bundle, timeline);
+  for (const plan::RankPlan& plan : bundle.ranks)
+    out.ranks.push_back(of_kinds[static_cast<size_t>(kinds.kind_of[static_cast<size_t>(plan.rank)])]);
+  out.lines = by_line(kinds.bundle, critical_path(kinds.bundle, timeline));
   for (const Transfer& transfer : timeline.transfers) {
     const TransferEnd& first = timeline.ends_of(transfer)[0];
     KindOfTransfers& all =
         out.transfers[timeline.activities[static_cast<size_t>(first.plan)][static_cast<size_t>(first.instruction)]
                           .kind];
     const Task alone = prices.transfer(timeline.ends_of(transfer));
-    ++all.count;
-    all.us += transfer.end - transfer.begin;
-    all.alone_us += alone.fixed + alone.shared;
+    const int64_t like_it = num_transfers(kinds, first);
+    all.count += like_it;
+    all.us += static_cast<double>(like_it) * (transfer.end - transfer.begin);
+    all.alone_us += static_cast<double>(like_it) * (alone.fixed + alone.shared);
   }
   out.work_flops = prices.flops();
   out.calls = prices.distinct_calls();

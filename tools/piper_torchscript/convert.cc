@@ -406,7 +406,7 @@ class Converter {
     const bool tensors = type->str().find("Tensor") != std::string::npos;
     Json elements = Json::array();
     for (const Known& k : list.list) {
-      if (k.is_list || k.module) return Status::failure("", "a list inside of a list");
+      if (k.is_list || k.module) return Status::failure("", "a list inside a list");
       if (tensors) {
         elements.push_back(k.argument.contains("as_tensor") ? Json{{"as_tensor", k.argument.at("as_tensor")}}
                                                             : Json{{"as_none", true}});

@@ -330,7 +330,7 @@ class Functionaliser {
                                             (origin->second == Origin::kParameter ? "parameter '"
                                              : origin->second == Origin::kBuffer  ? "buffer '"
                                                                                   : "constant '") +
-                                            name + "' inside of the model");
+                                            name + "' inside the model");
     }
     if (c.no_grad && shows_gradient(self))
       return Status::failure(

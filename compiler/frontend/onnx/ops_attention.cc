@@ -249,7 +249,7 @@ void import_attention(NodeImport& n) {
   if (cap > 0 && n.is_read(3) && mode == kScores) return n.refuse("scores before a softcap as a result");
   aten::Call c = n.as_call();
   Places places;
-  if (n.has(4) != n.has(5)) return n.refuse("a cache of keys alone, or of values alone");
+  if (n.has(4) != n.has(5)) return n.refuse("a cache of only keys, or of only values");
   if (n.has(4)) {
     const ValueId keys = n.in(4), values = n.in(5);
     if (!n.ok() || n.rank(keys) != 4 || n.rank(values) != 4) return n.refuse("its cache is of another number of axes");
@@ -261,7 +261,7 @@ void import_attention(NodeImport& n) {
                 groups = n.shape(k)[1];
   if (groups < 1 || heads % groups != 0) return n.refuse("its heads are no multiple of those of its keys");
   if (n.has(6)) {
-    if (n.has(4)) return n.refuse("lengths of its keys beside a cache");
+    if (n.has(4)) return n.refuse("lengths of its keys together with a cache");
     places.lengths = c.reshape(c.cast(n.in(6), DType::kI64), {-1, 1, 1, 1});
     places.before =
         aten::Item::of_tensor(c.binary(OpKind::kSub, aten::Item::of_tensor(places.lengths), aten::Item::of_int(rows)));

@@ -101,7 +101,7 @@ class DocumentMask {
         form::is_zero(form::sum(0, {{1, form::read(number, query, false)}, {-1, form::read(number, key, false)}}));
     const Form where = form::all({before, same});
     if (!form::program_of(where))
-      return refuse("the mask of attention in ", place(op), " has no room for documents beside what it says");
+      return refuse("the mask of attention in ", place(op), " cannot also describe documents");
     found_.push_back({id, form::attends_text(where, queries, keys), vectors > 0 ? mask : ValueId()});
     return {};
   }

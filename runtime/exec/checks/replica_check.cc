@@ -174,7 +174,7 @@ Result<std::string> ReplicaCheck::name_difference(const Shared& shared) {
     const std::optional<uint64_t> most = majority(values);
     if (!most)
       return "ranks " + ranks_text(shared.ranks) + " differ in " + shared.names[i] +
-             (shared.ranks.size() == 2 ? "; of two, nobody can tell which one is right" : "");
+             (shared.ranks.size() == 2 ? "; with two, it is not known which one is right" : "");
     std::vector<int32_t> others;
     for (size_t r = 0; r < values.size(); ++r)
       if (values[r] != *most) others.push_back(shared.ranks[r]);

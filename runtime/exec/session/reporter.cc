@@ -39,7 +39,7 @@ Result<std::unique_ptr<Reporter>> Reporter::open(const Session& session, const L
     return reporter;
   }
   PIPER_ASSIGN(reporter->log_, trace::StepLog::resume(session.options.log, before));
-  reporter->progress_.note("goes on after step " + std::to_string(before) + ", from " + session.resume->path());
+  reporter->progress_.note("continues after step " + std::to_string(before) + ", from " + session.resume->path());
   if (rank.plan->loss_scale.buffer >= 0) {
     PIPER_ASSIGN(reporter->skipped_, skipped_before(*session.resume));
   }
@@ -124,7 +124,7 @@ void Reporter::log(const std::string& line) {
   log_failure_ = log_.write(line);
   if (!log_failure_.ok())
     progress_.note("piper-run: warning[R0601]: " + log_failure_.error().message +
-                   "; the training goes on without a log");
+                   "; the training continues without a log");
 }
 
 void Reporter::draw(const trace::StepRecord& record) {
@@ -160,7 +160,7 @@ void Reporter::draw(int64_t step, const std::vector<trace::Scalar>& scalars) {
   event_failure_ = events_.write(step, scalars);
   if (!event_failure_.ok())
     progress_.note("piper-run: warning[R0601]: " + event_failure_.error().message +
-                   "; the training goes on without an event file");
+                   "; the training continues without an event file");
 }
 
 }  // namespace piper::exec

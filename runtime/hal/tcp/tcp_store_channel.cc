@@ -143,7 +143,7 @@ Status TcpStoreChannel::State::compare(const std::string& of_rank_0) const {
   if (id != at.run_id || attempt != std::to_string(at.attempt))
     return Status::failure("R0107", "run " + run(id, attempt) + " has the TCP store at " + place() +
                                         ", and this process is of run " + run(at.run_id, std::to_string(at.attempt)) +
-                                        ". End what is left of the other run, or give this one another port by "
+                                        ". End what is left of the other run, or give this run another port with "
                                         "MASTER_PORT, e.g. torchrun --master-port");
   if (digest != options.bundle_digest)
     return Status::failure("R0102", "rank " + std::to_string(options.rank) + " read another plan than rank 0: digest " +

@@ -68,7 +68,7 @@ Attention attention_of(const BoundCall& call, const View& q, const View& k, cons
   a.k = heads_of(k);
   a.v = heads_of(v);
   if (const std::string text = call.attr_string_or_empty("attends"); !text.empty()) {
-    if (causal) refuse("`attends` beside `is_causal`");
+    if (causal) refuse("`attends` together with `is_causal`");
     take_attends(a, text, mask);
     return a;
   }

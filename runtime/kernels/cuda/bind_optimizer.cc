@@ -14,7 +14,7 @@ MadeKernel bind_update(const BoundCall& call) {
   if (!call.out(kParameter).defined || !call.out(kGradient).defined) refuse("parameter or gradient is absent");
   want_gradient(call.out(0));
   const plan::OptimizerInfo& info = *plan::find_optimizer(call.name());
-  if (info.of_matrices) refuse("whole matrices are updated on CPU ranks alone");
+  if (info.of_matrices) refuse("only CPU ranks can update whole matrices");
   const int num_moments = info.num_moments(o);
   const size_t num_states = kFirstMoment + static_cast<size_t>(info.moments);
   const auto range = [&](size_t i) -> void* {

@@ -109,7 +109,7 @@ class Whole {
     }
     for (size_t i = 0; i < call_.where.size(); ++i)
       if (is_each(call_.whole.operands[i], call_.table) && call_.where[i].spread.sources != call_.whole.spread.sources)
-        return "samples of a rank beside those of its group";
+        return "samples of a rank together with those of its group";
     if (call_.whole.spread.sources) call_.whole.samples = call_.own_samples * call_.whole.spread.devices;
     return "";
   }

@@ -244,10 +244,10 @@ class Ordered {
       if (kind(i) == RowKind::kRows) {
         if (first == where_.size()) first = i;
         if (order(i).counts != order(first).counts)
-          return wrong("rows in the order of one router beside those of another");
-        if (where_[i].spread != where_[first].spread) return "rows of experts of one rank beside those of all";
+          return wrong("rows in the order of one router together with those of another");
+        if (where_[i].spread != where_[first].spread) return "rows of experts of one rank together with those of all";
       } else if (!is_plain(i) || table_[whole().operands[i].number].over != Over::kNothing) {
-        return "rows in an order beside what is not";
+        return "rows in an order together with what is not";
       }
     }
     std::vector<View> posed = as_samples(first);

@@ -85,7 +85,7 @@ class PartAxes {
   std::string by_rotated_rows() {
     for (size_t i = 0; i < call_.where.size(); ++i)
       if (call_.present(i) && (call_.part_of(i) != 2 || call_.where[i].segments != 1))
-        return "rows beside tables of other rows";
+        return "rows together with tables of other rows";
     return at_end(2);
   }
   // All operands that have heads have a part of them, at one axis from the first on, or one head that all queries

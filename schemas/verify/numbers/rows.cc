@@ -28,7 +28,7 @@ int32_t sample_axis(const View& view) {
 }
 
 constexpr const char* kByFrequency = "gradients that are scaled by how often an index occurs in the batch";
-constexpr const char* kNumbersForEach = "an operand without samples beside one that has them";
+constexpr const char* kNumbersForEach = "an operand without samples together with one that has them";
 
 RowResult unknown(std::string why) { return {Over::kUnknown, -1, std::move(why)}; }
 RowResult by_each(int64_t axis) { return {Over::kEach, static_cast<int32_t>(axis), ""}; }
@@ -312,7 +312,8 @@ class Applied {
       // The same for every sample: repeated along the first axis, or without it. Axes correspond from the last on,
       // those of indices from the first on.
       const bool has_first = !view.axes.empty() && (is_lookup() || view.axes.size() >= operands_[0].axes.size());
-      if (has_first && !repeat(view.axes[0])) return {unknown("an operand without samples beside one that has them")};
+      if (has_first && !repeat(view.axes[0]))
+        return {unknown("an operand without samples together with one that has them")};
     }
     return results;
   }

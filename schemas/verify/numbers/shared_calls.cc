@@ -219,7 +219,7 @@ class SharedCall {
       results.plain = made.plain && !both;
       whole = std::move(made.whole);
       whole.wrong = made.wrong;
-      if (made.plain && both) whole.why = "parts of a cut beside counts of an order";
+      if (made.plain && both) whole.why = "parts of a cut together with counts of an order";
     } else {
       whole = whole_call(call, operands, both ? experts : where_, table_, run_.samples,
                          both ? std::vector<int32_t>() : places);
@@ -258,7 +258,7 @@ class SharedCall {
     // The places' call has an axis of ranks yet, where the whole one lacks it: outside of what a sample has.
     const bool by_ranks = whole.sources >= 0 && sample_axis >= 0;
     if (by_ranks && results.at_places->part >= 0 && results.at_places->part < whole.sources)
-      return "ranks by an axis inside of parts of a cut that they share, too";
+      return "ranks by an axis inside parts of a cut that they share, too";
     const int32_t with_ranks = by_ranks && sample_axis >= whole.sources ? sample_axis + 1 : sample_axis;
     HeldValue at_places;
     at_places.block = 1;  // lay_out says how many

@@ -80,7 +80,7 @@ class WithoutPlace {
 
   // The last operand, `extent`: of the axis that is cut, as the place has it.
   std::string take_place(size_t operand, int64_t extent) {
-    if (whole_.operands.size() != operand + 1 || whole_.spread.cut < 0) return "a place beside no part of a cut";
+    if (whole_.operands.size() != operand + 1 || whole_.spread.cut < 0) return "a place without a part of a cut";
     const View& place = whole_.operands[operand];
     if (place.number < 0 || place.number != known_place_of_rank(table_) || !is_whole(place, table_))
       return "a place that is not the rank's own";

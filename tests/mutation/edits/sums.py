@@ -5,7 +5,7 @@ from edits.programs import turn_gradient
 GRADIENT = "grad lm_head.weight f32[152]"
 COUNT_OF_TARGETS = call("cross_entropy_count", ["workspace f32[]"], ["labels i64[48]"], ignore_index=-1,
                         label_smoothing=0.0)
-READS_GRADIENT = 'reads the gradient "grad lm_head.weight", which is for updates alone'
+READS_GRADIENT = 'reads the gradient "grad lm_head.weight", which only updates may use'
 
 
 @edit("one_device", "P0636", READS_GRADIENT)
