@@ -24,8 +24,8 @@ namespace piper::verify {
 struct FoldedRanks {
   // For the manifest only what rules 1 to 4 and timelines at unit costs read; no placements; rank = kind.
   plan::Bundle bundle;
-  std::vector<int64_t> num_ranks;  // [kind]
-  std::vector<int32_t> kind_of;    // [index into the whole bundle's ranks]; a kind's first is `kind`'s plan
+  std::vector<int64_t> num_ranks;                 // [kind]
+  std::vector<int32_t> kind_of;                   // [index into the whole bundle's ranks]
   int64_t num_messages = 0, num_collectives = 0;  // of the whole bundle, where rules 1 and 2 hold
 };
 // None where ranks are missing, where there are as many kinds as ranks, and where an end of a kind leads here and
