@@ -23,8 +23,8 @@ const Instruction& instruction_of(const Bundle& bundle, const TransferEnd& end) 
 
 }  // namespace
 
-Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency, const KernelTimes& measured,
-               const RooflineFactors& factors)
+Priced::Priced(const Bundle& bundle, const std::vector<int64_t>& num_ranks, const Machine& machine, double efficiency,
+               const KernelTimes& measured, const RooflineFactors& factors)
     : bundle_(bundle),
       machine_(machine),
       efficiency_(efficiency),
@@ -33,20 +33,16 @@ Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency, 
       load_(balanced_load(bundle)) {
   num_nodes_ = node_of(std::max(1, bundle.manifest.world_size) - 1) + 1;
   for (const Program& program : bundle.programs) prices_.push_back(price(program));
-  count_work(std::vector<int64_t>(bundle.ranks.size(), 1));
+  count_work(num_ranks);
 }
+
+Priced::Priced(const Bundle& bundle, const Machine& machine, double efficiency, const KernelTimes& measured,
+               const RooflineFactors& factors)
+    : Priced(bundle, std::vector<int64_t>(bundle.ranks.size(), 1), machine, efficiency, measured, factors) {}
 
 Priced::Priced(const Kinds& kinds, const Machine& machine, double efficiency, const KernelTimes& measured,
                const RooflineFactors& factors)
-    : bundle_(kinds.bundle),
-      machine_(machine),
-      efficiency_(efficiency),
-      measured_(measured),
-      factors_(factors),
-      load_(balanced_load(kinds.bundle)) {
-  num_nodes_ = node_of(std::max(1, bundle_.manifest.world_size) - 1) + 1;
-  for (const Program& program : bundle_.programs) prices_.push_back(price(program));
-  count_work(kinds.num_ranks);
+    : Priced(kinds.bundle, kinds.num_ranks, machine, efficiency, measured, factors) {
   if (kinds.bundle.ranks.size() < kinds.kind_of.size()) stand_for(kinds);
 }
 

@@ -76,6 +76,9 @@ class Priced : public Pricing {
   double factor_of(const std::string& kernel) const;
   ProgramPrice price(const plan::Program& program);
   double peak(DType type) const;
+  // `num_ranks`: that each loaded rank stands for.
+  Priced(const plan::Bundle& bundle, const std::vector<int64_t>& num_ranks, const Machine& machine, double efficiency,
+         const plan::KernelTimes& measured, const RooflineFactors& factors);
   void count_work(const std::vector<int64_t>& num_ranks);
   void stand_for(const Kinds& kinds);
   int32_t stand_in(int32_t resource) const {

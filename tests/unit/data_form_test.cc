@@ -81,7 +81,7 @@ std::string refusal(const DataOptions& options) {
   return source.ok() ? "" : source.error().code + " " + source.error().message;
 }
 
-TEST_CASE("tokens are read as the type that stands next to them or in front of them") {
+TEST_CASE("tokens are read in the type that the index or the header names") {
   const std::vector<int64_t> tokens = {1, 70000, 3};
   TempFolder folder;
   // int32 of Megatron: read as u16 these would be 1, 0, 4464.
