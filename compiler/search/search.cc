@@ -85,6 +85,7 @@ class Search {
         options_.compile.memory_limit > 0 ? options_.compile.memory_limit : static_cast<int64_t>(machine.memory_bytes);
     space.ranks = ranks_of(options_);
     space.ranks_of_node = std::min(space.ranks, machine.ranks_per_node);
+    if (space.ranks > space.ranks_of_node) found_.base.ranks_of_node = space.ranks_of_node;
     space.batch = found_.base.batch;
     space.samples = std::max<int64_t>(0, only);
     PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples, &diags_));

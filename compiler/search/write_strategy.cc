@@ -23,6 +23,12 @@ std::string mesh_of(const Point& point) {
   return "mesh: {" + axes + "}\n";
 }
 
+// Memory of GPUs depends on which ranks share a node. The ranks of the mesh are in the right order already.
+std::string node_of(const Point& point, int32_t ranks_of_node) {
+  if (ranks_of_node == 0 || point.ranks() <= ranks_of_node) return "";
+  return "node: {ranks: " + std::to_string(ranks_of_node) + ", inside: []}\n";
+}
+
 std::string options_of(const Point& point) {
   constexpr std::array<const char*, 4> kKeys = {"", ", shard_optimizer: true", ", shard_grads: true",
                                                 ", shard_params: true"};
@@ -82,7 +88,7 @@ int32_t group_of_stage(const Point& point, int32_t stage) {
 
 std::string strategy_of(const Point& point, const BaseStrategy& base, const std::vector<std::string>& experts,
                         const std::string& head) {
-  std::string text = head + base.text + mesh_of(point);
+  std::string text = head + base.text + mesh_of(point) + node_of(point, base.ranks_of_node);
   text += "annotate:\n  - {tag: PP, stages: " + std::to_string(point.stages()) + ", balance: flops}\n";
   if (point.ep > 1) text += "  - {tag: EP, modules: " + quoted_list(experts) + "}\n";
   std::vector<std::string> directives = replicates(point);
