@@ -163,6 +163,7 @@ Result<RankGroups> groups_of(const strategy::Directive& directive, bool weights,
   RankGroups groups;
   PIPER_ASSIGN(groups.groups, read_groups(listed, diags));
   groups.span = listed.front().span;
+  groups.to_take = over != nullptr;
   const auto* stream = strategy::find_arg<std::string>(directive, "stream");
   groups.stream = stream != nullptr ? *stream : weights ? "tp" : "ep";
   return groups;
