@@ -69,6 +69,8 @@ class Search {
     PIPER_ASSIGN(found_.base, base_of(options_, diags_));
     SpaceLimits space;
     for (const std::string& text : options_.fixed) PIPER_RETURN_IF_ERROR(fix(text, space.fixed));
+    if (const auto capacity = space.fixed.find(kCapacity); capacity != space.fixed.end())
+      found_.base.capacity = capacity->second;
     plan::KernelTimes times;
     if (!options_.kernel_times.empty()) {
       PIPER_ASSIGN(times, plan::read_kernel_times(options_.kernel_times));
@@ -90,6 +92,10 @@ class Search {
     space.samples = std::max<int64_t>(0, only);
     PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples, &diags_));
     found_.experts = limits.expert_globs;
+    if (!found_.base.capacity.empty() && limits.experts == 0)
+      return diags_.error("P0272").help("leave --fix capacity out")
+             << "--fix capacity=" << found_.base.capacity << " bounds the rows of experts in the grouped form, which "
+             << "this model does not have";
     space.experts = limits.experts;
     space.most_stages = limits.most_stages;
     found_.points = points_of(space);

@@ -115,7 +115,8 @@ StageProbes::~StageProbes() {
 bool StageProbes::by_line(const Shape& shape) const {
   const bool exchanges = shape.tp > 1 || shape.ep > 1;
   // Measured times are there for some numbers of samples and not for others.
-  return !only_ && !exchanges && !measured() && shape.samples > least_samples_ + 1;
+  // Rows that experts have room for are rounded up.
+  return !only_ && !exchanges && base_.capacity.empty() && !measured() && shape.samples > least_samples_ + 1;
 }
 
 size_t StageProbes::begin(const Shape& shape) {

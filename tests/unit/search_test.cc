@@ -226,6 +226,27 @@ TEST_CASE("strategies over several nodes say how many ranks a node has") {
   CHECK(!holds(read(options.directory + "/01.yaml"), "node:"));
 }
 
+TEST_CASE("a capacity that is fixed is that of all strategies") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.compile.model = test::source_path("tests/models/tiny_routed.onnx");
+  options.fixed = {"capacity=1.25", "tp=1", "microbatches=2"};
+  for (const char* ep : {"ep=1", "ep=2"})
+    for (const char* pp : {"pp=1", "pp=2"}) {
+      SearchOptions one = options;
+      one.fixed.insert(one.fixed.end(), {ep, pp});
+      const Done done = searched(one);
+      INFO(ep << " " << pp << ": " << done.errors);
+      REQUIRE(done.status.ok());
+      CHECK(holds(read(options.directory + "/01.yaml"), "over: ep, capacity: {factor: 1.25}}\n"));
+    }
+  options.fixed = {"capacity=0"};
+  CHECK(holds(searched(options).errors, "a capacity is a factor greater than 0"));
+  options.fixed = {"capacity=1.25"};
+  options.compile.model = test::source_path("tests/models/tiny_gpt.onnx");
+  CHECK(holds(searched(options).errors, "error[P0272]"));
+}
+
 TEST_CASE("no bound of memory is above what GPUs on several nodes need") {
   SearchedSpace space("tiny_gpt.onnx", "slow links", 8, plan::DeviceKind::kCuda);
   size_t compared = 0;
