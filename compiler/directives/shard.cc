@@ -86,7 +86,7 @@ const strategy::DirectiveSpec& shard_spec() {
                false,
                "",
                "the groups, as one or several axes of the mesh or as lists of ranks. Ranks that differ only "
-               "along these axes form a group",
+               "along these axes form a group. Each region uses the groups of its own devices",
                {}},
               {"weights",
                ArgKind::kGlobs,
