@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "compiler/analysis/repeatable_ops.h"
@@ -76,8 +77,10 @@ std::vector<bool> read_by_backward(const ir::Graph& graph) {
 
 // Bytes that are kept for a segment if it begins at a place.
 struct Kept {
-  int64_t crossing = 0;  // what ops before the place make, and would repeat without a cut
-  int64_t all = 0;       // and what its repeated ops read of ops that are not repeated, wherever these are
+  // What ops before the place make, and would repeat without a cut, and what they receive of an exchange and the
+  // segment reads, too: its gradient is then not added up by the products that make it.
+  int64_t crossing = 0;
+  int64_t all = 0;  // and what its repeated ops read of ops that are not repeated, wherever these are
 };
 
 // What is repeated, in bytes.
@@ -87,10 +90,13 @@ class RepeatedValues {
       : graph_(chunked.graph),
         repeated_(graph_.num_ops(), false),
         last_reader_(graph_.num_values(), -1),
-        read_last_(graph_.num_ops()) {
+        read_last_(graph_.num_ops()),
+        received_first_(graph_.num_ops()),
+        received_last_(graph_.num_ops()) {
     const analysis::RepeatableOps repeatable(chunked, rows);
     const std::vector<bool> needed = read_by_backward(graph_);
     std::vector<bool> kept_anyway(graph_.num_values(), false);
+    std::map<std::pair<ir::ChunkId, ValueId>, Received> received;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
       const ir::Op& op = graph_.op(OpId(i));
       if (op.phase != Phase::kForward || !op.chunk.valid()) continue;
@@ -104,11 +110,19 @@ class RepeatedValues {
         const ir::ChunkId from = graph_.op(producer).chunk;
         if (from == op.chunk && (repeated_[producer.index] || repeated_[i]))
           last_reader_[kept.index] = static_cast<int64_t>(i);
+        if (from.valid() && from != op.chunk && chunked.chunks[from.index].exchange) {
+          const Received first{i, i, graph_.type(kept).bytes()};
+          received.try_emplace({op.chunk, kept}, first).first->second.last = i;
+        }
         // Another chunk of the same devices that repeats its reader keeps it for that.
         if (from.valid() && from != op.chunk && repeated_[i] && needed[i] && !chunked.chunks[op.chunk.index].exchange &&
             rows[from.index].groups == row.groups)
           kept_anyway[kept.index] = true;
       }
+    }
+    for (const auto& [of, value] : received) {
+      received_first_[value.first].push_back(value);
+      received_last_[value.last].push_back(value);
     }
     for (size_t v = 0; v < graph_.num_values(); ++v) {
       if (kept_anyway[v]) last_reader_[v] = -1;
@@ -130,6 +144,15 @@ class RepeatedValues {
       kept.all += graph_.type(v).bytes();
       if (repeated_[graph_.value(v).producer.index]) kept.crossing += graph_.type(v).bytes();
     }
+    for (const Received& value : received_last_[op]) {
+      kept.all += value.bytes;
+      kept.crossing += value.bytes;
+    }
+    for (const Received& value : received_first_[op]) {
+      if (value.last > last) continue;
+      kept.all -= value.bytes;
+      kept.crossing -= value.bytes;
+    }
     if (!repeated_[op]) return;
     for (ValueId result : graph_.op(OpId(op)).results) {
       if (last_reader_[result.index] < 0 || last_reader_[result.index] > static_cast<int64_t>(last)) continue;
@@ -139,10 +162,17 @@ class RepeatedValues {
   }
 
  private:
+  // By a chunk, of an exchange.
+  struct Received {
+    size_t first, last;  // the ops of the chunk that read it
+    int64_t bytes;
+  };
+
   const ir::Graph& graph_;
   std::vector<bool> repeated_;        // [op]
   std::vector<int64_t> last_reader_;  // [value] an op of its own chunk; -1: it is kept without a cut, or never
-  std::vector<std::vector<ValueId>> read_last_;  // [op]
+  std::vector<std::vector<ValueId>> read_last_;                        // [op]
+  std::vector<std::vector<Received>> received_first_, received_last_;  // [op]
 };
 
 // Cuts one region, from its end: a segment begins after the op whose parameters would not fit its bucket any more. In a
