@@ -42,18 +42,22 @@ constexpr int64_t kKeptPart = 8;
 // A segment may make so many times as much to begin where less crosses: where layers join, and not inside one.
 constexpr int64_t kLonger = 2;
 
-bool is_any_view(ir::OpKind kind) {
+bool is_slice(ir::OpKind kind) { return ir::axis_rule(kind) == ir::AxisRule::kSlice; }
+
+bool is_view_of_all(ir::OpKind kind) {
   const ir::AxisRule rule = ir::axis_rule(kind);
   return rule == ir::AxisRule::kReshape || rule == ir::AxisRule::kPermute || rule == ir::AxisRule::kExpand ||
-         rule == ir::AxisRule::kSlice || kind == ir::OpKind::kDetach;
+         kind == ir::OpKind::kDetach;
 }
+
+bool is_any_view(ir::OpKind kind) { return is_slice(kind) || is_view_of_all(kind); }
 
 // What a reader in another segment keeps, where it reads `v`: that of which it is a view, but only the elements of a
 // slice.
 ValueId kept_for(const ir::Graph& graph, ValueId v) {
   for (bool first = true; graph.value(v).kind == ValueKind::kOpResult; first = false) {
     const ir::Op& op = graph.op(graph.value(v).producer);
-    if (!is_any_view(op.kind) || (first && ir::axis_rule(op.kind) == ir::AxisRule::kSlice)) break;
+    if (!is_any_view(op.kind) || (first && is_slice(op.kind))) break;
     v = op.operands[0];
   }
   return v;
@@ -130,9 +134,10 @@ class RepeatedValues {
     }
   }
 
+  // Slices count: their backward makes as much.
   int64_t made(size_t op) const {
     int64_t bytes = 0;
-    if (repeated_[op] && !is_any_view(graph_.op(OpId(op)).kind))
+    if (repeated_[op] && !is_view_of_all(graph_.op(OpId(op)).kind))
       for (ValueId result : graph_.op(OpId(op)).results) bytes += graph_.type(result).bytes();
     return bytes;
   }
