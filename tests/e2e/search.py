@@ -4,7 +4,7 @@
   search.py --bin BIN --work DIR
 
 A GPT, a Llama with fewer heads of keys than of queries and a mixture of experts on four ranks in two nodes. Of each search every file is compiled
-and priced by the programs that did not search; the first one, and the tuned one, train. Two searches write the same bytes. A search that is
+and priced by the programs that did not search; the first one, and the tuned one, train. So does one with stages and groups of experts. Two searches write the same bytes. A search that is
 interrupted writes what it has. Logits that are whole for few samples and in blocks for many are no reason to leave out the many. `piper-plan fits` says in one line whether a model fits.
 """
 import json
@@ -87,6 +87,14 @@ def searched(bench, agreement, model, target):
     return faults
 
 
+def stages_of_experts(bench, agreement, target):
+    """Stages and groups of experts in one strategy."""
+    out = bench.work / "stages_of_experts"
+    bench.call(search_command(bench, "moe_stacked", target, out, "--keep", 1, "--candidates", 1, "--fix", "pp=2", "--fix", "ep=2"))
+    plans, _, _ = priced(bench, "moe_stacked", out / "01.yaml", target)
+    trains(bench, agreement, "moe_stacked", plans, "pp=2 ep=2")
+
+
 def interrupted(bench, target):
     """SIGINT as soon as it has begun, and a budget that is over at once: the best so far, or the error that says there is none."""
     out = bench.work / "interrupted"
@@ -146,6 +154,7 @@ def main():
     target.write_text(MACHINE)
     agreement = harness.Agreement()
     faults = [fault for model in ("gpt", "llama", "moe_stacked") for fault in searched(bench, agreement, model, target)]
+    stages_of_experts(bench, agreement, target)
     faults += interrupted(bench, target) + blocks_fit(bench) + fits(bench, target)
     for fault in faults:
         print(fault)
