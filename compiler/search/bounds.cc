@@ -123,7 +123,7 @@ Bound Bounds::by_stages(const Point& point) {
   const GradientTimes sums = gradient_times(point, costs.stages, machine_, sums_.bytes);
   Bound bound;
   for (size_t row = 0; row < table->rows.size(); ++row) {
-    double kept = 0, update = 0, once = 0, in_stages = 0, one = 0, sent = 0, links = 0;
+    double kept = 0, update = 0, once = 0, in_stages = 0, sent = 0, links = 0;
     int32_t stages = 0;
     for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
       const double last = played.last_backward[row][stage];
@@ -135,7 +135,6 @@ Bound Bounds::by_stages(const Point& point) {
       update += divided_us(point, own.update_us) *
                 (once_more && own.tied_gradients > 0 ? 1 - own.tied_gradients / own.gradients : 1);
       once = std::max(once, divided_us(point, own.once_us));
-      one = std::max(one, static_cast<double>(own.one_microbatch_bytes));
       in_stages = std::max(in_stages, last + sums.after_last_us[stage]);
       const auto times = static_cast<double>(played.backwards[row][stage]);
       sent += sums.each_microbatch_us[stage] * times;
@@ -144,11 +143,7 @@ Bound Bounds::by_stages(const Point& point) {
     // Transfers and kernels share the device, whatever goes on beside what.
     const double device = played.work[row] + update + once + part_of_device(machine_, sums_) * links;
     bound.step_us = std::max({bound.step_us, played.end[row] + update + once, in_stages, sent, device});
-    // Where a rank has one stage the microbatches in flight come on top of what one needs; where it has several, the
-    // peak with one may be of another moment.
-    const double open = played.most_saved[row];
-    const double live = stages == 1 ? one + open - played.one_saved[row] : std::max(one, open);
-    bound.peak_bytes = std::max(bound.peak_bytes, static_cast<int64_t>(kept + kPacked * live));
+    bound.peak_bytes = std::max(bound.peak_bytes, static_cast<int64_t>(kept + kPacked * played.most_live[row]));
   }
   return bound;
 }

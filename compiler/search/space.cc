@@ -56,7 +56,8 @@ class Space {
     with_replicas(point);
     // Where all are in one node, or nothing is beside the pipeline, both layouts are one.
     if (point.pp == 1 || point.dp == 1 || limits_.ranks <= limits_.ranks_of_node) return;
-    if (limits_.ranks_of_node % (point.tp * point.ep) != 0) return;
+    // Or where replicas of a layer fill whole nodes.
+    if (limits_.ranks_of_node % (point.tp * point.ep) != 0 || limits_.ranks_of_node == point.tp * point.ep) return;
     point.pipeline_inside = true;
     with_replicas(point);
   }
