@@ -90,9 +90,9 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kMebibytes,
                false,
                "0.25",
-               "only with shard_params: a bucket stays whole on every device if it has only "
-               "one-dimensional parameters (norms, biases) that are each smaller than this. It is then not "
-               "gathered. With 0, no bucket stays whole",
+               "only with shard_params: a bucket stays whole on every device if it has only one-dimensional "
+               "parameters (norms, biases) that are each smaller than this. Such a bucket is not gathered. With 0, no "
+               "bucket stays whole",
                {}},
               {"residency",
                ArgKind::kChoice,
@@ -105,9 +105,9 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kCount,
                false,
                "1",
-               "how early a bucket is gathered: this many computations before the one that reads it, "
-               "unless it is still in memory. With 0, it is gathered right before it is read, which needs "
-               "the least memory",
+               "how early a bucket is gathered: the number of computations between the all-gather and the computation "
+               "that reads the bucket. With 0, a bucket is gathered right before it is read, which needs the least "
+               "memory. A bucket that is still in memory is not gathered again",
                {},
                0},
           },
