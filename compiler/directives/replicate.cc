@@ -20,14 +20,14 @@ const strategy::DirectiveSpec& replicate_spec() {
           "whole batch. Gradients are summed in buckets. A bucket contains whole parameters, in the reverse order of "
           "the model. A parameter that is larger than `bucket_size` has its own bucket. A bucket is reduced as soon "
           "as its last gradient is ready.\n\nIf different groups run the same chunk for different microbatches, each "
-          "group needs a `replicate`, with the same settings. The gradients are then summed over the devices of all "
-          "these groups, and sharding divides over all of them, too.\n\n`shard_optimizer`, `shard_grads` and "
-          "`shard_params` are ZeRO-1, ZeRO-2 and ZeRO-3. Each includes the one before. With `shard_optimizer`, each "
-          "replica updates its shard of the parameters. With `shard_grads`, each replica keeps its shard of the "
-          "gradients. With `shard_params`, parameters are gathered before they are used. `parts_over` (HSDP) divides "
-          "the replicas into groups, usually one for each node, and shards only within a group. All-gathers and "
-          "reduce-scatters then stay inside the group. Once per step, the gradient shards are summed across the "
-          "groups.",
+          "group with several replicas needs a `replicate`, with the same settings. The gradients are then summed over "
+          "the devices of all these groups, and sharding divides over all of them, too.\n\n`shard_optimizer`, "
+          "`shard_grads` and `shard_params` are ZeRO-1, ZeRO-2 and ZeRO-3. Each includes the one before. With "
+          "`shard_optimizer`, each replica updates its shard of the parameters. With `shard_grads`, each replica keeps "
+          "its shard of the gradients. With `shard_params`, parameters are gathered before they are used. `parts_over` "
+          "(HSDP) divides the replicas into groups, usually one for each node, and shards only within a group. "
+          "All-gathers and reduce-scatters then stay inside the group. Once per step, the gradient shards are summed "
+          "across the groups.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the chunks; may name neither microbatches nor passes", {}},

@@ -22,7 +22,7 @@ const strategy::DirectiveSpec& shard_spec() {
           "of its experts, and another sends the results back. The result equals that of the undivided mixture of "
           "experts. Expert gradients are not reduced over the group.\n\nThe compiler divides only weights that the "
           "model indexes by expert, in a form that the compiler recognizes. Other weights of the region stay "
-          "replicated. A region without an expert dimension is an error.\n\n`capacity` limits how many tokens an "
+          "replicated. A region without an expert dimension is an error.\n\n`capacity` limits how many pairs an "
           "expert accepts. A pair is one token and one of its chosen experts. An expert accepts at most ceil(factor * "
           "pairs / experts) pairs, where `pairs` is the number of pairs that one rank has in one microbatch. The "
           "first pairs are accepted, in the order of the tokens and, for each token, of its choices. This also holds "
@@ -108,8 +108,8 @@ const strategy::DirectiveSpec& shard_spec() {
                ArgKind::kCapacity,
                false,
                "",
-               "limit of tokens per expert, as a factor of the mean number. Without it, no token is "
-               "dropped. The default of `overflow` is `drop`",
+               "limit of pairs (a token and one of its chosen experts) per expert, as a factor of the mean number. "
+               "Without it, no pair is dropped. The default of `overflow` is `drop`",
                {}},
           },
       .example = "{op: shard, filter: {EP: \"*\"}, devices: [0, 1], stream: ep}",
