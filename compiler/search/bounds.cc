@@ -77,12 +77,36 @@ Shape Bounds::cut_shape(const Point& point) const {
   return shape;
 }
 
-Bound Bounds::by_model(const Point& point) {
-  const Shape shape = model_shape(point);
-  return by_one_stage(point, shape, shape.tp < point.tp ? point.tp : 1);
+Bound Bounds::by_model(const Point& point) { return by_level(point, false); }
+
+Bound Bounds::by_cut(const Point& point) { return by_level(point, true); }
+
+// Some of a mixed point's stages repeat as one plain point does and the others as the other: it takes no less than the
+// lesser of both.
+Bound Bounds::by_level(const Point& point, bool cut) {
+  Bound least;
+  const std::vector<Point> plain_ones = plain_points(point);
+  for (const Point& plain : plain_ones) {
+    const Shape shape = cut ? cut_shape(plain) : model_shape(plain);
+    const Bound bound = by_one_stage(plain, shape, shape.tp < plain.tp ? plain.tp : 1);
+    if (!bound.why_not.empty()) return bound;
+    if (&plain == plain_ones.data()) least = bound;
+    least.step_us = std::min(least.step_us, bound.step_us);
+    least.peak_bytes = std::min(least.peak_bytes, bound.peak_bytes);
+  }
+  return least;
 }
 
-Bound Bounds::by_cut(const Point& point) { return by_one_stage(point, cut_shape(point), 1); }
+StageCosts Bounds::stages_of(const Point& point) {
+  const std::vector<Point> plain = plain_points(point);
+  StageCosts costs = probes_.of(stages_shape(plain[0]));
+  if (!point.mixed() || !costs.why_not.empty()) return costs;
+  const StageCosts& others = probes_.of(stages_shape(plain[1]));
+  if (!others.why_not.empty()) return others;
+  const auto from = static_cast<ptrdiff_t>(point.stages_repeated());
+  std::copy(others.stages.begin() + from, others.stages.end(), costs.stages.begin() + from);
+  return costs;
+}
 
 Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places) {
   const StageCosts& costs = probes_.of(shape);
@@ -111,7 +135,7 @@ Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places
 }
 
 Bound Bounds::by_stages(const Point& point) {
-  const StageCosts& costs = probes_.of(stages_shape(point));
+  const StageCosts costs = stages_of(point);
   if (!costs.why_not.empty()) return {0, 0, costs.why_not};
   strategy::FamilyRequest request;
   request.ranks = point.pp;
