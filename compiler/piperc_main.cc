@@ -167,7 +167,8 @@ void declare_proposals(CLI::App& app, Flags& flags) {
   app.add_option("--ranks", searched.ranks, "of --search and --fits: ranks, in place of --nodes")
       ->check(CLI::Range(1, 1 << 20))
       ->excludes("--nodes");
-  app.add_option("--fix", searched.fixed, "of --search and --fits: NAME=VALUE keeps a choice, as pp=4")
+  app.add_option("--fix", searched.fixed,
+                 "of --search and --fits: NAME=VALUE keeps a choice, as pp=4; capacity=1.25 bounds the rows of experts")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);

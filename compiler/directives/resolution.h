@@ -38,6 +38,7 @@ struct Resolution {
   // claims are settled.
   ir::Distribution distribution;
   std::vector<std::string> expert_streams;  // [expert_groups] the stream as the user named it: they are numbered last
+  std::vector<bool> experts_take;           // [expert_groups] a region takes those of its own devices out of them
   std::vector<std::string> cut_streams;     // [cuts] likewise
   ir::Provenance provenance;
   diag::Span cut_by;  // of the user's first directive that spreads a region's samples over devices; line 0: none

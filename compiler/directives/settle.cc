@@ -156,6 +156,7 @@ Status settle(Resolution& draft, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(share_samples(draft, diags));
   bool any = false;
   for (size_t c = 0; c < draft.regions.size(); ++c) any |= !draft.claims.is_open(ir::ChunkId(c));
+  take_groups(draft);
   PIPER_RETURN_IF_ERROR(check_shards(draft, diags));
   PIPER_RETURN_IF_ERROR(check_devices(draft, any, draft.distribution.world_size, diags));
   PIPER_RETURN_IF_ERROR(check_positions(draft, diags));

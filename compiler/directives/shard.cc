@@ -81,7 +81,7 @@ const strategy::DirectiveSpec& shard_spec() {
                false,
                "",
                "the groups, as one or several axes of the mesh or as lists of ranks. Ranks that differ only "
-               "along these axes form a group",
+               "along these axes form a group. Each region uses the groups of its own devices",
                {}},
               {"weights",
                ArgKind::kGlobs,
@@ -158,6 +158,7 @@ Result<RankGroups> groups_of(const strategy::Directive& directive, bool weights,
   RankGroups groups;
   PIPER_ASSIGN(groups.groups, read_groups(listed, diags));
   groups.span = listed.front().span;
+  groups.to_take = over != nullptr;
   const auto* stream = strategy::find_arg<std::string>(directive, "stream");
   groups.stream = stream != nullptr ? *stream : weights ? "tp" : "ep";
   return groups;

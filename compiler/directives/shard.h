@@ -12,7 +12,8 @@ const strategy::DirectiveSpec& shard_spec();
 struct RankGroups {
   ir::Teams groups;
   std::string stream;
-  diag::Span span;  // of the first list
+  diag::Span span;       // of the first list
+  bool to_take = false;  // by `over`: each region takes those of its own devices
 };
 
 // The groups that the directive lists, by `over` or by `devices`; none where it has neither.

@@ -96,8 +96,41 @@ Status shard_experts(const strategy::Directive& directive, const RankGroups& ove
   }
   draft.distribution.expert_groups.push_back(std::move(shard));
   draft.expert_streams.push_back(over.stream);
+  draft.experts_take.push_back(over.to_take);
   draft.note_cut(directive);
   return Status();
+}
+
+void take_groups(Resolution& draft) {
+  const std::vector<ir::ExpertGroups> listed = std::move(draft.distribution.expert_groups);
+  const std::vector<std::string> streams = std::move(draft.expert_streams);
+  draft.distribution.expert_groups.clear();
+  draft.expert_streams.clear();
+  std::map<std::pair<int32_t, ir::Teams>, int32_t> known;  // by directive and groups
+  for (size_t c = 0; c < draft.regions.size(); ++c) {
+    int32_t& shard = draft.distribution.chunks[c].shard;
+    if (shard < 0) continue;
+    const auto of = static_cast<size_t>(shard);
+    ir::ExpertGroups own = listed[of];
+    if (draft.experts_take[of]) {
+      std::set<int32_t> devices;
+      for (int32_t m = 0; m < draft.step.num_microbatches; ++m) {
+        const Claim& claim = draft.claims.at(ir::ChunkId(c), m);
+        devices.insert(claim.ranks.begin(), claim.ranks.end());
+      }
+      std::erase_if(own.groups, [&](const std::vector<int32_t>& group) {
+        return std::none_of(group.begin(), group.end(), [&](int32_t rank) { return devices.count(rank) > 0; });
+      });
+    }
+    std::vector<int32_t>& ranks = draft.claims.sharded[c].ranks;
+    ranks.clear();
+    for (const std::vector<int32_t>& group : own.groups) ranks.insert(ranks.end(), group.begin(), group.end());
+    const auto [at, fresh] = known.try_emplace({shard, own.groups}, static_cast<int32_t>(known.size()));
+    shard = at->second;
+    if (!fresh) continue;
+    draft.distribution.expert_groups.push_back(std::move(own));
+    draft.expert_streams.push_back(streams[of]);
+  }
 }
 
 Status check_shards(const Resolution& draft, diag::Diagnostics& diags) {

@@ -138,6 +138,12 @@ bool cuts_weights(const strategy::Directive& directive) {
   return directive.spec->name == "shard" && strategy::arg_or_default<std::string>(directive, "dim") != "expert";
 }
 
+// Of a `shard`: whether its groups are those of several regions, each of which takes some.
+bool lists_groups_to_take(const strategy::Directive& directive) {
+  return cuts_weights(directive) ||
+         (directive.spec->name == "shard" && strategy::find_arg<strategy::RankGroups>(directive, "over") != nullptr);
+}
+
 // [rank] the first rank of those that share its samples, itself where none do.
 std::map<int32_t, int32_t> sharing_samples(const strategy::Strategy& strategy) {
   std::map<int32_t, int32_t> first;
@@ -149,8 +155,8 @@ std::map<int32_t, int32_t> sharing_samples(const strategy::Strategy& strategy) {
   return first;
 }
 
-// The most replicas that a list of the strategy names: the pieces of a microbatch can be no smaller. Groups that cut
-// weights are those of several regions, each of which has some; they are a list where nothing else names their devices.
+// The most replicas that a list of the strategy names: the pieces of a microbatch can be no smaller. Groups that
+// several regions take are a list where nothing else names their devices.
 int64_t most_replicas(const strategy::Strategy& strategy) {
   const std::map<int32_t, int32_t> first = sharing_samples(strategy);
   int64_t most = 1;
@@ -166,14 +172,14 @@ int64_t most_replicas(const strategy::Strategy& strategy) {
     most = std::max(most, static_cast<int64_t>(replicas.size()));
   };
   for (const strategy::Directive& directive : strategy.directives) {
-    if (directive.spec->name == "shard" && !cuts_weights(directive)) count(directives::groups_named(directive));
+    if (directive.spec->name == "shard" && !lists_groups_to_take(directive)) count(directives::groups_named(directive));
     for (const strategy::ArgValue& arg : directive.args)
       if (const auto* devices = std::get_if<strategy::Devices>(&arg)) count({*devices});
   }
   if (strategy.schedule)
     for (const strategy::Devices& devices : strategy.schedule->ranks) count({devices});
   for (const strategy::Directive& directive : strategy.directives) {
-    if (!cuts_weights(directive)) continue;
+    if (!lists_groups_to_take(directive)) continue;
     const std::vector<strategy::Devices> groups = directives::groups_named(directive);
     const auto is_named = [&](int32_t rank) { return named.count(rank) > 0; };
     if (!std::all_of(groups.begin(), groups.end(), [&](const strategy::Devices& group) {

@@ -1,6 +1,8 @@
 #include "compiler/passes/cut_segments.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "compiler/analysis/repeatable_ops.h"
 #include "compiler/ir/op_traits.h"
@@ -33,77 +35,203 @@ std::vector<int64_t> first_used_bytes(const ir::Graph& graph) {
 
 namespace {
 
-// What crosses a cut is kept, though it is made by what is repeated: at most this part of what the later segment
-// repeats.
+// What crosses a cut is kept for each microbatch in flight, though it is made by what is repeated. In return what both
+// sides make and read is not in memory at once. So at most this part of what either side makes and reads may cross.
 constexpr int64_t kKeptPart = 8;
+// A segment may make so many times as much to begin where less crosses: where layers join, and not inside one.
+constexpr int64_t kLonger = 2;
 
-// Walks a graph from its end, and says what crosses a cut at the place that was reached, of what is repeated.
-class Crossings {
- public:
-  Crossings(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows)
-      : graph_(chunked.graph),
-        repeated_(chunked, rows),
-        crosses_(graph_.num_values(), false),
-        crossing_(chunked.chunks.size(), 0),
-        made_(chunked.chunks.size(), 0) {}
+bool is_any_view(ir::OpKind kind) {
+  const ir::AxisRule rule = ir::axis_rule(kind);
+  return rule == ir::AxisRule::kReshape || rule == ir::AxisRule::kPermute || rule == ir::AxisRule::kExpand ||
+         rule == ir::AxisRule::kSlice || kind == ir::OpKind::kDetach;
+}
 
-  void pass(const ir::Op& op) {
-    const size_t r = op.chunk.index;
-    for (ValueId result : op.results) {
-      if (crosses_[result.index]) crossing_[r] -= graph_.type(result).bytes();
-      if (!is_view(op.kind) && repeated_.has(graph_, op)) made_[r] += graph_.type(result).bytes();
-    }
-    for (ValueId v : op.operands) {
-      if (!v.valid() || crosses_[v.index] || graph_.value(v).kind != ValueKind::kOpResult) continue;
-      const ir::Op& producer = graph_.op(graph_.value(v).producer);
-      if (producer.phase != Phase::kForward || producer.chunk != op.chunk || !repeated_.has(graph_, producer)) continue;
-      crosses_[v.index] = true;
-      crossing_[r] += graph_.type(v).bytes();
-    }
+// What a reader in another segment keeps, where it reads `v`: that of which it is a view, but only the elements of a
+// slice.
+ValueId kept_for(const ir::Graph& graph, ValueId v) {
+  for (bool first = true; graph.value(v).kind == ValueKind::kOpResult; first = false) {
+    const ir::Op& op = graph.op(graph.value(v).producer);
+    if (!is_any_view(op.kind) || (first && ir::axis_rule(op.kind) == ir::AxisRule::kSlice)) break;
+    v = op.operands[0];
   }
-  void cut(size_t region) { made_[region] = 0; }
-  bool few(size_t region) const { return kKeptPart * crossing_[region] <= made_[region]; }
+  return v;
+}
 
- private:
-  static bool is_view(ir::OpKind kind) {
-    const ir::AxisRule rule = ir::axis_rule(kind);
-    return rule == ir::AxisRule::kReshape || rule == ir::AxisRule::kPermute || rule == ir::AxisRule::kExpand;
-  }
-
-  const ir::Graph& graph_;
-  const analysis::RepeatableOps repeated_;
-  std::vector<bool> crosses_;      // [value] it is read after the place
-  std::vector<int64_t> crossing_;  // [region] bytes
-  std::vector<int64_t> made_;      // [region] bytes made since the last cut
-};
-
-// [op] whether a segment begins right after it: from the end of each region, a segment is closed before the op whose
-// parameters would not fit any more, or, in a region that is repeated, where little crosses.
-std::vector<bool> find_cuts(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows) {
-  const ir::Graph& graph = chunked.graph;
-  const size_t num_regions = chunked.chunks.size();
-  const std::vector<int64_t> bytes = first_used_bytes(graph);
-  std::vector<int64_t> left(num_regions, 0), filled(num_regions, 0);
-  for (size_t i = 0; i < graph.num_ops(); ++i)
-    if (graph.op(OpId(i)).chunk.valid()) left[graph.op(OpId(i)).chunk.index] += bytes[i];
-  std::vector<bool> cuts(graph.num_ops(), false), full(num_regions, false);
-  Crossings crossings(chunked, rows);
+// [op] whether its backward, or one that follows it in its chunk, may read what it reads: sums and views hand it on.
+std::vector<bool> read_by_backward(const ir::Graph& graph) {
+  std::vector<bool> read(graph.num_ops(), false);
+  const ir::Uses readers = graph.uses();
   for (size_t i = graph.num_ops(); i-- > 0;) {
     const ir::Op& op = graph.op(OpId(i));
-    if (op.phase != Phase::kForward || !op.chunk.valid()) continue;
-    const size_t r = op.chunk.index;
-    if (rows[r].segment_bytes < 0) continue;
-    full[r] = full[r] || (bytes[i] > 0 && filled[r] > 0 && filled[r] + bytes[i] > rows[r].segment_bytes);
-    const bool repeats = rows[r].recomputed_always() || rows[r].recomputed_sometimes();
-    if (full[r] && left[r] > 0 && (!repeats || crossings.few(r))) {
-      cuts[i] = true;
-      full[r] = false;
-      filled[r] = 0;
-      crossings.cut(r);
+    const bool hands_on = is_any_view(op.kind) || op.kind == ir::OpKind::kAdd || op.kind == ir::OpKind::kSub ||
+                          op.kind == ir::OpKind::kCast || op.kind == ir::OpKind::kSum;
+    read[i] = !hands_on || std::any_of(op.results.begin(), op.results.end(), [&](ValueId result) {
+      return std::any_of(readers[result.index].begin(), readers[result.index].end(),
+                         [&](OpId id) { return graph.op(id).chunk == op.chunk && read[id.index]; });
+    });
+  }
+  return read;
+}
+
+// Bytes that are kept for a segment if it begins at a place.
+struct Kept {
+  int64_t crossing = 0;  // what ops before the place make, and would repeat without a cut
+  int64_t all = 0;       // and what its repeated ops read of ops that are not repeated, wherever these are
+};
+
+// What is repeated, in bytes.
+class RepeatedValues {
+ public:
+  RepeatedValues(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows)
+      : graph_(chunked.graph),
+        repeated_(graph_.num_ops(), false),
+        last_reader_(graph_.num_values(), -1),
+        read_last_(graph_.num_ops()) {
+    const analysis::RepeatableOps repeatable(chunked, rows);
+    const std::vector<bool> needed = read_by_backward(graph_);
+    std::vector<bool> kept_anyway(graph_.num_values(), false);
+    for (size_t i = 0; i < graph_.num_ops(); ++i) {
+      const ir::Op& op = graph_.op(OpId(i));
+      if (op.phase != Phase::kForward || !op.chunk.valid()) continue;
+      const ir::ChunkProperties& row = rows[op.chunk.index];
+      repeated_[i] = (row.recomputed_always() || row.recomputed_sometimes()) && repeatable.has(graph_, op);
+      for (ValueId v : op.operands) {
+        if (!v.valid()) continue;
+        const ValueId kept = kept_for(graph_, v);
+        if (graph_.value(kept).kind != ValueKind::kOpResult) continue;
+        const OpId producer = graph_.value(kept).producer;
+        const ir::ChunkId from = graph_.op(producer).chunk;
+        if (from == op.chunk && (repeated_[producer.index] || repeated_[i]))
+          last_reader_[kept.index] = static_cast<int64_t>(i);
+        // Another chunk of the same devices that repeats its reader keeps it for that.
+        if (from.valid() && from != op.chunk && repeated_[i] && needed[i] && !chunked.chunks[op.chunk.index].exchange &&
+            rows[from.index].groups == row.groups)
+          kept_anyway[kept.index] = true;
+      }
     }
-    filled[r] += bytes[i];
-    left[r] -= bytes[i];
-    if (repeats) crossings.pass(op);
+    for (size_t v = 0; v < graph_.num_values(); ++v) {
+      if (kept_anyway[v]) last_reader_[v] = -1;
+      if (last_reader_[v] >= 0) read_last_[static_cast<size_t>(last_reader_[v])].push_back(ValueId(v));
+    }
+  }
+
+  int64_t made(size_t op) const {
+    int64_t bytes = 0;
+    if (repeated_[op] && !is_any_view(graph_.op(OpId(op)).kind))
+      for (ValueId result : graph_.op(OpId(op)).results) bytes += graph_.type(result).bytes();
+    return bytes;
+  }
+
+  // `kept` is of the place after `op`, and becomes that of the place before it, in a segment of which `last` is the
+  // last op. What a later segment reads, too, is kept for that one.
+  void pass(size_t op, size_t last, Kept& kept) const {
+    for (ValueId v : read_last_[op]) {
+      kept.all += graph_.type(v).bytes();
+      if (repeated_[graph_.value(v).producer.index]) kept.crossing += graph_.type(v).bytes();
+    }
+    if (!repeated_[op]) return;
+    for (ValueId result : graph_.op(OpId(op)).results) {
+      if (last_reader_[result.index] < 0 || last_reader_[result.index] > static_cast<int64_t>(last)) continue;
+      kept.all -= graph_.type(result).bytes();
+      kept.crossing -= graph_.type(result).bytes();
+    }
+  }
+
+ private:
+  const ir::Graph& graph_;
+  std::vector<bool> repeated_;        // [op]
+  std::vector<int64_t> last_reader_;  // [value] an op of its own chunk; -1: it is kept without a cut, or never
+  std::vector<std::vector<ValueId>> read_last_;  // [op]
+};
+
+// Cuts one region, from its end: a segment begins after the op whose parameters would not fit its bucket any more. In a
+// region that is repeated, it begins near there, where least is kept.
+class RegionCutter {
+ public:
+  // `ops`: its forward, in order. `first_used`: [op of the graph]. `values`: null where nothing is repeated.
+  RegionCutter(std::vector<size_t> ops, int64_t segment_bytes, const std::vector<int64_t>& first_used,
+               const RepeatedValues* values)
+      : ops_(std::move(ops)), segment_bytes_(segment_bytes), first_used_(first_used), values_(values) {
+    for (size_t op : ops_) {
+      used_.push_back((used_.empty() ? 0 : used_.back()) + first_used_[op]);
+      if (values_ != nullptr) made_.push_back((made_.empty() ? 0 : made_.back()) + values_->made(op));
+    }
+  }
+
+  // Marks the ops after which segments begin.
+  void mark_cuts(std::vector<bool>& cuts) const {
+    for (std::optional<size_t> place = find_cut(ops_.size()); place; place = find_cut(*place + 1))
+      cuts[ops_[*place]] = true;
+  }
+
+ private:
+  struct Place {
+    size_t after;    // an index of ops_
+    int64_t filled;  // bytes of parameters that the segment uses which begins there
+    int64_t kept;    // all that is kept for it
+  };
+
+  // The op, as an index of ops_, after which the segment begins that ends before `end`.
+  std::optional<size_t> find_cut(size_t end) const {
+    int64_t filled = 0, full_with = -1, made_at_most = -1;
+    Kept kept;
+    std::vector<Place> places;
+    for (size_t i = end; i-- > 0 && used_[i] > 0;) {
+      const int64_t bytes = first_used_[ops_[i]];
+      if (full_with < 0 && bytes > 0 && filled > 0 && filled + bytes > segment_bytes_) full_with = filled;
+      if (full_with >= 0 && values_ == nullptr) return i;
+      if (values_ != nullptr) {
+        const int64_t made = made_[end - 1] - made_[i];
+        if (made_at_most >= 0 && made > made_at_most) break;
+        const auto is_little_of = [&](int64_t after) {
+          return kKeptPart * kept.crossing <= std::min(after, made_[i] + used_[i]);
+        };
+        if (is_little_of(made + filled)) places.push_back({i, filled, kept.all});
+        // Parameters alone do not end the search: with few tokens they outweigh whatever crosses inside a layer.
+        if (full_with >= 0 && made_at_most < 0 && is_little_of(made)) made_at_most = kLonger * made;
+        values_->pass(ops_[i], ops_[end - 1], kept);
+      }
+      filled += bytes;
+    }
+    return full_with < 0 ? std::nullopt : best(places, full_with);
+  }
+
+  // Where least is kept, or hardly more: the place that leaves the bucket fullest, else the nearest beyond.
+  std::optional<size_t> best(std::vector<Place> places, int64_t full_with) const {
+    std::erase_if(places, [&](const Place& place) {
+      return place.filled <= segment_bytes_ / 2 && place.filled < full_with;  // a bucket of about the size asked for
+    });
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const Place& place : places) least = std::min(least, place.kept);
+    std::optional<size_t> best;
+    for (const Place& place : places)
+      if (kKeptPart * (place.kept - least) <= least && (!best || place.filled <= full_with)) best = place.after;
+    return best;
+  }
+
+  const std::vector<size_t> ops_;
+  const int64_t segment_bytes_;
+  const std::vector<int64_t>& first_used_;
+  const RepeatedValues* const values_;
+  std::vector<int64_t> used_, made_;  // [op] bytes of parameters and of values, of it and all before it
+};
+
+// [op] whether a segment begins right after it.
+std::vector<bool> find_cuts(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows) {
+  const ir::Graph& graph = chunked.graph;
+  const std::vector<int64_t> first_used = first_used_bytes(graph);
+  const RepeatedValues values(chunked, rows);
+  std::vector<std::vector<size_t>> ops(chunked.chunks.size());
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(OpId(i));
+    if (op.phase == Phase::kForward && op.chunk.valid()) ops[op.chunk.index].push_back(i);
+  }
+  std::vector<bool> cuts(graph.num_ops(), false);
+  for (size_t r = 0; r < ops.size(); ++r) {
+    if (rows[r].segment_bytes < 0 || ops[r].empty()) continue;
+    const bool repeats = rows[r].recomputed_always() || rows[r].recomputed_sometimes();
+    RegionCutter(std::move(ops[r]), rows[r].segment_bytes, first_used, repeats ? &values : nullptr).mark_cuts(cuts);
   }
   return cuts;
 }

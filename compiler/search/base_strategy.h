@@ -13,6 +13,8 @@ namespace piper::search {
 struct BaseStrategy {
   std::string text;  // as it is written, ending in a newline
   int64_t batch = 0;
+  int32_t ranks_of_node = 0;  // of the machine; 0: all ranks are on one
+  std::string capacity;       // factor of the experts of all strategies; "": no rows are dropped
 };
 // `name` is shown in diagnostics. Errors: those of reading YAML and overrides, P0270 where it says how to spread the
 // step already, P0228 where it has no batch.

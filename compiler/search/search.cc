@@ -69,6 +69,8 @@ class Search {
     PIPER_ASSIGN(found_.base, base_of(options_, diags_));
     SpaceLimits space;
     for (const std::string& text : options_.fixed) PIPER_RETURN_IF_ERROR(fix(text, space.fixed));
+    if (const auto capacity = space.fixed.find(kCapacity); capacity != space.fixed.end())
+      found_.base.capacity = capacity->second;
     plan::KernelTimes times;
     if (!options_.kernel_times.empty()) {
       PIPER_ASSIGN(times, plan::read_kernel_times(options_.kernel_times));
@@ -85,10 +87,15 @@ class Search {
         options_.compile.memory_limit > 0 ? options_.compile.memory_limit : static_cast<int64_t>(machine.memory_bytes);
     space.ranks = ranks_of(options_);
     space.ranks_of_node = std::min(space.ranks, machine.ranks_per_node);
+    if (space.ranks > space.ranks_of_node) found_.base.ranks_of_node = space.ranks_of_node;
     space.batch = found_.base.batch;
     space.samples = std::max<int64_t>(0, only);
     PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples, &diags_));
     found_.experts = limits.expert_globs;
+    if (!found_.base.capacity.empty() && limits.experts == 0)
+      return diags_.error("P0272").help("leave --fix capacity out")
+             << "--fix capacity=" << found_.base.capacity << " bounds the rows of experts in the grouped form, which "
+             << "this model does not have";
     space.experts = limits.experts;
     space.most_stages = limits.most_stages;
     found_.points = points_of(space);

@@ -1,6 +1,8 @@
 #include "compiler/search/space.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -140,6 +142,16 @@ std::vector<Point> points_of(const SpaceLimits& limits) { return Space(limits).a
 Status fix(const std::string& text, std::map<std::string, std::string>& fixed) {
   const size_t equals = text.find('=');
   std::string names;
+  if (equals != std::string::npos && text.substr(0, equals) == kCapacity) {
+    const std::string factor = text.substr(equals + 1);
+    double number = 0;
+    const auto [end, failed] = std::from_chars(factor.data(), factor.data() + factor.size(), number);
+    if (failed == std::errc() && end == factor.data() + factor.size() && number > 0 && std::isfinite(number)) {
+      fixed[kCapacity] = factor;
+      return {};
+    }
+    return Status::failure("P0272", "'" + text + "': a capacity is a factor greater than 0, such as capacity=1.25");
+  }
   for (const auto& [name, value] : choices(Point())) {
     if (equals != std::string::npos && text.substr(0, equals) == name) {
       fixed[name] = text.substr(equals + 1);
@@ -148,8 +160,8 @@ Status fix(const std::string& text, std::map<std::string, std::string>& fixed) {
     names += (names.empty() ? "" : ", ") + name;
   }
   return Status::failure(
-      "P0272",
-      "'" + text + "' is no choice of a search; write NAME=VALUE, such as pp=4, with one of these names: " + names);
+      "P0272", "'" + text + "' is no choice of a search; write NAME=VALUE, such as pp=4, with one of these names: " +
+                   names + ", " + kCapacity);
 }
 
 Status check_fixed(const SpaceLimits& limits) {

@@ -20,12 +20,15 @@ struct SpaceLimits {
   int32_t most_stages = 1;  // that the model can be cut into
   int64_t experts = 0;      // of a layer; 0: none
   int64_t samples = 0;      // of a microbatch on a replica, where the model takes one number alone; 0: any
-  std::map<std::string, std::string> fixed;  // choices by name (point.h)
+  std::map<std::string, std::string> fixed;  // choices by name (point.h), and kCapacity
 };
+
+// Not a choice, since it decides which tokens are dropped: all strategies have the one that is fixed, or none.
+inline constexpr const char* kCapacity = "capacity";
 
 std::vector<Point> points_of(const SpaceLimits& limits);
 
-// "pp=4" into `fixed`. Fails, with what would be valid, where there is no such choice.
+// "pp=4" into `fixed`. Fails, with what would be valid, where there is no such choice, or the capacity is none.
 Status fix(const std::string& text, std::map<std::string, std::string>& fixed);
 
 // P0272 where a choice is fixed to a value that no point of the space has, with the values that there are. For a space

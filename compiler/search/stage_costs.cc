@@ -8,6 +8,7 @@
 #include "compiler/search/pass_exchanges.h"
 #include "compiler/search/write_strategy.h"
 #include "schemas/plan/actions.h"
+#include "schemas/plan/device_memory.h"
 #include "schemas/plan/head_blocks.h"
 #include "schemas/timeline/priced.h"
 
@@ -35,6 +36,16 @@ Point probe_point(const Shape& shape, int32_t microbatches) {
 }
 
 int32_t stage_of_rank(const Shape& shape, int32_t rank) { return rank / ranks_of_stage(shape); }
+
+// The peak of a rank of a probe. Its ranks may share other nodes than those of the strategies that it stands for, so
+// that NCCL keeps less for them; on one node it is the same.
+int64_t peak_of(const plan::Bundle& bundle, size_t rank, bool on_one_node) {
+  const int64_t peak = bundle.manifest.ranks[rank].peak_bytes;
+  if (on_one_node) return peak;
+  const plan::RankPlan& plan = bundle.ranks[rank];
+  const plan::Target& target = bundle.manifest.target;
+  return peak - plan::communicator_bytes(plan, target) + plan::least_communicator_bytes(plan, target);
+}
 
 PassCost* passes_cost(StageCost& stage, plan::Pass pass) {
   switch (pass) {
@@ -105,7 +116,8 @@ StageProbes::~StageProbes() {
 bool StageProbes::by_line(const Shape& shape) const {
   const bool exchanges = shape.tp > 1 || shape.ep > 1;
   // Measured times are there for some numbers of samples and not for others.
-  return !only_ && !exchanges && !measured() && shape.samples > least_samples_ + 1;
+  // Rows that experts have room for are rounded up.
+  return !only_ && !exchanges && base_.capacity.empty() && !measured() && shape.samples > least_samples_ + 1;
 }
 
 size_t StageProbes::begin(const Shape& shape) {
@@ -234,7 +246,7 @@ StageCosts StageProbes::probe(const Shape& shape) const {
     StageCost& stage = costs.stages[static_cast<size_t>(s)];
     const auto rank = static_cast<size_t>(s) * static_cast<size_t>(ranks_of_stage(shape));
     const int64_t more =
-        several.bundle().manifest.ranks[rank].peak_bytes - stage.persistent_bytes - stage.one_microbatch_bytes;
+        peak_of(several.bundle(), rank, on_one_node()) - stage.persistent_bytes - stage.one_microbatch_bytes;
     stage.saved_bytes = std::max<int64_t>(0, more / (kSeveral - 1));
   }
   StageCosts among_others;
@@ -256,7 +268,7 @@ void StageProbes::read_memory(const Shape& shape, const plan::Bundle& bundle, St
     StageCost& stage = costs.stages[static_cast<size_t>(stage_of_rank(shape, plan.rank))];
     const plan::RankSummary& summary = bundle.manifest.ranks[static_cast<size_t>(plan.rank)];
     stage.persistent_bytes = summary.persistent_bytes;
-    stage.one_microbatch_bytes = summary.peak_bytes - summary.persistent_bytes;
+    stage.one_microbatch_bytes = peak_of(bundle, p, on_one_node()) - summary.persistent_bytes;
     stage.in_passes_bytes = most_live_in_passes(bundle, plan);
     for (const plan::Placement& placement : plan.placements) {
       const int64_t bytes = placement.part.count * dtype_bytes(placement.dtype);

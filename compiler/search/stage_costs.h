@@ -94,6 +94,7 @@ class StageProbes {
     MadeAhead::Handle work;
     bool taken = false;
   };
+  bool on_one_node() const { return base_.ranks_of_node == 0; }
   bool by_line(const Shape& shape) const;
   StageCosts extrapolated(const Shape& shape);
   StageCosts measured_at(const Shape& shape);  // by probes of this shape

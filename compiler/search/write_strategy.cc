@@ -8,7 +8,7 @@
 namespace piper::search {
 namespace {
 
-std::string mesh_of(const Point& point) {
+std::string mesh_of(const Point& point, bool divides_experts) {
   std::string axes;
   const auto axis = [&](const char* name, int32_t size) {
     axes += (axes.empty() ? "" : ", ") + std::string(name) + ": " + std::to_string(size);
@@ -21,9 +21,15 @@ std::string mesh_of(const Point& point) {
     axis("dp", point.dp);
   }
   if (point.pipeline_inside) axis("pp", point.pp);
-  if (point.ep > 1) axis("ep", point.ep);
+  if (divides_experts) axis("ep", point.ep);
   if (point.tp > 1) axis("tp", point.tp);
   return "mesh: {" + axes + "}\n";
+}
+
+// Memory of GPUs depends on which ranks share a node. The ranks of the mesh are in the right order already.
+std::string node_of(const Point& point, int32_t ranks_of_node) {
+  if (ranks_of_node == 0 || point.ranks() <= ranks_of_node) return "";
+  return "node: {ranks: " + std::to_string(ranks_of_node) + ", inside: []}\n";
 }
 
 std::string options_of(const Point& point) {
@@ -98,16 +104,20 @@ int32_t group_of_stage(const Point& point, int32_t stage) {
 
 std::string strategy_of(const Point& point, const BaseStrategy& base, const std::vector<std::string>& experts,
                         const std::string& head) {
-  std::string text = head + base.text + mesh_of(point);
+  // A capacity bounds experts that a rank has all of, too.
+  const bool divides_experts = point.ep > 1 || (!base.capacity.empty() && !experts.empty());
+  std::string text = head + base.text + mesh_of(point, divides_experts) + node_of(point, base.ranks_of_node);
   text += "annotate:\n  - {tag: PP, stages: " + std::to_string(point.stages()) + ", balance: flops}\n";
-  if (point.ep > 1) text += "  - {tag: EP, modules: " + quoted_list(experts) + "}\n";
+  if (divides_experts) text += "  - {tag: EP, modules: " + quoted_list(experts) + "}\n";
   std::vector<std::string> directives = replicates(point);
   if (point.tp > 1) {
     directives.push_back("{op: shard, filter: {}, dim: column, over: tp}");
     if (point.sequence) directives.push_back("{op: shard, filter: {}, dim: sequence, over: tp}");
     if (point.vocabulary) directives.push_back("{op: shard, filter: {}, dim: vocabulary, over: tp}");
   }
-  if (point.ep > 1) directives.push_back("{op: shard, filter: {EP: \"*\"}, over: ep}");
+  if (divides_experts)
+    directives.push_back("{op: shard, filter: {EP: \"*\"}, over: ep" +
+                         (base.capacity.empty() ? "" : ", capacity: {factor: " + base.capacity + "}") + "}");
   for (std::string& line : repeats(point)) directives.push_back(std::move(line));
   if (!directives.empty()) text += "directives:\n";
   for (const std::string& directive : directives) text += "  - " + directive + "\n";

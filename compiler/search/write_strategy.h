@@ -10,8 +10,8 @@
 
 namespace piper::search {
 
-// `experts`: globs of the modules that hold some; needed where point.ep > 1. `head`: lines of a comment in front, each
-// beginning with "# ", or "".
+// `experts`: globs of the modules that hold some; needed where point.ep > 1 or the base has a capacity. `head`: lines
+// of a comment in front, each beginning with "# ", or "".
 std::string strategy_of(const Point& point, const BaseStrategy& base, const std::vector<std::string>& experts,
                         const std::string& head = "");
 

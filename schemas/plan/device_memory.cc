@@ -43,11 +43,14 @@ int64_t bytes_of_connections(const Communicator& communicator, const Communicato
   return channels_of(communicator.max_ctas) * peers * (kConnectionReceiveBytes + kConnectionSendBytes);
 }
 
-int64_t bytes_over_network(const Communicator& communicator, const CommunicatorUses& uses, int32_t rank,
-                           const Target& target) {
+// Members on the node of a rank, itself among them.
+int64_t members_beside(const Communicator& communicator, int32_t rank, const Target& target) {
+  return std::count_if(communicator.ranks.begin(), communicator.ranks.end(),
+                       [&](int32_t member) { return target.node_of(member) == target.node_of(rank); });
+}
+
+int64_t bytes_over_network(const Communicator& communicator, const CommunicatorUses& uses, int64_t on_node) {
   const auto others = static_cast<int64_t>(communicator.ranks.size()) - 1;
-  int64_t on_node = 0;  // members on the rank's node, itself among them
-  for (const int32_t member : communicator.ranks) on_node += target.node_of(member) == target.node_of(rank) ? 1 : 0;
   const int64_t channels = network_channels_of(communicator.max_ctas);
   int64_t bytes = 0;
   if (uses.all_messages) {
@@ -59,6 +62,10 @@ int64_t bytes_over_network(const Communicator& communicator, const CommunicatorU
   if (uses.all_reduce || uses.reduce_scatter || uses.all_gather) each_way += 1;
   if (uses.all_reduce) each_way += 4;
   return bytes + channels * 2 * std::min(each_way, others) * kNetworkConnectionBytes;
+}
+
+int64_t bytes_on_node(const ChannelUse& use, int32_t max_ctas) {
+  return channels_of(max_ctas) * (use.sends ? kConnectionSendBytes : kConnectionReceiveBytes);
 }
 
 int64_t calls_with_parts(const Program& program) {
@@ -77,15 +84,34 @@ int64_t communicator_bytes(const RankPlan& plan, const CommunicationUses& uses, 
   int64_t bytes = 0;
   for (size_t i = 0; i < uses.communicators.size(); ++i) {
     const Communicator& of = plan.communicators[i];
-    bytes += spans_nodes(of.ranks, target) ? bytes_over_network(of, uses.communicators[i], plan.rank, target)
-                                           : bytes_of_connections(of, uses.communicators[i]);
+    bytes += spans_nodes(of.ranks, target)
+                 ? bytes_over_network(of, uses.communicators[i], members_beside(of, plan.rank, target))
+                 : bytes_of_connections(of, uses.communicators[i]);
   }
   for (size_t i = 0; i < uses.channels.size(); ++i) {
     const ChannelUse& use = uses.channels[i];
     if (use.stream < 0) continue;
     const int32_t max_ctas = plan.streams[static_cast<size_t>(use.stream)].max_ctas;
-    if (spans_nodes({plan.rank, plan.channels[i].peer}, target)) bytes += pool_bytes(max_ctas);
-    else bytes += channels_of(max_ctas) * (use.sends ? kConnectionSendBytes : kConnectionReceiveBytes);
+    bytes +=
+        spans_nodes({plan.rank, plan.channels[i].peer}, target) ? pool_bytes(max_ctas) : bytes_on_node(use, max_ctas);
+  }
+  return bytes;
+}
+
+int64_t least_communicator_bytes(const RankPlan& plan, const Target& target) {
+  if (target.device != DeviceKind::kCuda) return 0;
+  const CommunicationUses uses = communication_uses(plan, target.summing);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < uses.communicators.size(); ++i) {
+    const Communicator& of = plan.communicators[i];
+    bytes +=
+        std::min(bytes_over_network(of, uses.communicators[i], 1), bytes_of_connections(of, uses.communicators[i]));
+  }
+  for (size_t i = 0; i < uses.channels.size(); ++i) {
+    const ChannelUse& use = uses.channels[i];
+    if (use.stream < 0) continue;
+    const int32_t max_ctas = plan.streams[static_cast<size_t>(use.stream)].max_ctas;
+    bytes += std::min(pool_bytes(max_ctas), bytes_on_node(use, max_ctas));
   }
   return bytes;
 }

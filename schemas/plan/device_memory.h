@@ -40,6 +40,8 @@ inline constexpr int64_t kNetworkPeerChannels = 4;
 int64_t communicator_bytes(const RankPlan& plan, const Target& target);
 // `uses`: of the plan, or of another one with the same instructions.
 int64_t communicator_bytes(const RankPlan& plan, const CommunicationUses& uses, const Target& target);
+// The least of it over all ways in which the ranks may lie on nodes.
+int64_t least_communicator_bytes(const RankPlan& plan, const Target& target);
 
 // What kernels keep for parts of their sums: at most kKernelPartBytes a call, once for runs that agree in all operands.
 inline constexpr int64_t kKernelPartBytes = int64_t{64} << 10;

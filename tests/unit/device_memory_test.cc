@@ -96,6 +96,21 @@ TEST_CASE("messages to ranks of other nodes share pools, and sums over nodes hav
   CHECK(communicator_bytes(plan_of({on(0, gather)}), of_two) == 2 * 1 * ends);  // a ring
 }
 
+TEST_CASE("the least memory of communicators is that of the nodes where they need least") {
+  AllToAll exchange;
+  exchange.communicator = 0;
+  AllReduce sum;
+  sum.communicator = 0;
+  Target apart = kAdding;
+  apart.ranks_per_node = 1;
+  const RankPlan messages = plan_of({on(0, send_on(0)), on(1, recv_on(1))}), exchanges = plan_of({on(0, exchange)}),
+                 sums = plan_of({on(0, sum)});
+  CHECK(least_communicator_bytes(messages, kAdding) == 3 * kSend + kNetworkChannels * kNetworkPoolBytes);
+  CHECK(least_communicator_bytes(exchanges, kAdding) == communicator_bytes(exchanges, apart));
+  CHECK(least_communicator_bytes(sums, kAdding) == communicator_bytes(sums, kAdding));
+  CHECK(least_communicator_bytes(sums, kCpu) == 0);
+}
+
 TEST_CASE("kernels that add in two stages keep parts, once for runs that agree in all") {
   Program program;
   for (const char* kernel : {"square_sum", "add", "rms_norm_backward_weight"}) {

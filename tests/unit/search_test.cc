@@ -205,6 +205,65 @@ TEST_CASE("a price is that of all ranks where replicas lie differently on nodes"
   CHECK(cost->step_us == Approx(all->step).epsilon(1e-9));
 }
 
+TEST_CASE("strategies over several nodes say how many ranks a node has") {
+  Point point;
+  point.pp = 2;
+  point.dp = 4;
+  point.microbatches = 2;
+  BaseStrategy base{"piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\n", 8};
+  CHECK(!holds(strategy_of(point, base, {}), "node:"));
+  base.ranks_of_node = 8;
+  CHECK(!holds(strategy_of(point, base, {}), "node:"));
+  base.ranks_of_node = 4;
+  CHECK(holds(strategy_of(point, base, {}), "mesh: {pp: 2, dp: 4}\nnode: {ranks: 4, inside: []}\n"));
+  const TempFolder folder;
+  const SearchOptions options = options_of(folder, kBase);  // two nodes of two ranks
+  REQUIRE(searched(options).status.ok());
+  CHECK(holds(read(options.directory + "/01.yaml"), "node: {ranks: 2, inside: []}\n"));
+  SearchOptions of_one_node = options;
+  of_one_node.nodes = 1;
+  REQUIRE(searched(of_one_node).status.ok());
+  CHECK(!holds(read(options.directory + "/01.yaml"), "node:"));
+}
+
+TEST_CASE("a capacity that is fixed is that of all strategies") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.compile.model = test::source_path("tests/models/tiny_routed.onnx");
+  options.fixed = {"capacity=1.25", "tp=1", "microbatches=2"};
+  for (const char* ep : {"ep=1", "ep=2"})
+    for (const char* pp : {"pp=1", "pp=2"}) {
+      SearchOptions one = options;
+      one.fixed.insert(one.fixed.end(), {ep, pp});
+      const Done done = searched(one);
+      INFO(ep << " " << pp << ": " << done.errors);
+      REQUIRE(done.status.ok());
+      CHECK(holds(read(options.directory + "/01.yaml"), "over: ep, capacity: {factor: 1.25}}\n"));
+    }
+  options.fixed = {"capacity=0"};
+  CHECK(holds(searched(options).errors, "a capacity is a factor greater than 0"));
+  options.fixed = {"capacity=1.25"};
+  options.compile.model = test::source_path("tests/models/tiny_gpt.onnx");
+  CHECK(holds(searched(options).errors, "error[P0272]"));
+}
+
+TEST_CASE("no bound of memory is above what GPUs on several nodes need") {
+  SearchedSpace space("tiny_gpt.onnx", "slow links", 8, plan::DeviceKind::kCuda);
+  size_t compared = 0;
+  for (const Point& point : space.points) {
+    if (point.microbatches > 2 || point.repeated != Repeated::kNothing || point.divided > Divided::kOptimizer ||
+        point.sequence || point.vocabulary || (point.family != "1f1b" && point.family != "interleaved_1f1b"))
+      continue;
+    const auto cost = space.pricer.price(space.text_of(point));
+    if (!cost.ok()) continue;
+    ++compared;
+    for (const Bound& bound : {space.bounds.by_model(point), space.bounds.by_cut(point), space.bounds.by_stages(point)})
+      if (bound.peak_bytes > cost->peak_bytes)
+        FAIL_CHECK(describe(point) << ": " << bound.peak_bytes << " > " << cost->peak_bytes);
+  }
+  CHECK(compared > 20);
+}
+
 TEST_CASE("where nothing fits the nearest is named with what it lacks") {
   const TempFolder folder;
   SearchOptions options = options_of(folder, kBase);

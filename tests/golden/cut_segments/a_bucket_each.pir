@@ -1,5 +1,6 @@
 // A region whose parameters do not fit one bucket is cut from its end; orders and rows of the distribution go on with
-// all of its segments. Its forward is repeated, and what crosses the cut, 8 bytes, is an eighth of what is made after it.
+// all of its segments. Its forward is repeated, and what crosses the cut, 8 bytes, is an eighth of what is made after
+// it, and less of the parameter that is read before it.
 // RUN-PASSES: cut_segments
 // CHECK: chunk 0 "PP0/1" tags ["PP" 0] region 0
 // CHECK: chunk 1 "PP0/2" tags ["PP" 0] region 0
@@ -23,8 +24,8 @@ variant 1 {
   chunk 0 "PP0" tags ["PP" 0]
   chunk 1 "loss"
   graph {
-    %x = input "x" : f32[1, 2]
-    %u = parameter ["u"] : f32[2, 2]
+    %x = input "x" : f32[1, 16]
+    %u = parameter ["u"] : f32[2, 16]
     %v = parameter ["v"] : f32[2, 2]
     %w = parameter ["w"] : f32[2, 2]
     %a = linear(%x, %u, none) chunk 0
