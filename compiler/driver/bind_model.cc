@@ -138,7 +138,7 @@ bool cuts_weights(const strategy::Directive& directive) {
   return directive.spec->name == "shard" && strategy::arg_or_default<std::string>(directive, "dim") != "expert";
 }
 
-// Of a `shard`: whether its groups are those of several regions, each of which takes some.
+// Whether the groups of a `shard` are those of several regions, each of which takes some.
 bool lists_groups_to_take(const strategy::Directive& directive) {
   return cuts_weights(directive) ||
          (directive.spec->name == "shard" && strategy::find_arg<strategy::RankGroups>(directive, "over") != nullptr);

@@ -46,7 +46,7 @@ class Bounds {
 
  private:
   Bound by_level(const Point& point, bool cut);  // by_model, or by_cut
-  // [stage] Of a mixed point, of the first stages what the one of its plain points says, of the others the other.
+  // [stage] The first stages of a mixed point cost what one of its plain points says, the others what the other says.
   StageCosts stages_of(const Point& point);
   // The bound of the whole model as one stage; `places`: ranks that share what the probe's one has.
   Bound by_one_stage(const Point& point, const Shape& shape, double places);

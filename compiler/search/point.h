@@ -36,7 +36,7 @@ struct Point {
   int32_t ranks() const { return pp * dp * ep * tp; }
   int32_t stages() const { return pp * stages_of_group; }
   bool mixed() const { return quarters < 4; }
-  // Of a mixed point, how many stages repeat `repeated`: the first ones.
+  // How many stages of a mixed point repeat `repeated`: the first ones.
   int32_t stages_repeated() const { return stages() / 4 * quarters; }
   friend auto operator<=>(const Point&, const Point&) = default;
 };

@@ -77,7 +77,7 @@ std::string quoted_list(const std::vector<std::string>& words) {
   return "[" + list + "]";
 }
 
-// Of all stages, or of some: "{PP: \"0..31\"}".
+// A line for all stages, "{}", or for some, "{PP: \"0..31\"}".
 std::string repeat_of(Repeated repeated, const std::string& filter) {
   constexpr std::array<const char*, 4> kOps = {"", ", ops: attention", ", ops: all_but_products", ""};
   return "{op: recompute, filter: " + filter + kOps[static_cast<size_t>(repeated)] + "}";
