@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "compiler/analysis/repeatable_ops.h"
@@ -41,18 +42,22 @@ constexpr int64_t kKeptPart = 8;
 // A segment may make so many times as much to begin where less crosses: where layers join, and not inside one.
 constexpr int64_t kLonger = 2;
 
-bool is_any_view(ir::OpKind kind) {
+bool is_slice(ir::OpKind kind) { return ir::axis_rule(kind) == ir::AxisRule::kSlice; }
+
+bool is_view_of_all(ir::OpKind kind) {
   const ir::AxisRule rule = ir::axis_rule(kind);
   return rule == ir::AxisRule::kReshape || rule == ir::AxisRule::kPermute || rule == ir::AxisRule::kExpand ||
-         rule == ir::AxisRule::kSlice || kind == ir::OpKind::kDetach;
+         kind == ir::OpKind::kDetach;
 }
+
+bool is_any_view(ir::OpKind kind) { return is_slice(kind) || is_view_of_all(kind); }
 
 // What a reader in another segment keeps, where it reads `v`: that of which it is a view, but only the elements of a
 // slice.
 ValueId kept_for(const ir::Graph& graph, ValueId v) {
   for (bool first = true; graph.value(v).kind == ValueKind::kOpResult; first = false) {
     const ir::Op& op = graph.op(graph.value(v).producer);
-    if (!is_any_view(op.kind) || (first && ir::axis_rule(op.kind) == ir::AxisRule::kSlice)) break;
+    if (!is_any_view(op.kind) || (first && is_slice(op.kind))) break;
     v = op.operands[0];
   }
   return v;
@@ -76,8 +81,10 @@ std::vector<bool> read_by_backward(const ir::Graph& graph) {
 
 // Bytes that are kept for a segment if it begins at a place.
 struct Kept {
-  int64_t crossing = 0;  // what ops before the place make, and would repeat without a cut
-  int64_t all = 0;       // and what its repeated ops read of ops that are not repeated, wherever these are
+  // What ops before the place make, and would repeat without a cut, and what they receive of an exchange and the
+  // segment reads, too: its gradient is then not added up by the products that make it.
+  int64_t crossing = 0;
+  int64_t all = 0;  // and what its repeated ops read of ops that are not repeated, wherever these are
 };
 
 // What is repeated, in bytes.
@@ -87,10 +94,13 @@ class RepeatedValues {
       : graph_(chunked.graph),
         repeated_(graph_.num_ops(), false),
         last_reader_(graph_.num_values(), -1),
-        read_last_(graph_.num_ops()) {
+        read_last_(graph_.num_ops()),
+        received_first_(graph_.num_ops()),
+        received_last_(graph_.num_ops()) {
     const analysis::RepeatableOps repeatable(chunked, rows);
     const std::vector<bool> needed = read_by_backward(graph_);
     std::vector<bool> kept_anyway(graph_.num_values(), false);
+    std::map<std::pair<ir::ChunkId, ValueId>, Received> received;
     for (size_t i = 0; i < graph_.num_ops(); ++i) {
       const ir::Op& op = graph_.op(OpId(i));
       if (op.phase != Phase::kForward || !op.chunk.valid()) continue;
@@ -104,11 +114,19 @@ class RepeatedValues {
         const ir::ChunkId from = graph_.op(producer).chunk;
         if (from == op.chunk && (repeated_[producer.index] || repeated_[i]))
           last_reader_[kept.index] = static_cast<int64_t>(i);
+        if (from.valid() && from != op.chunk && chunked.chunks[from.index].exchange) {
+          const Received first{i, i, graph_.type(kept).bytes()};
+          received.try_emplace({op.chunk, kept}, first).first->second.last = i;
+        }
         // Another chunk of the same devices that repeats its reader keeps it for that.
         if (from.valid() && from != op.chunk && repeated_[i] && needed[i] && !chunked.chunks[op.chunk.index].exchange &&
             rows[from.index].groups == row.groups)
           kept_anyway[kept.index] = true;
       }
+    }
+    for (const auto& [of, value] : received) {
+      received_first_[value.first].push_back(value);
+      received_last_[value.last].push_back(value);
     }
     for (size_t v = 0; v < graph_.num_values(); ++v) {
       if (kept_anyway[v]) last_reader_[v] = -1;
@@ -116,9 +134,10 @@ class RepeatedValues {
     }
   }
 
+  // Slices count: their backward makes as much.
   int64_t made(size_t op) const {
     int64_t bytes = 0;
-    if (repeated_[op] && !is_any_view(graph_.op(OpId(op)).kind))
+    if (repeated_[op] && !is_view_of_all(graph_.op(OpId(op)).kind))
       for (ValueId result : graph_.op(OpId(op)).results) bytes += graph_.type(result).bytes();
     return bytes;
   }
@@ -130,6 +149,15 @@ class RepeatedValues {
       kept.all += graph_.type(v).bytes();
       if (repeated_[graph_.value(v).producer.index]) kept.crossing += graph_.type(v).bytes();
     }
+    for (const Received& value : received_last_[op]) {
+      kept.all += value.bytes;
+      kept.crossing += value.bytes;
+    }
+    for (const Received& value : received_first_[op]) {
+      if (value.last > last) continue;
+      kept.all -= value.bytes;
+      kept.crossing -= value.bytes;
+    }
     if (!repeated_[op]) return;
     for (ValueId result : graph_.op(OpId(op)).results) {
       if (last_reader_[result.index] < 0 || last_reader_[result.index] > static_cast<int64_t>(last)) continue;
@@ -139,10 +167,17 @@ class RepeatedValues {
   }
 
  private:
+  // By a chunk, of an exchange.
+  struct Received {
+    size_t first, last;  // the ops of the chunk that read it
+    int64_t bytes;
+  };
+
   const ir::Graph& graph_;
   std::vector<bool> repeated_;        // [op]
   std::vector<int64_t> last_reader_;  // [value] an op of its own chunk; -1: it is kept without a cut, or never
-  std::vector<std::vector<ValueId>> read_last_;  // [op]
+  std::vector<std::vector<ValueId>> read_last_;                        // [op]
+  std::vector<std::vector<Received>> received_first_, received_last_;  // [op]
 };
 
 // Cuts one region, from its end: a segment begins after the op whose parameters would not fit its bucket any more. In a
