@@ -159,7 +159,7 @@ Result<RankGroups> groups_of(const strategy::Directive& directive, bool weights,
   PIPER_ASSIGN(groups.groups, read_groups(listed, diags));
   groups.span = listed.front().span;
   const auto* stream = strategy::find_arg<std::string>(directive, "stream");
-  groups.stream = stream != nullptr ? *stream : weights ? "tp" : "ep";
+  groups.stream = stream != nullptr ? *stream : weights ? kStreamOfCuts : kStreamOfExperts;
   return groups;
 }
 
