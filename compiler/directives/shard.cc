@@ -160,7 +160,7 @@ Result<RankGroups> groups_of(const strategy::Directive& directive, bool weights,
   groups.span = listed.front().span;
   groups.to_take = over != nullptr;
   const auto* stream = strategy::find_arg<std::string>(directive, "stream");
-  groups.stream = stream != nullptr ? *stream : weights ? "tp" : "ep";
+  groups.stream = stream != nullptr ? *stream : weights ? kStreamOfCuts : kStreamOfExperts;
   return groups;
 }
 
