@@ -77,12 +77,36 @@ Shape Bounds::cut_shape(const Point& point) const {
   return shape;
 }
 
-Bound Bounds::by_model(const Point& point) {
-  const Shape shape = model_shape(point);
-  return by_one_stage(point, shape, shape.tp < point.tp ? point.tp : 1);
+Bound Bounds::by_model(const Point& point) { return by_level(point, false); }
+
+Bound Bounds::by_cut(const Point& point) { return by_level(point, true); }
+
+// Some of a mixed point's stages repeat as one plain point does and the others as the other: it takes no less than the
+// lesser of both.
+Bound Bounds::by_level(const Point& point, bool cut) {
+  Bound least;
+  const std::vector<Point> plain_ones = plain_points(point);
+  for (const Point& plain : plain_ones) {
+    const Shape shape = cut ? cut_shape(plain) : model_shape(plain);
+    const Bound bound = by_one_stage(plain, shape, shape.tp < plain.tp ? plain.tp : 1);
+    if (!bound.why_not.empty()) return bound;
+    if (&plain == plain_ones.data()) least = bound;
+    least.step_us = std::min(least.step_us, bound.step_us);
+    least.peak_bytes = std::min(least.peak_bytes, bound.peak_bytes);
+  }
+  return least;
 }
 
-Bound Bounds::by_cut(const Point& point) { return by_one_stage(point, cut_shape(point), 1); }
+StageCosts Bounds::stages_of(const Point& point) {
+  const std::vector<Point> plain = plain_points(point);
+  StageCosts costs = probes_.of(stages_shape(plain[0]));
+  if (!point.mixed() || !costs.why_not.empty()) return costs;
+  const StageCosts& others = probes_.of(stages_shape(plain[1]));
+  if (!others.why_not.empty()) return others;
+  const auto from = static_cast<ptrdiff_t>(point.stages_repeated());
+  std::copy(others.stages.begin() + from, others.stages.end(), costs.stages.begin() + from);
+  return costs;
+}
 
 Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places) {
   const StageCosts& costs = probes_.of(shape);
@@ -111,7 +135,7 @@ Bound Bounds::by_one_stage(const Point& point, const Shape& shape, double places
 }
 
 Bound Bounds::by_stages(const Point& point) {
-  const StageCosts& costs = probes_.of(stages_shape(point));
+  const StageCosts costs = stages_of(point);
   if (!costs.why_not.empty()) return {0, 0, costs.why_not};
   strategy::FamilyRequest request;
   request.ranks = point.pp;
@@ -123,7 +147,7 @@ Bound Bounds::by_stages(const Point& point) {
   const GradientTimes sums = gradient_times(point, costs.stages, machine_, sums_.bytes);
   Bound bound;
   for (size_t row = 0; row < table->rows.size(); ++row) {
-    double kept = 0, update = 0, once = 0, in_stages = 0, one = 0, sent = 0, links = 0;
+    double kept = 0, update = 0, once = 0, in_stages = 0, sent = 0, links = 0;
     int32_t stages = 0;
     for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
       const double last = played.last_backward[row][stage];
@@ -135,7 +159,6 @@ Bound Bounds::by_stages(const Point& point) {
       update += divided_us(point, own.update_us) *
                 (once_more && own.tied_gradients > 0 ? 1 - own.tied_gradients / own.gradients : 1);
       once = std::max(once, divided_us(point, own.once_us));
-      one = std::max(one, static_cast<double>(own.one_microbatch_bytes));
       in_stages = std::max(in_stages, last + sums.after_last_us[stage]);
       const auto times = static_cast<double>(played.backwards[row][stage]);
       sent += sums.each_microbatch_us[stage] * times;
@@ -144,11 +167,7 @@ Bound Bounds::by_stages(const Point& point) {
     // Transfers and kernels share the device, whatever goes on beside what.
     const double device = played.work[row] + update + once + part_of_device(machine_, sums_) * links;
     bound.step_us = std::max({bound.step_us, played.end[row] + update + once, in_stages, sent, device});
-    // Where a rank has one stage the microbatches in flight come on top of what one needs; where it has several, the
-    // peak with one may be of another moment.
-    const double open = played.most_saved[row];
-    const double live = stages == 1 ? one + open - played.one_saved[row] : std::max(one, open);
-    bound.peak_bytes = std::max(bound.peak_bytes, static_cast<int64_t>(kept + kPacked * live));
+    bound.peak_bytes = std::max(bound.peak_bytes, static_cast<int64_t>(kept + kPacked * played.most_live[row]));
   }
   return bound;
 }

@@ -38,13 +38,16 @@ class Bounds {
   Bound by_model(const Point& point);
   Bound by_cut(const Point& point);
   Bound by_stages(const Point& point);
-  // The shape whose costs each of these goes by.
+  // The shape whose costs each of these goes by, of a point whose stages all repeat the same.
   Shape model_shape(const Point& point) const;
   Shape cut_shape(const Point& point) const;
   Shape stages_shape(const Point& point) const { return shape_of(point, batch_); }
   StageProbes& probes() { return probes_; }
 
  private:
+  Bound by_level(const Point& point, bool cut);  // by_model, or by_cut
+  // [stage] The first stages of a mixed point cost what one of its plain points says, the others what the other says.
+  StageCosts stages_of(const Point& point);
   // The bound of the whole model as one stage; `places`: ranks that share what the probe's one has.
   Bound by_one_stage(const Point& point, const Shape& shape, double places);
 

@@ -25,7 +25,7 @@ class Explorer {
 
   Explored run() {
     // All of these are needed.
-    for (const Point& point : points_) bounds_.probes().begin(bounds_.model_shape(point));
+    for (const Point& point : points_) begin_probes(Level::kModel, point);
     for (size_t i = 0; i < points_.size() && !stopped(); ++i) bound(i, Level::kModel, 0);
     while (!queue_.empty() && !stopped()) {
       const Next next = *queue_.begin();
@@ -69,15 +69,20 @@ class Explorer {
                                   : bounds_.stages_shape(point);
   }
 
+  size_t begin_probes(Level level, const Point& point) {
+    size_t begun = 0;
+    for (const Point& plain : plain_points(point)) begun += bounds_.probes().begin(shape_at(level, plain));
+    return begun;
+  }
+
   // Has free threads make what the next ones need, if what comes first does not say otherwise.
   void look_ahead() {
     size_t room = pricer_.ahead().room(), looked = 0;
     for (auto next = queue_.begin(); room > 0 && next != queue_.end() && looked < kMostLookedAt; ++next, ++looked) {
       if (ends_at(*next)) return;
       const Point& point = points_[next->point];
-      const size_t begun = next->level == Level::kStages
-                               ? begin_price(next->point)
-                               : bounds_.probes().begin(shape_at(after(next->level, point), point));
+      const size_t begun =
+          next->level == Level::kStages ? begin_price(next->point) : begin_probes(after(next->level, point), point);
       room -= std::min(room, begun);
     }
   }
@@ -105,8 +110,9 @@ class Explorer {
 
   void bound(size_t at, Level level, double before_us) {
     const Point& point = points_[at];
-    const Shape shape = shape_at(level, point);
-    if (!bounds_.probes().known(shape)) {
+    for (const Point& plain : plain_points(point)) {
+      const Shape shape = shape_at(level, plain);
+      if (bounds_.probes().known(shape)) continue;
       bounds_.probes().begin(shape);
       look_ahead();
     }

@@ -36,8 +36,7 @@ class Player {
     played_.end.assign(rows, 0);
     played_.work.assign(rows, 0);
     played_.last_backward.assign(rows, std::vector<double>(stages.size(), -1));
-    played_.most_saved.assign(rows, 0);
-    played_.one_saved.assign(rows, 0);
+    played_.most_live.assign(rows, 0);
     next_.assign(rows, 0);
     for (const auto& row : table.rows)
       for (const strategy::Slot& slot : row) overlaps_ |= slot.size() > 1;
@@ -108,22 +107,33 @@ class Player {
     return false;
   }
 
+  // The peak of one microbatch is in its forward or in its backward, on top of what is open for others; which of both
+  // is not known.
   void memory_of(size_t row) {
-    std::vector<bool> own(stages_.size(), false);
+    std::vector<double> in_forward(stages_.size(), 0), in_backward(stages_.size(), 0);
     double live = 0;
+    double& most = played_.most_live[row];
     for (const strategy::Slot& slot : table_.rows[row])
       for (const Action& action : slot) {
-        const auto stage = static_cast<size_t>(action.stage);
-        const auto saved = static_cast<double>(stages_[stage].saved_bytes);
-        if (action.pass == Pass::kF) {
-          live += saved;
-          if (!own[stage]) played_.one_saved[row] += saved;
-          own[stage] = true;
-        } else if (action.pass != Pass::kBW) {
-          live -= saved;
+        const auto at = static_cast<size_t>(action.stage);
+        const auto saved = static_cast<double>(stages_[at].saved_bytes);
+        const auto kept = static_cast<double>(stages_[at].between_halves_bytes);
+        const double others = action.pass == Pass::kF ? live : live - saved;
+        if (action.pass != Pass::kBW) {
+          double& peak = action.pass == Pass::kF ? in_forward[at] : in_backward[at];
+          peak = std::max(peak, others + static_cast<double>(stages_[at].in_passes_bytes));
         }
-        played_.most_saved[row] = std::max(played_.most_saved[row], live);
+        switch (action.pass) {
+          case Pass::kF: live += saved; break;
+          case Pass::kB: live -= saved; break;
+          case Pass::kBI: live += kept - saved; break;
+          case Pass::kBW: live -= kept; break;
+        }
+        most = std::max(most, live);
       }
+    for (size_t stage = 0; stage < stages_.size(); ++stage)
+      most = std::max({most, std::min(in_forward[stage], in_backward[stage]),
+                       in_forward[stage] > 0 ? static_cast<double>(stages_[stage].one_microbatch_bytes) : 0});
   }
 
   const strategy::ScheduleTable& table_;

@@ -14,7 +14,7 @@ struct PlayedTable {
   std::vector<double> work;                        // [row] of its passes' kernels
   std::vector<std::vector<double>> last_backward;  // [row][stage] begin of its last pass that makes gradients; -1: none
   std::vector<std::vector<int64_t>> backwards;     // [row][stage] how many microbatches'
-  std::vector<double> most_saved, one_saved;       // [row] bytes: the most at a time; of one microbatch of its stages
+  std::vector<double> most_live;                   // [row] bytes beside what is persistent, at least
 };
 PlayedTable play_table(const strategy::ScheduleTable& table, const std::vector<StageCost>& stages);
 

@@ -5,6 +5,7 @@
 namespace piper::search {
 namespace {
 
+constexpr std::array<const char*, 4> kQuarters = {"1/4", "1/2", "3/4", "all"};
 constexpr std::array<const char*, 4> kRepeated = {"none", "attention", "all_but_products", "all"};
 
 const char* repeated_words(Repeated repeated) {
@@ -18,6 +19,17 @@ const char* repeated_words(Repeated repeated) {
 }
 
 }  // namespace
+
+Repeated lesser(Repeated repeated) { return static_cast<Repeated>(static_cast<int>(repeated) - 1); }
+
+std::vector<Point> plain_points(const Point& point) {
+  std::vector<Point> points{point};
+  points[0].quarters = 4;
+  if (!point.mixed()) return points;
+  points.push_back(points[0]);
+  points[1].repeated = lesser(point.repeated);
+  return points;
+}
 
 std::string describe(const Point& point) {
   std::string text;
@@ -41,7 +53,12 @@ std::string describe(const Point& point) {
   if (point.stages_of_group > 1) text += " with " + std::to_string(point.stages_of_group) + " stages per rank";
   if (point.pipeline_inside) text += " inside nodes";
   text += ", " + std::to_string(point.microbatches) + (point.microbatches == 1 ? " microbatch" : " microbatches");
-  return text + repeated_words(point.repeated);
+  text += repeated_words(point.repeated);
+  if (!point.mixed()) return text;
+  text +=
+      " in the first " + std::to_string(point.stages_repeated()) + " of " + std::to_string(point.stages()) + " stages";
+  const std::string others = repeated_words(lesser(point.repeated));
+  return others.empty() ? text : text + others + " in the others";
 }
 
 std::vector<std::pair<std::string, std::string>> choices(const Point& point) {
@@ -55,6 +72,7 @@ std::vector<std::pair<std::string, std::string>> choices(const Point& point) {
           {"zero", std::to_string(static_cast<int>(point.divided))},
           {"parts_over", std::to_string(point.parts_over)},
           {"recompute", kRepeated[static_cast<size_t>(point.repeated)]},
+          {"recompute_in", kQuarters[static_cast<size_t>(point.quarters - 1)]},
           {"family", point.family},
           {"virtual", std::to_string(point.stages_of_group)},
           {"microbatches", std::to_string(point.microbatches)},

@@ -26,6 +26,7 @@ struct Point {
   Divided divided = Divided::kNothing;
   int32_t parts_over = 0;  // replicas that keep one set of parts; 0: all of them
   Repeated repeated = Repeated::kNothing;
+  int32_t quarters = 4;  // the first ones of the stages, that repeat this; the others repeat the next lesser
   std::string family = "1f1b";
   int32_t stages_of_group = 1;
   int32_t microbatches = 1;
@@ -34,8 +35,16 @@ struct Point {
   int32_t replicas() const { return dp * ep; }
   int32_t ranks() const { return pp * dp * ep * tp; }
   int32_t stages() const { return pp * stages_of_group; }
+  bool mixed() const { return quarters < 4; }
+  // How many stages of a mixed point repeat `repeated`: the first ones.
+  int32_t stages_repeated() const { return stages() / 4 * quarters; }
   friend auto operator<=>(const Point&, const Point&) = default;
 };
+
+// The kind of repetition before it; it has one.
+Repeated lesser(Repeated repeated);
+// The points with the same repetition in all stages, whose stages a point consists of: itself, or two.
+std::vector<Point> plain_points(const Point& point);
 
 // "pp 4, dp 2, tp 4 with sequence, ZeRO-1, 1f1b of 16 microbatches, attention recomputed".
 std::string describe(const Point& point);

@@ -58,7 +58,8 @@ class Space {
     with_replicas(point);
     // Where all are in one node, or nothing is beside the pipeline, both layouts are one.
     if (point.pp == 1 || point.dp == 1 || limits_.ranks <= limits_.ranks_of_node) return;
-    if (limits_.ranks_of_node % (point.tp * point.ep) != 0) return;
+    // Or where replicas of a layer fill whole nodes.
+    if (limits_.ranks_of_node % (point.tp * point.ep) != 0 || limits_.ranks_of_node == point.tp * point.ep) return;
     point.pipeline_inside = true;
     with_replicas(point);
   }
@@ -94,7 +95,7 @@ class Space {
     // Without a pipeline the schedules differ in nothing but what stays open.
     if (point.pp == 1 && family != "1f1b") return;
     point.family = family;
-    for (const int32_t stages : {1, 2, 4}) {
+    for (const int32_t stages : {1, 2, 4, 8}) {
       point.stages_of_group = stages;
       if (point.stages() > limits_.most_stages) continue;
       if (stages == 1 && family.starts_with("interleaved")) continue;  // that is the family without the word
@@ -102,7 +103,8 @@ class Space {
       for (const Repeated repeated :
            {Repeated::kNothing, Repeated::kAttention, Repeated::kAllButProducts, Repeated::kAll}) {
         point.repeated = repeated;
-        keep(point);
+        for (point.quarters = 1; point.quarters <= 4; ++point.quarters)
+          if (!point.mixed() || (repeated != Repeated::kNothing && point.stages() % 4 == 0)) keep(point);
       }
     }
   }
@@ -183,10 +185,12 @@ std::vector<std::pair<std::string, Point>> neighbours_of(const Point& point, con
                                                          const std::function<double(const Point&)>& cost) {
   // What may follow from each choice.
   const std::map<std::string, std::set<std::string>> follow = {
-      {"pp", {"dp", "family", "virtual", "microbatches", "parts_over", "pipeline_inside", "zero"}},
+      {"pp", {"dp", "family", "virtual", "microbatches", "parts_over", "pipeline_inside", "zero", "recompute_in"}},
       {"tp", {"dp", "sequence", "vocabulary", "microbatches", "parts_over", "pipeline_inside", "zero"}},
       {"ep", {"dp", "parts_over", "pipeline_inside"}},
       {"zero", {"parts_over"}},
+      {"recompute", {"recompute_in"}},
+      {"virtual", {"recompute_in"}},
       {"family", {"virtual"}}};
   const auto own = choices(point);
   std::map<std::pair<std::string, std::string>, std::pair<double, Point>> nearest;  // by choice and value

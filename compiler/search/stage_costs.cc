@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "compiler/passes/cut_heads.h"
+#include "compiler/search/live_bytes.h"
 #include "compiler/search/pass_exchanges.h"
 #include "compiler/search/write_strategy.h"
 #include "schemas/plan/actions.h"
@@ -167,7 +168,11 @@ StageCosts StageProbes::measured_at(const Shape& shape) {
   if (!shape.halves || !costs.why_not.empty()) return costs;
   StageCosts halves = probed(shape);
   // Halves keep what a whole backward keeps, at least.
-  for (size_t s = 0; s < halves.stages.size(); ++s) static_cast<StageMemory&>(halves.stages[s]) = costs.stages[s];
+  for (size_t s = 0; s < halves.stages.size(); ++s) {
+    const int64_t between_halves = halves.stages[s].between_halves_bytes;
+    static_cast<StageMemory&>(halves.stages[s]) = costs.stages[s];
+    halves.stages[s].between_halves_bytes = between_halves;
+  }
   halves.logits_bytes = std::max(halves.logits_bytes, costs.logits_bytes);
   halves.block_bytes = std::max(halves.block_bytes, costs.block_bytes);
   return halves;
@@ -200,8 +205,11 @@ StageCosts StageProbes::extrapolated(const Shape& shape) {
     line(stage.in_blocks_us, before.in_blocks_us);
     // The peak beside a block grows along a line at least, and blocks of other numbers of samples may be smaller.
     stage.one_microbatch_bytes = std::max<int64_t>(0, stage.one_microbatch_bytes - costs.block_bytes);
+    stage.in_passes_bytes = std::max<int64_t>(0, stage.in_passes_bytes - costs.block_bytes);
     line(stage.one_microbatch_bytes, before.one_microbatch_bytes);
+    line(stage.in_passes_bytes, before.in_passes_bytes);
     line(stage.saved_bytes, before.saved_bytes);
+    line(stage.between_halves_bytes, before.between_halves_bytes);
   }
   return costs;
 }
@@ -221,7 +229,8 @@ Status StageProbes::read_one(const Shape& shape, StageCosts& costs) const {
     costs.logits_bytes = std::max(costs.logits_bytes, head.logits);
     costs.block_bytes = std::max(costs.block_bytes, head.work);
   }
-  if (!shape.halves) read_memory(shape, one.bundle(), costs);
+  if (shape.halves) read_between_halves(shape, one.bundle(), costs);
+  else read_memory(shape, one.bundle(), costs);
   return read_passes(shape, std::move(one), costs);
 }
 
@@ -260,6 +269,7 @@ void StageProbes::read_memory(const Shape& shape, const plan::Bundle& bundle, St
     const plan::RankSummary& summary = bundle.manifest.ranks[static_cast<size_t>(plan.rank)];
     stage.persistent_bytes = summary.persistent_bytes;
     stage.one_microbatch_bytes = peak_of(bundle, p, on_one_node()) - summary.persistent_bytes;
+    stage.in_passes_bytes = most_live_in_passes(bundle, plan);
     for (const plan::Placement& placement : plan.placements) {
       const int64_t bytes = placement.part.count * dtype_bytes(placement.dtype);
       const int32_t own = stage_of_rank(shape, plan.rank);
@@ -282,6 +292,13 @@ void StageProbes::read_memory(const Shape& shape, const plan::Bundle& bundle, St
       }
     }
   }
+}
+
+void StageProbes::read_between_halves(const Shape& shape, const plan::Bundle& bundle, StageCosts& costs) const {
+  for (const plan::RankPlan& plan : bundle.ranks)
+    if (plan.rank % ranks_of_stage(shape) == 0)
+      costs.stages[static_cast<size_t>(stage_of_rank(shape, plan.rank))].between_halves_bytes =
+          bytes_between_halves(bundle, plan);
 }
 
 Status StageProbes::read_passes(const Shape& shape, Compiled compiled, StageCosts& costs) const {

@@ -24,7 +24,9 @@ struct PassCost {
 struct StageMemory {
   int64_t persistent_bytes = 0;
   int64_t one_microbatch_bytes = 0;  // the peak with one microbatch, beside what is persistent
+  int64_t in_passes_bytes = 0;       // of these, what is live at once while the microbatch's passes run
   int64_t saved_bytes = 0;           // more for each further microbatch whose backward is open
+  int64_t between_halves_bytes = 0;  // of a microbatch of which the first half of the backward is done, for the other
   // What replicas can divide, of the persistent bytes.
   int64_t optimizer_bytes = 0, gradient_bytes = 0, parameter_bytes = 0;
   double gradients = 0;  // elements
@@ -104,6 +106,7 @@ class StageProbes {
   Status read_one(const Shape& shape, StageCosts& costs) const;
   Status read_passes(const Shape& shape, Compiled compiled, StageCosts& costs) const;
   void read_memory(const Shape& shape, const plan::Bundle& bundle, StageCosts& costs) const;
+  void read_between_halves(const Shape& shape, const plan::Bundle& bundle, StageCosts& costs) const;
 
   Pricer& pricer_;
   const BaseStrategy& base_;

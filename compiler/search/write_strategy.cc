@@ -1,6 +1,9 @@
 #include "compiler/search/write_strategy.h"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <utility>
 
 namespace piper::search {
 namespace {
@@ -74,9 +77,22 @@ std::string quoted_list(const std::vector<std::string>& words) {
   return "[" + list + "]";
 }
 
-std::string repeat_of(const Point& point) {
+// A line for all stages, "{}", or for some, "{PP: \"0..31\"}".
+std::string repeat_of(Repeated repeated, const std::string& filter) {
   constexpr std::array<const char*, 4> kOps = {"", ", ops: attention", ", ops: all_but_products", ""};
-  return std::string("{op: recompute, filter: {}") + kOps[static_cast<size_t>(point.repeated)] + "}";
+  return "{op: recompute, filter: " + filter + kOps[static_cast<size_t>(repeated)] + "}";
+}
+std::vector<std::string> repeats(const Point& point) {
+  if (point.repeated == Repeated::kNothing) return {};
+  if (!point.mixed()) return {repeat_of(point.repeated, "{}")};
+  const auto stages = [](int32_t first, int32_t last) {
+    return "{PP: " + (first == last ? std::to_string(first) : fmt::format("\"{}..{}\"", first, last)) + "}";
+  };
+  std::vector<std::string> lines{repeat_of(point.repeated, stages(0, point.stages_repeated() - 1))};
+  const Repeated others = lesser(point.repeated);
+  if (others != Repeated::kNothing)
+    lines.push_back(repeat_of(others, stages(point.stages_repeated(), point.stages() - 1)));
+  return lines;
 }
 
 }  // namespace
@@ -102,7 +118,7 @@ std::string strategy_of(const Point& point, const BaseStrategy& base, const std:
   if (divides_experts)
     directives.push_back("{op: shard, filter: {EP: \"*\"}, over: ep" +
                          (base.capacity.empty() ? "" : ", capacity: {factor: " + base.capacity + "}") + "}");
-  if (point.repeated != Repeated::kNothing) directives.push_back(repeat_of(point));
+  for (std::string& line : repeats(point)) directives.push_back(std::move(line));
   if (!directives.empty()) text += "directives:\n";
   for (const std::string& directive : directives) text += "  - " + directive + "\n";
   text += "schedule: {family: " + point.family + ", microbatches: " + std::to_string(point.microbatches);

@@ -243,6 +243,8 @@ TEST_CASE("idle time follows the formulas for other times of a pass") {
           const Run inter = simulate(expand("interleaved_1f1b", p, v * p, m), costs);
           for (int r = 0; r < p; ++r) CHECK(inter.idle[r] == (p - 1) * (f + costs.b));
           CHECK(inter.peak[0] == (v == 1 ? std::min(m, 2 * p - 1) : p * v + p - 1));
+          const Run inter_zero = simulate(expand("interleaved_zero_bubble", p, v * p, m), costs);
+          for (int r = 0; r < p; ++r) CHECK(inter_zero.peak[r] == v * p);
         }
         for (int r = 0; r < p; ++r) {
           CHECK(gpipe.idle[r] == (p - 1) * (f + costs.b));
