@@ -113,8 +113,12 @@ class Comparison {
         for (const auto& [begin, value] : run.slots[s].all()) {
           const Spread& found = value.places.is_spread() ? value.places : value.spread;
           if (table_[value.number].over == Over::kUnknown || found.cut < 0) continue;
-          const plan::Spread is = found.share ? plan::Spread::kShare : plan::Spread::kPart;
-          if ((found.part == 0 && !found.share) || (slot.spread == is && slot.cut == found.cut)) continue;
+          if (found.part == 0 && !found.share) continue;
+          // Of the rows of all places the parts of all are there: to rules 8 and 9 these are whole.
+          const plan::Spread is = found.share               ? plan::Spread::kShare
+                                  : value.spread.across < 0 ? plan::Spread::kPart
+                                                            : plan::Spread::kSame;
+          if (slot.spread == is && (slot.cut == found.cut || is == plan::Spread::kSame)) continue;
           return refuted("program " + in_quotes(run.program->name) + " leaves a " + std::string(spread_name(is)) +
                          " of a value in slot " + in_quotes(slot.name) + ", which says that it is " +
                          (slot.cut < 0 ? "the whole" : "another thing"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
@@ -51,6 +52,7 @@ class Whole {
       spread.devices = operand.spread.devices;
       spread.cut = operand.spread.cut;
     }
+    if (std::string why = one_kind_of_sources(); !why.empty()) return why;
     if (std::any_of(call_.where.begin(), call_.where.end(), [](const SpreadView& w) { return w.shares >= 0; }))
       return add_shares();
     if (call_.row == nullptr) {
@@ -73,6 +75,18 @@ class Whole {
     if (std::string why = shares_are_linear(call_); !why.empty()) return why;
     if (std::string why = sums_are_linear(call_); !why.empty()) return why;
     return widen();
+  }
+
+  // What depends on samples is what all ranks have, or what each place sent of its own part.
+  std::string one_kind_of_sources() {
+    bool any = false;
+    for (size_t i = 0; i < call_.where.size(); ++i) {
+      if (!call_.present(i) || call_.table[call_.whole.operands[i].number].over == Over::kNothing) continue;
+      if (std::exchange(any, true) && call_.where[i].spread.across != call_.whole.spread.across)
+        return "parts that places sent together with what is of no place";
+      call_.whole.spread.across = call_.where[i].spread.across;
+    }
+    return "";
   }
 
   // The sum of all ranks' shares is the sum over all experts.

@@ -204,8 +204,10 @@ class SharedCall {
     const auto is_spread = [](const SpreadView& where) { return where.spread.is_spread(); };
     const bool both = std::any_of(parts.begin(), parts.end(), is_spread) &&
                       (ordered || std::any_of(experts.begin(), experts.end(), is_spread));
+    if (mixes_places(experts, parts)) none = table_.unknown("a place's own part together with parts that places sent");
+    if (none >= 0) return;
     if (both) {
-      results.at_places = whole_call(call_, views_, parts, table_, run_.samples, places);
+      results.at_places = whole_call(call_, views_, parts, table_, samples_of(experts), places);
       const WholeCall& made = *results.at_places;
       if (!made.why.empty()) none = unknown_because(made.why, is_wrong(made));
       else if (made.statistics >= 0) none = table_.unknown("a loss of parts that ranks share, too");
@@ -228,6 +230,36 @@ class SharedCall {
     else if (whole.spread.cut >= 0 && adds_repetitions(whole)) none = table_.unknown(kRepeatedParts);
     if (none < 0 && whole.statistics >= 0 && !has_statistics(whole))
       none = evaluation_.unfit("a loss by statistics of other rows");
+  }
+  // Of those that the operands have, also where other ranks sent them.
+  int64_t samples_of(const std::vector<SpreadView>& experts) const {
+    int64_t devices = 1;
+    for (size_t i = 0; i < experts.size(); ++i)
+      if (experts[i].spread.sources && views_[i].number >= 0 && table_[views_[i].number].over == Over::kEach)
+        devices = std::max(devices, experts[i].spread.devices);
+    return run_.samples * devices;
+  }
+  // Whether what depends on no sample is the part of the rank's own place, next to what each place sent of its part.
+  bool mixes_places(const std::vector<SpreadView>& experts, const std::vector<SpreadView>& parts) const {
+    bool own = false, across = false;
+    for (size_t i = 0; i < experts.size(); ++i) {
+      if (views_[i].number < 0) continue;
+      across = across || experts[i].spread.across >= 0;
+      own = own || (table_[views_[i].number].over == Over::kNothing && parts[i].spread.is_spread());
+    }
+    return own && across;
+  }
+  // Of samples of which each place sent its part: each result is such a part too, or a place's share, and a sum over
+  // them adds up shares. A sum of parts would be one of different elements. "" or why it is none.
+  static std::string parts_stay_apart(const Results& results, Over over) {
+    const int32_t across = results.whole.spread.across;
+    if (across < 0) return "";
+    const WholeCall* const at_places = results.at_places ? &*results.at_places : nullptr;
+    const bool of_places = at_places != nullptr && at_places->spread.cut == across;
+    const bool share = of_places && at_places->spread.share, part = of_places && !share && at_places->part >= 0;
+    return (share && (over == Over::kEach || over == Over::kSum)) || (part && over == Over::kEach)
+               ? ""
+               : "what all places have of the parts that they sent";
   }
   bool is_wrong(const WholeCall& whole) const {
     return whole.wrong ||
@@ -275,6 +307,9 @@ class SharedCall {
     find_whole(results, places);
     const WholeCall& whole = results.whole;
     int32_t& none = results.none;
+    if (none < 0 && adds_operand())
+      if (std::string why = parts_stay_apart(results, table_[whole.operands[0].number].over); !why.empty())
+        none = table_.unknown(why);
     if (results.plain || none >= 0 || adds_operand()) return results;
     const bool ordered = is_ordered();
     if (!ordered && !results.at_places && add_bias(results)) return results;
@@ -293,6 +328,10 @@ class SharedCall {
       if (out.slot == Operand::kAbsent) continue;
       HeldValue& held = results.held[i];
       const RowResult& row = rows[std::min(i, rows.size() - 1)];
+      if (std::string why = parts_stay_apart(results, row.over); !why.empty()) {
+        none = table_.unknown(why);
+        break;
+      }
       int32_t& number = results.numbers.back() =
           evaluation_.made(whole.call, operands, row, i, ordered ? run_.samples : whole.samples, held);
       const int32_t axis = row.over == Over::kEach ? row.sample_axis : -1;

@@ -191,7 +191,6 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     if (where.shares < 0 || elements.offset != 0) return "shares of a sum that are not added up";
     where.spread = {value.spread.devices};
   }
-  if (value.places.part > 0 && value.spread.shares) return "parts of a cut of what an exchange brought";
   if (over == Over::kEach && value.spread.sources)
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
   else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
