@@ -102,9 +102,13 @@ class Comparison {
   }
 
   // What a slot says that a place has of a value is what the program leaves there, as far as that is known. A part of
-  // which all places have the same is one anyway.
+  // which all places have the same is one anyway. What was read in a way that is right, but not the model's, may look
+  // like another thing.
   Status check_spreads() const {
-    for (const NumberedProgram& run : plan_.programs())
+    const std::vector<NumberedProgram>& programs = plan_.programs();
+    if (std::any_of(programs.begin(), programs.end(), [](const NumberedProgram& run) { return run.ambiguous; }))
+      return {};
+    for (const NumberedProgram& run : programs)
       for (size_t s = 0; s < run.slots.size(); ++s) {
         const Slot& slot = run.program->slots[s];
         const bool leaves =

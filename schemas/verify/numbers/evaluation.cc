@@ -38,6 +38,33 @@ int64_t product(const std::vector<int64_t>& extents, size_t from) {
                          std::multiplies<>());
 }
 
+// A sum as one whose operand lacks the axes of one place that it leaves: the same elements, added up alike. Samples keep
+// their axis. False: there are none.
+bool leave_out_places(KernelCall& call, std::vector<View>& operands, RowResult& result) {
+  auto* const dims = call.kernel == Kernel::kSum ? plan::find_attr<std::vector<int64_t>>(call, "dims") : nullptr;
+  if (dims == nullptr || call.inputs.size() != 1 || call.outputs.size() != 1 || result.total) return false;
+  Operand &in = call.inputs[0], &out = call.outputs[0];
+  std::vector<ViewAxis>& axes = operands[0].axes;
+  if (axes.size() != in.shape.size() || out.shape.size() + dims->size() != in.shape.size() ||
+      out.strides != plan::contiguous_strides(out.shape))
+    return false;
+  bool any = false;
+  for (size_t axis = axes.size(), left = out.shape.size(); axis-- > 0;) {
+    const auto at = static_cast<int64_t>(axis);
+    if (std::count(dims->begin(), dims->end(), at) > 0) continue;
+    if (left == 0) return any;  // an axis is summed over twice
+    --left;
+    if (axes[axis].extent != 1 || axes[axis].samples || out.shape[left] != 1) continue;
+    const auto erase = [](auto& list, size_t place) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(place)); };
+    erase(axes, axis), erase(in.shape, axis), erase(in.strides, axis);
+    erase(out.shape, left), erase(out.strides, left);
+    for (int64_t& dim : *dims) dim -= dim > at ? 1 : 0;
+    result.sample_axis -= result.sample_axis > static_cast<int32_t>(left) ? 1 : 0;
+    any = true;
+  }
+  return any;
+}
+
 std::vector<RowResult> of_piece() { return {{Over::kPiece, -1, ""}}; }
 bool is_unknown(const RowResult& result) { return result.over == Over::kUnknown; }
 
@@ -334,6 +361,10 @@ std::vector<RowResult> Evaluation::apply_to_totals(const Row& row, const KernelC
 
 int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, const RowResult& result, size_t i,
                          int64_t samples, HeldValue& held) {
+  if (KernelCall without = call; call.kernel == Kernel::kSum) {
+    RowResult of_it = result;
+    if (leave_out_places(without, operands, of_it)) return made(without, std::move(operands), of_it, i, samples, held);
+  }
   const Operand& out = call.outputs[i];
   const bool in_rows = call.accumulate || out.strides == plan::contiguous_strides(out.shape);
   if (!in_rows && !is_dense(out)) return table_.unknown("a result of " + call.kernel.text() + " with gaps");

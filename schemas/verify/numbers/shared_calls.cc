@@ -125,11 +125,22 @@ class SharedCall {
       }
     };
     if (!is_of_reference(results)) try_places(Results(results));
-    for (; tried < kMostTried && !is_of_reference(results) && choose_next(chosen); ++tried) {
+    const auto try_again = [&] {
       run_.made.resize(before);
       const Results first = evaluate();
       take_if_better(first);
       try_places(first);
+    };
+    const auto try_repeated = [&] {
+      if (is_of_reference(results) || !may_repeat()) return;
+      repeated_ = true;
+      try_again();
+      repeated_ = false;
+    };
+    try_repeated();
+    for (; tried < kMostTried && !is_of_reference(results) && choose_next(chosen); ++tried) {
+      try_again();
+      try_repeated();
     }
     const bool chose = std::any_of(read_.begin(), read_.end(), [](const OperandRead& r) { return r.ways.size() > 1; });
     run_.ambiguous =
@@ -183,6 +194,17 @@ class SharedCall {
            static_cast<size_t>(whole.part) < out.shape.size() && out.shape[static_cast<size_t>(whole.part)] == 1;
   }
 
+  // Whether what all ranks have alike may have been repeated for each of them: of one place both look the same.
+  bool may_repeat() const {
+    bool one = false, alike = false;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (views_[i].number < 0) continue;
+      if (where_[i].part < 0) alike = true;
+      else one = one || call_.inputs[i].shape[static_cast<size_t>(where_[i].part)] == 1;
+    }
+    return one && alike;
+  }
+
   // The call as one device makes it: first as a rank that has all places' parts would, then as one that has all ranks'
   // experts.
   void find_whole(Results& results, const std::vector<int32_t>& places) {
@@ -224,7 +246,7 @@ class SharedCall {
       if (made.plain && both) whole.why = "parts of a cut together with counts of an order";
     } else {
       whole = whole_call(call, operands, both ? experts : where_, table_, run_.samples,
-                         both ? std::vector<int32_t>() : places);
+                         both ? std::vector<int32_t>() : places, repeated_);
     }
     if (!whole.why.empty()) none = unknown_because(whole.why, is_wrong(whole));
     else if (whole.spread.cut >= 0 && adds_repetitions(whole)) none = table_.unknown(kRepeatedParts);
@@ -487,6 +509,7 @@ class SharedCall {
   // The operands, as they are read now.
   std::vector<View> views_;
   std::vector<SpreadView> where_, places_;
+  bool repeated_ = false;  // WholeCall
 };
 
 }  // namespace
