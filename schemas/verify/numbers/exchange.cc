@@ -17,7 +17,7 @@ class Exchanged {
       : sent_(sent),
         dtype_(exchange.dtype),
         devices_(exchange.devices),
-        samples_(samples),
+        samples_(table[sent.number].over == Over::kPiece ? 1 : samples),
         size_(table[sent.number].bytes / dtype_bytes(exchange.dtype)),
         across_(exchange.across),
         table_(table) {
@@ -26,7 +26,9 @@ class Exchanged {
   }
 
   HeldValue make() {
-    if (table_[sent_.number].over != Over::kEach) return unknown("an exchange of what has no samples");
+    const Over over = table_[sent_.number].over;
+    if (over != Over::kEach && (over != Over::kPiece || across_ >= 0))
+      return unknown("an exchange of what has no samples");
     if (size_ < 1) return unknown("an exchange of samples without elements");
     const bool of_cut = sent_.spread.cut >= 0;
     const Spread experts = of_cut ? Spread() : sent_.spread, places = of_cut ? sent_.spread : sent_.places;
@@ -90,7 +92,7 @@ class Exchanged {
     View source = copy.operands[0];
     std::vector<ViewAxis>& axes = source.axes;
     if (axes.empty() || axes[0].extent != devices_ || axes[0].samples || source.dtype != dtype_ ||
-        table_[source.number].over != Over::kEach)
+        table_[source.number].over != copy.over)
       return std::nullopt;
     for (const ViewAxis& axis : axes)
       if (axis.extent == 0) return std::nullopt;
@@ -134,6 +136,7 @@ class Exchanged {
                  {devices_, spread.part, false},
                  {each / spread.part, spread.part * devices_, false},
                  {spread.part, spread.part == 1 ? 0 : 1, false}};
+    if (table_[sent_.number].over != Over::kEach) view.axes.erase(view.axes.begin());
     result_.number = copied(std::move(view));
     return result_;
   }
@@ -143,7 +146,7 @@ class Exchanged {
     NumberTable::Made made;
     made.by = Kernel::kCopy;
     made.what = "of an exchange";
-    made.over = Over::kEach;
+    made.over = table_[view.number].over;
     made.bytes = dtype_bytes(dtype_);
     for (const ViewAxis& axis : view.axes) made.bytes *= axis.extent;
     made.operands = {std::move(view)};

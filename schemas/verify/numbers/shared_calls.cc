@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "schemas/plan/attrs.h"
+#include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/bias.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/ordered_rows.h"
+#include "schemas/verify/numbers/pieces_of_ranks.h"
 
 namespace piper::verify {
 
@@ -226,10 +228,13 @@ class SharedCall {
     const auto is_spread = [](const SpreadView& where) { return where.spread.is_spread(); };
     const bool both = std::any_of(parts.begin(), parts.end(), is_spread) &&
                       (ordered || std::any_of(experts.begin(), experts.end(), is_spread));
-    if (mixes_places(experts, parts)) none = table_.unknown("a place's own part together with parts that places sent");
+    std::vector<View> views = views_;
+    if (std::string why = pieces_.take(views, experts, table_); !why.empty()) none = table_.unknown(why);
+    else if (mixes_places(experts, parts)) none = table_.unknown("a place's own part next to parts that places sent");
     if (none >= 0) return;
+    const int64_t samples = pieces_.any() ? 1 : run_.samples;
     if (both) {
-      results.at_places = whole_call(call_, views_, parts, table_, samples_of(experts), places);
+      results.at_places = whole_call(call_, views, parts, table_, samples * sources_of(views, experts), places);
       const WholeCall& made = *results.at_places;
       if (!made.why.empty()) none = unknown_because(made.why, is_wrong(made));
       else if (made.statistics >= 0) none = table_.unknown("a loss of parts that ranks share, too");
@@ -237,7 +242,7 @@ class SharedCall {
       if (none >= 0) return;
     }
     const KernelCall& call = both ? results.at_places->call : call_;
-    const std::vector<View> operands = both ? results.at_places->operands : views_;
+    const std::vector<View> operands = both ? results.at_places->operands : views;
     if (ordered) {
       OrderedCall made = ordered_call(call, operands, experts, table_);
       results.plain = made.plain && !both;
@@ -245,7 +250,7 @@ class SharedCall {
       whole.wrong = made.wrong;
       if (made.plain && both) whole.why = "parts of a cut together with counts of an order";
     } else {
-      whole = whole_call(call, operands, both ? experts : where_, table_, run_.samples,
+      whole = whole_call(call, operands, both ? experts : where_, table_, samples,
                          both ? std::vector<int32_t>() : places, repeated_);
     }
     if (!whole.why.empty()) none = unknown_because(whole.why, is_wrong(whole));
@@ -253,13 +258,13 @@ class SharedCall {
     if (none < 0 && whole.statistics >= 0 && !has_statistics(whole))
       none = evaluation_.unfit("a loss by statistics of other rows");
   }
-  // Of those that the operands have, also where other ranks sent them.
-  int64_t samples_of(const std::vector<SpreadView>& experts) const {
+  // Of how many ranks the samples are that operands have.
+  int64_t sources_of(const std::vector<View>& views, const std::vector<SpreadView>& experts) const {
     int64_t devices = 1;
     for (size_t i = 0; i < experts.size(); ++i)
-      if (experts[i].spread.sources && views_[i].number >= 0 && table_[views_[i].number].over == Over::kEach)
+      if (experts[i].spread.sources && views[i].number >= 0 && table_[views[i].number].over == Over::kEach)
         devices = std::max(devices, experts[i].spread.devices);
-    return run_.samples * devices;
+    return devices;
   }
   // Whether what depends on no sample is the part of the rank's own place, next to what each place sent of its part.
   bool mixes_places(const std::vector<SpreadView>& experts, const std::vector<SpreadView>& parts) const {
@@ -334,6 +339,10 @@ class SharedCall {
         none = table_.unknown(why);
     if (results.plain || none >= 0 || adds_operand()) return results;
     const bool ordered = is_ordered();
+    if (pieces_.any()) {
+      make_of_pieces(results);
+      return results;
+    }
     if (!ordered && !results.at_places && add_bias(results)) return results;
     std::vector<View> operands = whole.operands;
     const std::vector<RowResult> rows =
@@ -363,6 +372,34 @@ class SharedCall {
       if (table_[number].over == Over::kUnknown) held = {};
     }
     return results;
+  }
+  // Of values of whole pieces, those of several ranks (pieces_of_ranks.h).
+  void make_of_pieces(Results& results) {
+    WholeCall& whole = results.whole;
+    KernelCall one = whole.call;
+    std::vector<View> operands = whole.operands;
+    const std::vector<RowResult> rows = evaluation_.apply(whole.call, operands, whole.samples, results.none);
+    if (results.none >= 0) return;
+    const RowResult& row = rows[0];
+    std::string why = pieces_.of_one(one, operands, whole.operands, row, whole.samples);
+    HeldValue held;
+    if (why.empty() && !call_.accumulate) {
+      held.block = row.over == Over::kEach ? 1 : 0;  // lay_out says how many
+      why = has_no_gaps(call_.outputs[0])
+                ? lay_out_result(results, 0, row.over == Over::kEach ? row.sample_axis : -1, held)
+                : "a result of " + call_.kernel.text() + " with gaps";
+    }
+    if (!why.empty()) {
+      results.none = table_.unknown(why);
+      return;
+    }
+    whole.spread.summed = held.spread.summed = row.over == Over::kSum;
+    HeldValue in_rows;
+    results.numbers = {evaluation_.made(one, std::move(operands), kOfPiece, 0, run_.samples, in_rows)};
+    const Number& number = table_[results.numbers[0]];
+    if (number.over == Over::kUnknown) held = {};
+    else if (held.block == held.elements_of(number.bytes / dtype_bytes(one.outputs[0].dtype))) held.block = 0;
+    results.held = {held};
   }
   // A bias that is added to parts of a product by itself, where the model's product adds it.
   bool add_bias(Results& results) {
@@ -510,6 +547,7 @@ class SharedCall {
   std::vector<View> views_;
   std::vector<SpreadView> where_, places_;
   bool repeated_ = false;  // WholeCall
+  PiecesOfRanks pieces_;   // among them
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "schemas/verify/numbers/pieces_of_ranks.h"
+
 namespace piper::verify {
 namespace {
 
@@ -190,6 +192,10 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     where.shares = take_ranks(elements, value.spread.devices, all);
     if (where.shares < 0 || elements.offset != 0) return "shares of a sum that are not added up";
     where.spread = {value.spread.devices};
+  }
+  if (has_pieces_of_ranks(value.spread, over)) {
+    samples = 1;  // of each rank: its piece
+    over = Over::kEach;
   }
   if (over == Over::kEach && value.spread.sources)
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
