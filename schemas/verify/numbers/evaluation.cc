@@ -38,8 +38,8 @@ int64_t product(const std::vector<int64_t>& extents, size_t from) {
                          std::multiplies<>());
 }
 
-// A sum as one whose operand lacks the axes of one place that it leaves: the same elements, added up alike. Samples keep
-// their axis. False: there are none.
+// A sum as one whose operand lacks the axes of one place that it leaves: the same elements, added up alike. Samples
+// keep their axis. False: there are none.
 bool leave_out_places(KernelCall& call, std::vector<View>& operands, RowResult& result) {
   auto* const dims = call.kernel == Kernel::kSum ? plan::find_attr<std::vector<int64_t>>(call, "dims") : nullptr;
   if (dims == nullptr || call.inputs.size() != 1 || call.outputs.size() != 1 || result.total) return false;

@@ -28,22 +28,37 @@ bool has_pieces_of_ranks(const Spread& spread, Over over) {
   return over == Over::kPiece && spread.sources && spread.order.kind == RowOrder::Kind::kNone;
 }
 
-std::string PiecesOfRanks::take(std::vector<View>& views, const std::vector<SpreadView>& experts, NumberTable& table) {
+std::string PiecesOfRanks::take(std::vector<View>& views, const std::vector<SpreadView>& experts,
+                                const std::vector<SpreadView>& places, int64_t samples, NumberTable& table) {
   own_.clear();
-  bool others = false;
+  const auto is_piece = [&](size_t i) {
+    return views[i].number >= 0 && has_pieces_of_ranks(experts[i].spread, table[views[i].number].over);
+  };
+  bool any = false;
+  for (size_t i = 0; i < views.size(); ++i) any = any || is_piece(i);
+  if (!any) return "";
   for (size_t i = 0; i < views.size(); ++i) {
     View& view = views[i];
-    if (view.number < 0) continue;
-    if (!has_pieces_of_ranks(experts[i].spread, table[view.number].over)) {
-      others = others || table[view.number].over != Over::kNothing;
-      continue;
+    if (view.number < 0 || table[view.number].over == Over::kNothing) continue;
+    const auto numbers = std::find_if(view.axes.begin(), view.axes.end(), [](const ViewAxis& a) { return a.samples; });
+    const bool of_each = table[view.number].over == Over::kEach && experts[i].spread.sources;
+    const auto axis = numbers - view.axes.begin();
+    if ((!of_each && !is_piece(i)) || numbers == view.axes.end() || experts[i].sources >= 0 ||
+        (of_each && (axis == experts[i].part || axis == places[i].part)))
+      return "values of the pieces of several ranks together with others";
+    Own own{view.number};
+    int64_t bytes = table[view.number].bytes;
+    if (of_each) {
+      own.samples = *numbers;
+      numbers->extent *= samples;
+      numbers->stride = std::max<int64_t>(numbers->stride, 1);  // which no row asks for
+      bytes *= samples;
     }
-    const int64_t bytes = table[view.number].bytes;
-    const int32_t posed = table.leaf("of a rank's piece " + std::to_string(view.number), Over::kEach, bytes);
-    own_[posed] = view.number;
-    view.number = posed;
+    view.number = table.leaf("operand " + std::to_string(i) + " of ranks' pieces " + std::to_string(own.number),
+                             Over::kEach, bytes);
+    own_[view.number] = own;
   }
-  return any() && others ? "values of the pieces of several ranks together with others" : "";
+  return "";
 }
 
 std::string PiecesOfRanks::of_one(KernelCall& call, std::vector<View>& operands, const std::vector<View>& before,
@@ -63,9 +78,10 @@ std::string PiecesOfRanks::of_one(KernelCall& call, std::vector<View>& operands,
     for (size_t axis = 0; axis < view.axes.size(); ++axis) {
       ViewAxis& at = view.axes[axis];
       if (own != own_.end() && at.samples) {
-        at.samples = false;
         in.shape[axis] /= ranks;
         one_each = one_each && at.extent == 1;
+        at.samples = false;
+        if (own->second.samples.samples) at = own->second.samples;
         from_end = static_cast<int64_t>(view.axes.size() - axis);
       } else if (own == own_.end() && at.extent == 0) {  // the same for all, repeated for each
         const int64_t all = before[i].axes[axis].extent;
@@ -73,7 +89,7 @@ std::string PiecesOfRanks::of_one(KernelCall& call, std::vector<View>& operands,
         at.extent = in.shape[axis] = all == 1 ? 1 : all / ranks;
       }
     }
-    if (own != own_.end()) view.number = own->second;
+    if (own != own_.end()) view.number = own->second.number;
   }
   if (row.over == Over::kSum) return "";
   const auto axis = static_cast<size_t>(row.sample_axis);

@@ -229,7 +229,8 @@ class SharedCall {
     const bool both = std::any_of(parts.begin(), parts.end(), is_spread) &&
                       (ordered || std::any_of(experts.begin(), experts.end(), is_spread));
     std::vector<View> views = views_;
-    if (std::string why = pieces_.take(views, experts, table_); !why.empty()) none = table_.unknown(why);
+    if (std::string why = pieces_.take(views, experts, parts, run_.samples, table_); !why.empty())
+      none = table_.unknown(why);
     else if (mixes_places(experts, parts)) none = table_.unknown("a place's own part next to parts that places sent");
     if (none >= 0) return;
     const int64_t samples = pieces_.any() ? 1 : run_.samples;
@@ -350,7 +351,9 @@ class SharedCall {
     const bool of_experts = std::any_of(where_.begin(), where_.end(), [](const SpreadView& where) {
       return where.spread.is_spread() && where.spread.cut < 0;
     });
-    if (none < 0 && !ordered && of_experts && rows[0].over == Over::kPiece && !whole.spread.summed)
+    // Of shares that are added up all is there.
+    if (none < 0 && !ordered && of_experts && whole.spread.is_spread() && rows[0].over == Over::kPiece &&
+        !whole.spread.summed)
       none = table_.unknown("experts of samples that are read together");
     results.held.resize(call_.outputs.size());
     for (size_t i = 0; i < call_.outputs.size() && none < 0; ++i) {

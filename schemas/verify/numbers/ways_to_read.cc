@@ -21,7 +21,7 @@ std::optional<HeldValue> as_part_of(const HeldValue& value, int32_t copy, const 
   const View& source = moved.operands[0];
   const int64_t part = value.spread.part, devices = value.spread.devices;
   const int64_t here = of.bytes / dtype_bytes(source.dtype) / devices;  // elements of a sample that the rank has
-  const bool in_rows =  // samples are outermost
+  const bool in_rows =                                                  // samples are outermost
       value.block == 0 || value.block == value.elements_of(of.bytes / dtype_bytes(source.dtype));
   if (moved.over != of.over || moved.bytes != of.bytes || source.offset != 0 || value.period > 0 ||
       value.spread.apart || value.spread.shares || value.spread.surplus > 0 || !value.spread.pieces.empty() || !in_rows)
