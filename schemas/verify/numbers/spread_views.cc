@@ -192,6 +192,9 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     where.shares = take_ranks(elements, value.spread.devices, all);
     if (where.shares < 0 || elements.offset != 0) return "shares of a sum that are not added up";
     where.spread = {value.spread.devices};
+    // Of one sample any axis of one place may be the samples', but not this one.
+    elements.shape.erase(elements.shape.begin() + where.shares);
+    elements.strides.erase(elements.strides.begin() + where.shares);
   }
   if (has_pieces_of_ranks(value.spread, over)) {
     samples = 1;  // of each rank: its piece
@@ -201,6 +204,7 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
   else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
   else why = view_of(elements, over, size, samples, view);
+  if (where.shares >= 0) view.axes.insert(view.axes.begin() + where.shares, ViewAxis());
   if (why.empty()) why = view_of_places(as_read, value, view, places, choice.places);
   if (!why.empty() || value.spread.part == 0) return why;
   as_read = of_whole_places(std::move(as_read), value.places, view, places);
