@@ -34,8 +34,7 @@ import zoo
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ZOO = ("one", "mb4", "dp2_mb2", "pp2_gpipe", "pp4_1f1b", "pp2_dp2", "pp4_zb_v", "pp2_dualpipe_dp2")
-# What is not proved of sets where everything else is: forwards of which some
-# microbatches leave what others compute again.
+# What is not proved of sets where everything else is: forwards of which some microbatches leave what others compute again.
 COVERED = ("matrix", "strategies", "mutation")
 NO_REFERENCE = {"gathered_whole"}    # rows in the order of their experts, of pieces of several sizes
 IN_PART = {"recompute_some_params", "recompute_some_two_way", "recompute_but_products", "places_seq_recompute_some"}
