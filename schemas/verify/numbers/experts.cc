@@ -87,8 +87,6 @@ class Whole {
         return "parts that places sent together with what is of no place";
       call_.whole.spread.across = call_.where[i].spread.across;
     }
-    if (call_.whole.spread.across >= 0 && call_.whole.call.kernel == Kernel::kDropout)
-      return "a mask for parts that places sent";
     return "";
   }
 

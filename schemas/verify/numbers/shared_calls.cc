@@ -231,7 +231,7 @@ class SharedCall {
     std::vector<View> views = views_;
     if (std::string why = pieces_.take(views, experts, parts, run_.samples, table_); !why.empty())
       none = table_.unknown(why);
-    else if (mixes_places(experts, parts)) none = table_.unknown("a place's own part next to parts that places sent");
+    else if (mixes_places(experts, parts)) none = table_.unknown("what is of a rank's place next to parts of others");
     if (none >= 0) return;
     const int64_t samples = pieces_.any() ? 1 : run_.samples;
     if (both) {
@@ -267,7 +267,8 @@ class SharedCall {
         devices = std::max(devices, experts[i].spread.devices);
     return devices;
   }
-  // Whether what depends on no sample is the part of the rank's own place, next to what each place sent of its part.
+  // Whether what depends on no sample is the part of the rank's own place, next to what each place sent of its part; a
+  // mask is drawn by the rank's place, too.
   bool mixes_places(const std::vector<SpreadView>& experts, const std::vector<SpreadView>& parts) const {
     bool own = false, across = false;
     for (size_t i = 0; i < experts.size(); ++i) {
@@ -275,7 +276,7 @@ class SharedCall {
       across = across || experts[i].spread.across >= 0;
       own = own || (table_[views_[i].number].over == Over::kNothing && parts[i].spread.is_spread());
     }
-    return own && across;
+    return across && (own || call_.kernel == Kernel::kDropout);
   }
   // Of samples of which each place sent its part: each result is such a part too, or a place's share, and a sum over
   // them adds up shares. A sum of parts would be one of different elements. "" or why it is none.
