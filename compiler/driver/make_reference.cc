@@ -14,6 +14,7 @@
 #include "compiler/passes/normalise_losses.h"
 #include "compiler/analysis/track_batch.h"
 #include "compiler/strategy/directive_args.h"
+#include "schemas/plan/attrs.h"
 
 namespace piper::driver {
 
@@ -158,6 +159,41 @@ Result<References> of_pieces(const Differentiated& model, const Bound& step) {
   return result;
 }
 
+// Where experts are divided over the places of a cut, each place bounds the rows of its own part of the tokens. How
+// many places do, where all bounds of the strategy are of as many; 1: none does.
+int64_t places_that_bound(const ir::Distribution& distribution) {
+  int64_t places = 0;
+  for (size_t shard = 0; shard < distribution.expert_groups.size(); ++shard) {
+    if (!distribution.expert_groups[shard].bound) continue;
+    const int32_t cut = distribution.cut_of_experts(static_cast<int32_t>(shard));
+    const int64_t here = cut < 0 ? 1 : distribution.cuts[static_cast<size_t>(cut)].places();
+    if (places > 0 && here != places) return 1;
+    places = here;
+  }
+  return std::max<int64_t>(places, 1);
+}
+
+// Says so of the orders in a reference for pieces of so many samples. Not where the places' capacities together are not
+// that of the piece, because they are rounded: then the plan is not proved.
+void bound_parts(plan::Reference& reference, const ir::Distribution& distribution, int64_t samples) {
+  const int64_t places = places_that_bound(distribution);
+  if (places == 1) return;
+  for (plan::KernelCall& call : reference.program.calls) {
+    if (call.kernel != plan::Kernel::kExpertOrder) continue;
+    const auto *const capacity = plan::find_attr<int64_t>(call, "capacity"), *const experts = plan::find_attr<int64_t>(
+                                                                                 call, "experts");
+    const int64_t rows = call.inputs[0].shape[0];
+    if (capacity == nullptr || experts == nullptr || *capacity >= rows || rows % (samples * places) != 0) continue;
+    const bool shared = std::any_of(
+        distribution.expert_groups.begin(), distribution.expert_groups.end(), [&](const ir::ExpertGroups& groups) {
+          return groups.bound && *capacity == places * groups.bound->rows_of_expert(rows / places, *experts);
+        });
+    if (!shared) continue;
+    call.attrs.push_back({plan::kPartsOfRows, places});
+    call.attrs.push_back({plan::kRowsOfPart, rows / samples / places});
+  }
+}
+
 // Rows of a piece in the order of their experts are of all its samples together, and no number of samples says where.
 bool orders_rows(const ir::Graph& graph) {
   for (size_t i = 0; i < graph.num_ops(); ++i)
@@ -217,7 +253,10 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
     if (part == Part::kEvaluation) {
       PIPER_ASSIGN(model, forwards_of(c, model, diags));
     }
-    return of_pieces(model, step);
+    PIPER_ASSIGN(References made, of_pieces(model, step));
+    bound_parts(made.reference, c.module.distribution, samples);
+    if (made.uncast) bound_parts(*made.uncast, c.module.distribution, samples);
+    return made;
   };
   auto made = made_of_samples();
   if (made.ok()) return made;

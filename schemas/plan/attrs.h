@@ -22,4 +22,10 @@ const T* find_attr(const KernelCall& call, std::string_view name) {
   return nullptr;
 }
 
+// Of an expert_order of a reference, and of no other: the rows are cut into so many parts, each of which has every time
+// so many rows in a row, in turn, and the capacity is shared equally by the parts. No kernel does this: on several
+// ranks each orders a part of its own.
+inline constexpr const char* kPartsOfRows = "parts";
+inline constexpr const char* kRowsOfPart = "run";
+
 }  // namespace piper::plan

@@ -38,29 +38,39 @@ int64_t product(const std::vector<int64_t>& extents, size_t from) {
                          std::multiplies<>());
 }
 
-// A sum as one whose operand lacks the axes of one place that it leaves: the same elements, added up alike. Samples
-// keep their axis. False: there are none.
+// A sum as one whose operand lacks the axes of one place: the same elements, added up alike, and where nothing is
+// summed over, a copy. Samples keep their axis. False: there are none.
 bool leave_out_places(KernelCall& call, std::vector<View>& operands, RowResult& result) {
   auto* const dims = call.kernel == Kernel::kSum ? plan::find_attr<std::vector<int64_t>>(call, "dims") : nullptr;
   if (dims == nullptr || call.inputs.size() != 1 || call.outputs.size() != 1 || result.total) return false;
   Operand &in = call.inputs[0], &out = call.outputs[0];
   std::vector<ViewAxis>& axes = operands[0].axes;
-  if (axes.size() != in.shape.size() || out.shape.size() + dims->size() != in.shape.size() ||
-      out.strides != plan::contiguous_strides(out.shape))
+  const auto is_summed = [&](size_t axis) {
+    return std::find(dims->begin(), dims->end(), static_cast<int64_t>(axis)) != dims->end();
+  };
+  size_t summed = 0;
+  for (size_t axis = 0; axis < axes.size(); ++axis) summed += is_summed(axis) ? 1 : 0;
+  if (axes.size() != in.shape.size() || summed != dims->size() || out.shape.size() + summed != in.shape.size() ||
+      in.dtype != out.dtype || out.strides != plan::contiguous_strides(out.shape))
     return false;
+  const auto erase = [](auto& list, size_t place) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(place)); };
   bool any = false;
   for (size_t axis = axes.size(), left = out.shape.size(); axis-- > 0;) {
-    const auto at = static_cast<int64_t>(axis);
-    if (std::count(dims->begin(), dims->end(), at) > 0) continue;
-    if (left == 0) return any;  // an axis is summed over twice
-    --left;
-    if (axes[axis].extent != 1 || axes[axis].samples || out.shape[left] != 1) continue;
-    const auto erase = [](auto& list, size_t place) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(place)); };
+    const bool sums = is_summed(axis);
+    left -= sums ? 0 : 1;
+    if (axes[axis].extent != 1 || axes[axis].samples || in.shape[axis] != 1) continue;
     erase(axes, axis), erase(in.shape, axis), erase(in.strides, axis);
-    erase(out.shape, left), erase(out.strides, left);
-    for (int64_t& dim : *dims) dim -= dim > at ? 1 : 0;
-    result.sample_axis -= result.sample_axis > static_cast<int32_t>(left) ? 1 : 0;
+    if (!sums) {
+      erase(out.shape, left), erase(out.strides, left);
+      result.sample_axis -= result.sample_axis > static_cast<int32_t>(left) ? 1 : 0;
+    }
+    std::erase(*dims, static_cast<int64_t>(axis));
+    for (int64_t& dim : *dims) dim -= dim > static_cast<int64_t>(axis) ? 1 : 0;
     any = true;
+  }
+  if (any && dims->empty()) {
+    call.kernel = Kernel::kCopy;
+    call.attrs.clear();
   }
   return any;
 }

@@ -49,6 +49,12 @@ class SharedCall {
   // An order of rows in several segments, as that of one device
   // (ordered_rows.h). False: the call makes none.
   bool make_order() {
+    if (run_.index != kReferenceProgram && plan::find_attr<int64_t>(call_, plan::kPartsOfRows) != nullptr) {
+      const int32_t none = evaluation_.unfit("an order of rows in parts, which no kernel makes");
+      for (const Operand& out : call_.outputs)
+        if (out.slot != Operand::kAbsent) evaluation_.put(out, none);
+      return true;
+    }
     const SpreadView ids = where_.empty() ? SpreadView() : where_[0];
     std::optional<WholeOrder> whole = whole_order(call_, views_.empty() ? View() : views_[0], ids, run_.samples);
     if (!whole) return false;
@@ -60,6 +66,9 @@ class SharedCall {
     enum Result : size_t { kOrder, kPositions, kCounts };
     HeldValue none;
     whole->order.counts = result(kCounts, none);
+    // The model's step has such an order where piperc knows that the strategy makes one.
+    if (plan::find_attr<int64_t>(whole->call, plan::kPartsOfRows) != nullptr && whole->order.counts >= run_.known)
+      unknown = table_.unknown("a capacity of the rows of a place");
     for (size_t i = 0; i < call_.outputs.size(); ++i) {
       if (call_.outputs[i].slot == Operand::kAbsent) continue;
       HeldValue held;
