@@ -64,12 +64,30 @@ bool adds_up(const ir::Module& module) {
   return passes::normalise_losses(graph, analysis::track_batch(variant), {2, true, {}}, {}, unheard).ok();
 }
 
+// Where experts are divided over the places of a cut, each place bounds the rows of its own part of the tokens. How
+// many places do, where all bounds of the strategy are of as many; 1: none does.
+int64_t places_that_bound(const ir::Distribution& distribution) {
+  int64_t places = 0;
+  for (size_t shard = 0; shard < distribution.expert_groups.size(); ++shard) {
+    if (!distribution.expert_groups[shard].bound) continue;
+    const int32_t cut = distribution.cut_of_experts(static_cast<int32_t>(shard));
+    const int64_t here = cut < 0 ? 1 : distribution.cuts[static_cast<size_t>(cut)].places();
+    if (places > 0 && here != places) return 1;
+    places = here;
+  }
+  return std::max<int64_t>(places, 1);
+}
+
 Result<Differentiated> differentiated(const Compilation& c, const Bound& step, const diag::Diagnostics& diags) {
   diag::Diagnostics unheard = diags;  // what can be said of the model was said when the plans were made
   Compilation one = one_device(c, step), other = one_device(c, step);
   const ir::Precision& precision = one.module.precision;
+  const int64_t places = places_that_bound(c.module.distribution);
   bool casts = false, sum = true;
   for (const Pass& pass : pipeline()) {
+    for (ir::Module* const module : {&one.module, &other.module})
+      for (ir::ExpertGroups& shard : module->distribution.expert_groups)
+        if (shard.bound) shard.bound->places = places;
     if (pass.name == "leave_exchanges") break;
     if (pass.name == "normalise_losses" && step.pieces == 1) sum = adds_up(one.module);
     if (casts) PIPER_RETURN_IF_ERROR(pass.run(other, unheard));
@@ -159,36 +177,15 @@ Result<References> of_pieces(const Differentiated& model, const Bound& step) {
   return result;
 }
 
-// Where experts are divided over the places of a cut, each place bounds the rows of its own part of the tokens. How
-// many places do, where all bounds of the strategy are of as many; 1: none does.
-int64_t places_that_bound(const ir::Distribution& distribution) {
-  int64_t places = 0;
-  for (size_t shard = 0; shard < distribution.expert_groups.size(); ++shard) {
-    if (!distribution.expert_groups[shard].bound) continue;
-    const int32_t cut = distribution.cut_of_experts(static_cast<int32_t>(shard));
-    const int64_t here = cut < 0 ? 1 : distribution.cuts[static_cast<size_t>(cut)].places();
-    if (places > 0 && here != places) return 1;
-    places = here;
-  }
-  return std::max<int64_t>(places, 1);
-}
-
-// Says so of the orders in a reference for pieces of so many samples. Not where the places' capacities together are not
-// that of the piece, because they are rounded: then the plan is not proved.
+// Says so of the orders in a reference for pieces of so many samples.
 void bound_parts(plan::Reference& reference, const ir::Distribution& distribution, int64_t samples) {
   const int64_t places = places_that_bound(distribution);
   if (places == 1) return;
   for (plan::KernelCall& call : reference.program.calls) {
     if (call.kernel != plan::Kernel::kExpertOrder) continue;
-    const auto *const capacity = plan::find_attr<int64_t>(call, "capacity"), *const experts = plan::find_attr<int64_t>(
-                                                                                 call, "experts");
+    const auto* const capacity = plan::find_attr<int64_t>(call, "capacity");
     const int64_t rows = call.inputs[0].shape[0];
-    if (capacity == nullptr || experts == nullptr || *capacity >= rows || rows % (samples * places) != 0) continue;
-    const bool shared = std::any_of(
-        distribution.expert_groups.begin(), distribution.expert_groups.end(), [&](const ir::ExpertGroups& groups) {
-          return groups.bound && *capacity == places * groups.bound->rows_of_expert(rows / places, *experts);
-        });
-    if (!shared) continue;
+    if (capacity == nullptr || *capacity >= rows || rows % (samples * places) != 0) continue;
     call.attrs.push_back({plan::kPartsOfRows, places});
     call.attrs.push_back({plan::kRowsOfPart, rows / samples / places});
   }

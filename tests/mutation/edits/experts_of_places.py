@@ -85,3 +85,37 @@ def part_said_to_be_whole(bundle: Bundle):
         for slot in program["slots"]:
             if slot["slot"] == "expand":
                 del slot["spread"], slot["cut"]
+
+
+@edit("experts_capacity", "P0641", "an order of rows in parts, which no kernel makes")
+def order_of_parts_in_a_program(bundle: Bundle):
+    """The capacity of an expert is said to be of each part of the rows, in the reference and in the program that ranks run."""
+    for calls in (bundle.reference["calls"], *(program["calls"] for program in bundle.programs.values())):
+        for item in calls:
+            if item["call"] == "expert_order":
+                item["attrs"] |= {"parts": 2, "run": 1}
+
+
+@edit("cut_whole_experts_capacity", "P0641", "a capacity of the rows of a place")
+def capacity_of_other_parts(bundle: Bundle):
+    """The model's parts are every other row, the places' are parts of each sequence."""
+    for item in bundle.reference["calls"]:
+        if item["call"] == "expert_order":
+            item["attrs"]["run"] = 1
+
+
+@edit("cut_whole_experts_capacity", "P0641", "a capacity of the rows of a place")
+def capacity_of_all_rows(bundle: Bundle):
+    """The model bounds the rows of the whole sequence, each place those of its part."""
+    for item in bundle.reference["calls"]:
+        if item["call"] == "expert_order":
+            del item["attrs"]["parts"], item["attrs"]["run"]
+
+
+@edit("cut_whole_experts_capacity", "P0641", "a capacity of the rows of a place")
+def other_capacity(bundle: Bundle):
+    """An expert takes fewer rows of each place than the strategy says."""
+    for program in bundle.programs.values():
+        for item in program["calls"]:
+            if item["call"] == "expert_order":
+                item["attrs"]["capacity"] -= 1
