@@ -22,9 +22,9 @@ const T* find_attr(const KernelCall& call, std::string_view name) {
   return nullptr;
 }
 
-// Of an expert_order of a reference, and of no other: the rows are cut into so many parts, each of which has every time
-// so many rows in a row, in turn, and the capacity is shared equally by the parts. No kernel does this: on several
-// ranks each orders a part of its own.
+// Attributes that an expert_order of a reference may have, and no other call: the rows are in so many parts, so many
+// rows of one after so many of another, and the parts share the capacity equally. No kernel does this: each of several
+// ranks orders one part.
 inline constexpr const char* kPartsOfRows = "parts";
 inline constexpr const char* kRowsOfPart = "run";
 

@@ -34,12 +34,13 @@ import zoo
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ZOO = ("one", "mb4", "dp2_mb2", "pp2_gpipe", "pp4_1f1b", "pp2_dp2", "pp4_zb_v", "pp2_dualpipe_dp2")
+GROUPED = ("moe_gathered", "qwen3_moe", "mixtral")
 # What is not proved of sets where everything else is: forwards of which some microbatches leave what others compute again.
-COVERED = ("matrix", "strategies", "mutation")
-NO_REFERENCE = {"gathered_whole"}    # rows in the order of their experts, of pieces of several sizes
+COVERED = ("matrix", "strategies", "mutation", "shards", "capacity")
+# Rows in the order of their experts, or with a capacity, of pieces of several sizes.
+NO_REFERENCE = {"gathered_whole"} | {f"{model}-pp2_nested_ep2" for model in ("moe_capacity", *GROUPED)}
 IN_PART = {"recompute_some_params", "recompute_some_two_way", "recompute_but_products", "places_seq_recompute_some"}
 ONE_SAMPLE = ("llama", "qwen3", "gpt")
-GROUPED = ("moe_gathered", "qwen3_moe", "mixtral")
 
 
 class Evaluating:

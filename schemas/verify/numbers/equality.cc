@@ -118,7 +118,7 @@ class Comparison {
           const Spread& found = value.places.is_spread() ? value.places : value.spread;
           if (table_[value.number].over == Over::kUnknown || found.cut < 0) continue;
           if (found.part == 0 && !found.share) continue;
-          // Of the rows of all places the parts of all are there: to rules 8 and 9 these are whole.
+          // The parts that all places sent are all there: to rules 8 and 9 these are whole.
           const plan::Spread is = found.share               ? plan::Spread::kShare
                                   : value.spread.across < 0 ? plan::Spread::kPart
                                                             : plan::Spread::kSame;

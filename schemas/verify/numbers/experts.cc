@@ -221,7 +221,7 @@ class Whole {
     return batch && (corresponds || along) && there.stride == 0 &&
            (there.extent > 1 || (repeated_ && corresponds && !there.samples && has_one_place()));
   }
-  // Of the axis that the whole results have of all ranks.
+  // Whether a rank has one place along the axis that the whole results have of all ranks.
   bool has_one_place() const {
     const Operand& out = call_.whole.call.outputs[0];
     return out.slot != Operand::kAbsent && out.shape[static_cast<size_t>(call_.whole.part)] == 1;

@@ -268,7 +268,7 @@ class SharedCall {
     if (none < 0 && whole.statistics >= 0 && !has_statistics(whole))
       none = evaluation_.unfit("a loss by statistics of other rows");
   }
-  // Of how many ranks the samples are that operands have.
+  // The number of ranks whose samples operands have.
   int64_t sources_of(const std::vector<View>& views, const std::vector<SpreadView>& experts) const {
     int64_t devices = 1;
     for (size_t i = 0; i < experts.size(); ++i)
@@ -287,8 +287,8 @@ class SharedCall {
     }
     return across && (own || call_.kernel == Kernel::kDropout);
   }
-  // Of samples of which each place sent its part: each result is such a part too, or a place's share, and a sum over
-  // them adds up shares. A sum of parts would be one of different elements. "" or why it is none.
+  // Where each place sent its part of samples, each result is such a part too, or a place's share, and a sum over them
+  // adds up shares. A sum of parts would be one of different elements. "" or why it is none.
   static std::string parts_stay_apart(const Results& results, Over over) {
     const int32_t across = results.whole.spread.across;
     if (across < 0) return "";
@@ -361,7 +361,7 @@ class SharedCall {
     const bool of_experts = std::any_of(where_.begin(), where_.end(), [](const SpreadView& where) {
       return where.spread.is_spread() && where.spread.cut < 0;
     });
-    // Of shares that are added up all is there.
+    // Shares that are added up are all of the value.
     if (none < 0 && !ordered && of_experts && whole.spread.is_spread() && rows[0].over == Over::kPiece &&
         !whole.spread.summed)
       none = table_.unknown("experts of samples that are read together");
@@ -386,7 +386,7 @@ class SharedCall {
     }
     return results;
   }
-  // Of values of whole pieces, those of several ranks (pieces_of_ranks.h).
+  // A call on values of whole pieces, those of several ranks (pieces_of_ranks.h).
   void make_of_pieces(Results& results) {
     WholeCall& whole = results.whole;
     KernelCall one = whole.call;

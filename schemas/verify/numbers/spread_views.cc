@@ -192,7 +192,7 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     where.shares = take_ranks(elements, value.spread.devices, all);
     if (where.shares < 0 || elements.offset != 0) return "shares of a sum that are not added up";
     where.spread = {value.spread.devices};
-    // Of one sample any axis of one place may be the samples', but not this one.
+    // Any axis of one place may be that of one sample, but not this one.
     elements.shape.erase(elements.shape.begin() + where.shares);
     elements.strides.erase(elements.strides.begin() + where.shares);
   }
