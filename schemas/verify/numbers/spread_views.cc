@@ -200,12 +200,10 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     samples = 1;  // of each rank: its piece
     over = Over::kEach;
   }
-  if (choice.samples > 0 && over == Over::kEach && (value.spread.sources || value.block > 0)) return kNoOtherSamples;
   if (over == Over::kEach && value.spread.sources)
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
   else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
-  else why = view_of(elements, over, size, samples, view, choice.samples);
-  if (why == kNoOtherSamples) return why;
+  else why = view_of(elements, over, size, samples, view);
   if (where.shares >= 0) view.axes.insert(view.axes.begin() + where.shares, ViewAxis());
   if (why.empty()) why = view_of_places(as_read, value, view, places, choice.places);
   if (!why.empty() || value.spread.part == 0) return why;

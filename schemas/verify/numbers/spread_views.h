@@ -30,7 +30,7 @@ int32_t take_segment(View& view, const std::vector<int64_t>& pieces, int64_t sca
 // Which of the axes that may be the experts', and of those that may be the places', is taken for it, the likelier ones
 // first.
 struct AxisChoice {
-  size_t experts = 0, places = 0, samples = 0;  // samples: view_of
+  size_t experts = 0, places = 0;
 };
 
 // The view of elements of a value that is spread. `size`: elements of a sample that the rank has, or of all where it is

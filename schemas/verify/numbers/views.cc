@@ -55,9 +55,7 @@ std::optional<StridedElements> mapped(const StridedElements& elements, const std
   return result;
 }
 
-std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view,
-                    size_t other) {
-  if (other > 0 && (over != Over::kEach || samples != 1)) return kNoOtherSamples;
+std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view) {
   view.offset = elements.offset;
   view.axes.assign(elements.shape.size(), {});
   int64_t last = elements.offset;
@@ -86,13 +84,6 @@ std::string view_of(const StridedElements& elements, Over over, int64_t each, in
     if (chosen == rank && samples == 1)
       for (chosen = 0; chosen < rank && (elements.shape[chosen] == 1 || elements.strides[chosen] <= 0);) ++chosen;
     if (chosen == rank) return "an operand that does not name all samples";
-    if (other > 0) {
-      const size_t first = chosen;
-      for (chosen = 0; chosen < rank && other > 0; ++chosen)
-        if (chosen != first && (one(chosen) || rows(chosen))) --other;
-      if (other > 0) return kNoOtherSamples;
-      --chosen;
-    }
     ViewAxis& axis = view.axes[chosen];
     axis.samples = true;
     axis.extent = elements.shape[chosen] / samples;

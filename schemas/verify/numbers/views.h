@@ -28,10 +28,8 @@ std::optional<StridedElements> mapped(const StridedElements& elements, const std
 
 // The view of elements of a value that is there for `samples` samples; "" or why it is none. `each`: elements of a
 // sample, or of the whole value where `over` is not kEach. Of one sample the first axis that could number the samples
-// does, where it has an axis for them at all: a view may have left it out. `other`: another that could, of one sample.
-std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view,
-                    size_t other = 0);
-inline constexpr const char* kNoOtherSamples = "no other axis that could number the samples";
+// does, where it has an axis for them at all: a view may have left it out.
+std::string view_of(const StridedElements& elements, Over over, int64_t each, int64_t samples, View& view);
 
 // The same of a value whose samples are not its outermost axis: in its memory every `block` elements of a sample are
 // after those of the sample before. Of one sample nothing is in between, and view_of takes it.

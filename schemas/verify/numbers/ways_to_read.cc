@@ -123,16 +123,13 @@ std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldV
     const Number& number = table[held.number];
     const int64_t size = held.elements_of(number.bytes / dtype_bytes(dtype));
     AxisChoice choice;
-    const auto first = [&] {
-      return choice.experts == 0 && choice.places == 0 && choice.samples == 0 && held.number == value.number;
-    };
+    const auto first = [&] { return choice.experts == 0 && choice.places == 0 && held.number == value.number; };
     while (ways.size() < kMostWays) {
       WayToRead way;
       way.view.number = held.number;
       way.view.dtype = dtype;
       std::string wrong =
           view_of_spread(elements, held, number.over, size, samples, way.view, way.where, way.places, choice);
-      if (wrong == kNoOtherSamples) return;
       if (first()) why = wrong;
       // A value without an axis of experts, or of places, has one way.
       const bool last_of_experts = way.where.part < 0, last_of_places = way.places.part < 0;
@@ -141,8 +138,8 @@ std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldV
         ways.push_back(std::move(way));
       }
       if (!last_of_experts) ++choice.experts;
-      else if (!last_of_places) choice = {0, choice.places + 1, choice.samples};
-      else choice = {0, 0, choice.samples + 1};
+      else if (!last_of_places) choice = {0, choice.places + 1};
+      else return;
     }
   };
   add_all(value);

@@ -1,6 +1,5 @@
 // Rule on numbers: where each of D ranks has one of D experts, or of D places along an axis that is cut, what a rank
 // has may be read in several ways, each of them right, and the one is taken by which a call is the model's.
-// - Of one sample, any axis of one place may number the samples, and so may the rows of a sample.
 // - Any axis of one place may be the experts': in the value that one device has it has D places, of which the rank
 //   reads its own. So may an axis be along which a rank has all elements of an expert, with the experts outside.
 // - A copy that only moves the axis of experts has, of each expert, the same elements in the same order. So memory
