@@ -286,8 +286,10 @@ void Evaluation::add(const Operand& out, View view, int32_t share_over) {
 }
 
 void Evaluation::keep(const KernelCall& call, const Operand& out, int32_t number, const HeldValue& held) {
-  if (call.accumulate) add(out, as_rows(out, number));
-  else put(out, number, held);
+  if (!call.accumulate) return put(out, number, held);
+  View added = as_rows(out, number);
+  if (table_[number].over != Over::kUnknown) through_copies(added, table_);  // a sum over one place is a copy
+  add(out, std::move(added));
 }
 
 std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<View>& operands, int64_t samples,
