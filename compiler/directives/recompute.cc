@@ -23,17 +23,18 @@ const strategy::DirectiveSpec& recompute_spec() {
       .doc =
           "For example, `{op: recompute, filter: {}, modules: [\"*.mlp\"]}` recomputes all MLPs. After the forward "
           "pass, the matched chunks free their saved activations and keep only their inputs. At the start of the "
-          "backward pass, they run the forward pass again. It gives the same values, because random masks depend "
-          "only on counters. With `ops`, `modules` or `layers`, only the operators that match all given keys are "
-          "recomputed. The other operators keep their saved activations.\n\nReplicated chunks are divided into "
-          "segments of about the size of a bucket. Each segment is recomputed separately, from kept inputs. So that "
-          "few values are kept, recomputed chunks are divided only where few values cross: between layers, and not "
-          "inside an MLP. Their segments can therefore be larger than a bucket. A layer that is much larger than a "
-          "bucket may still be divided: `bucket_size` of `replicate` should hold a layer.\n\nWhere experts are divided "
-          "over ranks and all operators of all microbatches are recomputed, the backward pass also repeats the "
-          "all-to-alls that bring tokens to the experts, and back if their results are needed. Tokens go to the same "
-          "experts as in the forward pass: their order and their numbers are kept.\n\nThe filter may "
-          "name microbatches. The other microbatches of the chunk then keep their saved activations.",
+          "backward pass, they run the forward pass again. The second forward pass gives the same values, because "
+          "random masks depend only on counters. With `ops`, `modules` or `layers`, only the operators that match all "
+          "given keys are recomputed. The other operators keep their saved activations.\n\nReplicated chunks are "
+          "divided into segments of about the size of a bucket. Each segment is recomputed separately, from kept "
+          "inputs. Recomputed chunks are divided only between layers, and not inside an MLP, so that few values must "
+          "be kept. Their segments can therefore be larger than a bucket. A layer that is much larger than a bucket "
+          "may still be divided. To avoid this, choose a `bucket_size` of `replicate` that is at least as large as a "
+          "layer.\n\nIf experts are divided over ranks and all operators of all microbatches are recomputed, the "
+          "backward pass also repeats the all-to-all that sends tokens to the experts. If it needs the results of the "
+          "experts, it also repeats the all-to-all that sends the results back. Tokens go to the same experts as in "
+          "the forward pass, because their order and their numbers are kept.\n\nThe filter may name microbatches. The "
+          "other microbatches of the chunk then keep their saved activations.",
       .args =
           {
               {"filter", ArgKind::kFilter, false, "{}", "the chunks; may name microbatches, but not passes", {}},
@@ -56,8 +57,8 @@ const strategy::DirectiveSpec& recompute_spec() {
                ArgKind::kChoice,
                false,
                "again",
-               "only with `all`: with `again`, the backward pass repeats the all-to-alls that bring tokens to experts; "
-               "with `kept`, what they brought is kept",
+               "only with `all`: with `again`, the backward pass repeats the all-to-alls that send tokens to experts; "
+               "with `kept`, the received tokens are kept",
                {"again", "kept"}},
           },
       .example = "{op: recompute, filter: {PP: \"*\"}, modules: [\"*.mlp\"]}",

@@ -15,19 +15,19 @@ const strategy::DirectiveSpec& replicate_spec() {
           "keeps a copy of the matched chunks on each of several devices and sums their gradients "
           "(data parallelism)",
       .doc =
-          "Once per step, after the last microbatch, the gradients are summed over the replicas. The sum "
-          "is the gradient of the loss over the whole batch. Gradients are summed in buckets. A bucket "
-          "contains whole parameters, in the reverse order of the model. A parameter that is larger than "
-          "`bucket_size` has its own bucket. A bucket is reduced as soon as its last gradient is "
-          "ready.\n\nIf different groups run the same chunk for different microbatches, each group needs a "
-          "`replicate`, with the same settings. The gradients are then summed over the devices of all "
-          "these groups, and sharding divides over all of them, too.\n\n`shard_optimizer`, `shard_grads` "
-          "and `shard_params` are ZeRO-1, ZeRO-2 and ZeRO-3. Each includes the one before. With "
-          "`shard_optimizer`, each replica updates its shard of the parameters. With `shard_grads`, "
-          "gradients are reduce-scattered after every microbatch. With `shard_params`, parameters are "
-          "gathered before they are used. `parts_over` (HSDP) divides the replicas into groups, usually "
-          "one for each node, and shards only within a group. All-gathers and reduce-scatters then stay "
-          "inside the group. Once per step, the gradient shards are summed across the groups.",
+          "The gradients are summed over the replicas: once per step, after the last microbatch, or with "
+          "`shard_grads` and `shard_params` after every microbatch. The sum is the gradient of the loss over the "
+          "whole batch. Gradients are summed in buckets. A bucket contains whole parameters, in the reverse order of "
+          "the model. A parameter that is larger than `bucket_size` has its own bucket. A bucket is reduced as soon "
+          "as its last gradient is ready.\n\nIf different groups run the same chunk for different microbatches, each "
+          "group with several replicas needs a `replicate`, with the same settings. The gradients are then summed over "
+          "the devices of all these groups, and sharding divides over all of them, too.\n\n`shard_optimizer`, "
+          "`shard_grads` and `shard_params` are ZeRO-1, ZeRO-2 and ZeRO-3. Each includes the one before. With "
+          "`shard_optimizer`, each replica updates its shard of the parameters. With `shard_grads`, each replica keeps "
+          "its shard of the gradients. With `shard_params`, parameters are gathered before they are used. `parts_over` "
+          "(HSDP) divides the replicas into groups, usually one for each node, and shards only within a group. "
+          "All-gathers and reduce-scatters then stay inside the group. Once per step, the gradient shards are summed "
+          "across the groups.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the chunks; may name neither microbatches nor passes", {}},
@@ -90,9 +90,9 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kMebibytes,
                false,
                "0.25",
-               "only with shard_params: a bucket stays whole on every device if it has only "
-               "one-dimensional parameters (norms, biases) that are each smaller than this. It is then not "
-               "gathered. With 0, no bucket stays whole",
+               "only with shard_params: a bucket stays whole on every device if it has only one-dimensional "
+               "parameters (norms, biases) that are each smaller than this. Such a bucket is not gathered. With 0, no "
+               "bucket stays whole",
                {}},
               {"residency",
                ArgKind::kChoice,
@@ -105,9 +105,9 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kCount,
                false,
                "1",
-               "how early a bucket is gathered: this many computations before the one that reads it, "
-               "unless it is still in memory. With 0, it is gathered right before it is read, which needs "
-               "the least memory",
+               "how early a bucket is gathered: the number of computations between the all-gather and the computation "
+               "that reads the bucket. With 0, a bucket is gathered right before it is read, which needs the least "
+               "memory. A bucket that is still in memory is not gathered again",
                {},
                0},
           },

@@ -17,53 +17,48 @@ const strategy::DirectiveSpec& shard_spec() {
           "divides experts, weights or embedding tables of the matched regions over devices (expert "
           "or tensor parallelism)",
       .doc =
-          "`dim: expert` is expert parallelism. The weights of the experts are divided over the "
-          "devices along the expert dimension. In the forward and in the backward pass, an all-to-all "
-          "sends each token to the devices of its experts, and another sends the results back. The result "
-          "equals that of the undivided mixture of experts. Expert gradients are not reduced over the "
-          "group.\n\nThe compiler divides only weights that the model indexes by expert, in a form that "
-          "the compiler recognizes. Other weights of the region stay replicated. A region without an "
-          "expert dimension is an error.\n\n`capacity` limits how many tokens an expert accepts. A pair is "
-          "one token and one of its chosen experts. An expert accepts at most ceil(factor * pairs / "
-          "experts) pairs, where `pairs` is the number of pairs that one rank has in one microbatch. The "
-          "first pairs are accepted, in the order of the tokens and, for each token, of its choices. This "
-          "also holds for a group of one device. A pair over the limit counts as if its expert returned "
-          "zeros, in the forward and in the backward pass. The routing weights of the other pairs do not "
-          "change. With `overflow: drop`, the log line and the progress line of the step say how many "
-          "pairs were dropped. With `overflow: error`, the run stops at the first one (R0406). The "
-          "capacity also limits memory and message sizes. It applies only to experts in the grouped form "
-          "(rows sorted by expert); for others it is an error (P0242).\n\n`dim: column` is tensor "
-          "parallelism. The devices of a group work on the same samples, and each has a part of the "
-          "weights. The weight and the bias of a first matrix product are divided along its output "
-          "features. The weight of the next product that sums over these features is divided along its "
-          "input features. An all-reduce sums the partial results, before the second bias is "
-          "added.\n\n`weights` selects the weights to divide. Without it, the compiler divides every "
-          "product of the region that it can divide. Products whose whole result is needed, such as a "
-          "router or the logits, stay whole. With `column` alone, norms, residuals and embeddings also stay "
-          "whole on every device. The weights of each expert are divided in the same way. The partial results are "
-          "summed "
-          "after the experts of a token have been combined. If another `shard` with `dim: expert` divides "
-          "the experts over other groups, a device has its part of only its own experts. If it divides them over the "
-          "same devices too (`over: [ep, tp]`), the experts stay whole, and each device sends the tokens of its part "
-          "of the sequence; this needs `dim: sequence`.\n\nAll regions on "
-          "these devices share their samples. So `place` and `replicate` must name all devices, and each "
-          "group is one replica.\n\n`dim: sequence` is sequence parallelism. It needs a `dim: column` "
-          "over the same groups. Between the divided products (residual stream, norms, sums of "
-          "embeddings), the devices of a group divide the sequence, which is axis 1 of the model's inputs. "
-          "Before a product that is divided along its output features, an all-gather restores the whole "
-          "sequence. After a product that is divided along its input features, a reduce-scatter replaces "
-          "the all-reduce. Activations need less memory. The all-gather and the reduce-scatter together send "
-          "as many bytes as the all-reduce. The backward pass gathers the whole sequence again, which costs "
-          "one more all-gather per product. With `gathered: kept`, the forward pass keeps the whole "
-          "sequence for it instead, which needs more memory. An "
-          "operator that needs the whole sequence, such as the logits and the loss, gets it. A remark says "
-          "where this happens and how many bytes it costs.\n\n`dim: vocabulary` divides embedding "
-          "tables by rows, and also the weight and bias that compute the logits. It can be used alone, or "
-          "together with `column` over the same groups. A tied table is divided once. An all-reduce sums "
-          "the results of the embedding lookup. Each device computes the loss from its own logits. For "
-          "each row of logits, the devices exchange two numbers, and no device has all logits. The last "
-          "device may have fewer rows. If something needs all logits, such as class weights or label "
-          "smoothing, they are computed whole, and a remark says why.",
+          "`dim: expert` is expert parallelism. The weights of the experts are divided over the devices along the "
+          "expert dimension. In the forward and in the backward pass, an all-to-all sends each token to the devices "
+          "of its experts, and another sends the results back. The result equals that of the undivided mixture of "
+          "experts. Expert gradients are not reduced over the group.\n\nThe compiler divides only weights that the "
+          "model indexes by expert, in a form that the compiler recognizes. Other weights of the region stay "
+          "replicated. A region without an expert dimension is an error.\n\n`capacity` limits how many pairs an "
+          "expert accepts. A pair is one token and one of its chosen experts. An expert accepts at most ceil(factor * "
+          "pairs / experts) pairs, where `pairs` is the number of pairs that one rank has in one microbatch. The "
+          "first pairs are accepted, in the order of the tokens and, for each token, of its choices. This also holds "
+          "for a group of one device. A pair over the limit counts as if its expert returned zeros, in the forward "
+          "and in the backward pass. The routing weights of the other pairs do not change. With `overflow: drop`, the "
+          "log line and the progress line of the step say how many pairs were dropped. With `overflow: error`, the "
+          "run stops at the first pair over the limit (R0406). The capacity also limits memory and message sizes. It "
+          "applies only to experts in the grouped form (rows sorted by expert); for others it is an error "
+          "(P0242).\n\n`dim: column` is tensor parallelism. The devices of a group work on the same samples, and each "
+          "has a part of the weights. The weight and the bias of a first matrix product are divided along its output "
+          "features. The weight of the next product that sums over these features is divided along its input "
+          "features. An all-reduce sums the partial results, before the second bias is added.\n\n`weights` selects "
+          "the weights to divide. Without it, the compiler divides every product of the region that it can divide. "
+          "Products whose whole result is needed, such as a router or the logits, stay whole. With `column` alone, "
+          "norms, residuals and embeddings also stay whole on every device. The weights of each expert are divided in "
+          "the same way. The partial results are summed after the experts of a token have been combined. If another "
+          "`shard` with `dim: expert` divides the experts over other groups, a device has only its part of only its "
+          "own experts. If that `shard` also divides the experts over the tensor-parallel devices (`over: [ep, tp]`), "
+          "each expert stays whole, and each device sends the tokens of its part of the sequence. This needs `dim: "
+          "sequence`.\n\nThe devices of a group process the same samples in all their regions. So each group is one "
+          "replica, and `place` and `replicate` must name all devices.\n\n`dim: sequence` is sequence parallelism. It "
+          "needs a `dim: column` over the same groups. Between the divided products (residual stream, norms, sums of "
+          "embeddings), the devices of a group divide the sequence, which is axis 1 of the model's inputs. Before a "
+          "product that is divided along its output features, an all-gather restores the whole sequence. After a "
+          "product that is divided along its input features, a reduce-scatter replaces the all-reduce. Activations "
+          "need less memory. The all-gather and the reduce-scatter together send as many bytes as the all-reduce. The "
+          "backward pass gathers the whole sequence again, which costs one more all-gather per product. With "
+          "`gathered: kept`, the forward pass keeps the whole sequence for the backward pass instead, which needs "
+          "more memory. If another operator needs the whole sequence, such as the logits or the loss, the sequence is "
+          "also gathered for this operator. A remark names the operator and the number of bytes.\n\n`dim: vocabulary` "
+          "divides embedding tables by rows, and also the weight and bias that compute the logits. It can be used "
+          "alone, or together with `column` over the same groups. A tied table is divided once. An all-reduce sums "
+          "the results of the embedding lookup. Each device computes the loss from its own logits. For each row of "
+          "logits, the devices exchange two numbers, and no device has all logits. The last device may have fewer "
+          "rows. If something needs all logits, such as class weights or label smoothing, each device computes all "
+          "logits, and a remark says why.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the regions with the experts or the weights to divide", {}},
@@ -77,9 +72,9 @@ const strategy::DirectiveSpec& shard_spec() {
                ArgKind::kDeviceGroups,
                false,
                "",
-               "one group, or a list of groups of equal size. Together, the groups must cover exactly the "
-               "devices of the region's `replicate`. If several replicate groups take turns by microbatch, "
-               "this holds for each of them",
+               "one group, or a list of groups of equal size. Together, the groups must cover exactly the devices of "
+               "the region's `replicate`. If several groups run the region for different microbatches, this holds for "
+               "each of them",
                {}},
               {"over",
                ArgKind::kRankGroups,
@@ -113,8 +108,8 @@ const strategy::DirectiveSpec& shard_spec() {
                ArgKind::kCapacity,
                false,
                "",
-               "limit of tokens per expert, as a factor of the mean number. Without it, no token is "
-               "dropped. The default of `overflow` is `drop`",
+               "limit of pairs (a token and one of its chosen experts) per expert, as a factor of the mean number. "
+               "Without it, no pair is dropped. The default of `overflow` is `drop`",
                {}},
           },
       .example = "{op: shard, filter: {EP: \"*\"}, devices: [0, 1], stream: ep}",
@@ -164,7 +159,7 @@ Result<RankGroups> groups_of(const strategy::Directive& directive, bool weights,
   PIPER_ASSIGN(groups.groups, read_groups(listed, diags));
   groups.span = listed.front().span;
   const auto* stream = strategy::find_arg<std::string>(directive, "stream");
-  groups.stream = stream != nullptr ? *stream : weights ? "tp" : "ep";
+  groups.stream = stream != nullptr ? *stream : weights ? kStreamOfCuts : kStreamOfExperts;
   return groups;
 }
 

@@ -7,6 +7,9 @@
 namespace piper::directives {
 
 const strategy::DirectiveSpec& shard_spec();
+// The default streams of its collectives.
+inline constexpr const char* kStreamOfExperts = "ep";
+inline constexpr const char* kStreamOfCuts = "tp";
 
 // Groups of devices over which something is partitioned: of one size, without a device in common.
 struct RankGroups {

@@ -1,7 +1,12 @@
 #include "compiler/driver/resolve_directives.h"
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "compiler/directives/directive_table.h"
 #include "compiler/directives/order.h"
+#include "compiler/directives/shard.h"
 
 namespace piper::driver {
 namespace {
@@ -13,6 +18,22 @@ using directives::Stage;
 Status failure(const diag::Diagnostics& diags, size_t errors_before) {
   if (diags.num_errors() == errors_before) return Status();
   return Status::reported(diags.all().back().code);
+}
+
+// P0244 where `streams` names one that no directive of the strategy uses, and none would by default.
+void check_stream_names(const strategy::Strategy& strategy, const std::vector<std::string>& used,
+                        diag::Diagnostics& diags) {
+  std::set<std::string> names(used.begin(), used.end());
+  names.insert({directives::kStreamOfExperts, directives::kStreamOfCuts});
+  for (const strategy::DirectiveSpec* spec : directives::all_specs())
+    for (const strategy::ArgSpec& arg : spec->args)
+      if (arg.kind == strategy::ArgKind::kName && !arg.default_text.empty()) names.emplace(arg.default_text);
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  for (const strategy::StreamConfig& stream : strategy.streams)
+    if (!names.contains(stream.name))
+      diags.error("P0244", stream.span).help("write one of " + list + ", or give the name in a directive")
+          << "no stream has the name '" << stream.name << "', so its resources have no effect";
 }
 
 }  // namespace
@@ -43,6 +64,8 @@ Status resolve_directives(Compilation& c, diag::Diagnostics& diags) {
   for (size_t s = 0; s < draft.cut_streams.size(); ++s)
     draft.distribution.cuts[s].stream = draft.distribution.intern_stream(draft.cut_streams[s]);
   if (c.module.step.cut_by.line == 0) c.module.step.cut_by = draft.cut_by;
+  check_stream_names(c.strategy, draft.distribution.streams, diags);
+  PIPER_RETURN_IF_ERROR(failure(diags, errors_before));
   for (const strategy::StreamConfig& stream : c.strategy.streams)
     draft.distribution.resources.push_back({stream.name, stream.priority, static_cast<int32_t>(stream.max_ctas)});
   c.module.distribution = std::move(draft.distribution);

@@ -229,7 +229,7 @@ std::string_view kind_name(ArgKind kind) {
     case ArgKind::kName: return "name";
     case ArgKind::kChoice: return "one of";
     case ArgKind::kCount: return "whole number";
-    case ArgKind::kMebibytes: return "megabytes (2^20 bytes)";
+    case ArgKind::kMebibytes: return "MiB";
     case ArgKind::kShare: return "number above 0, at most 1";
     case ArgKind::kFlag: return "true or false";
     case ArgKind::kCapacity: return "{factor: number, overflow: drop | error}";

@@ -143,7 +143,7 @@ ArgValue read_argument(ReadContext& context, const DirectiveSpec& spec, const Ar
       }
       const auto size = read_number(context, number, what);
       if (size && *size < 0) {
-        context.diags.error("P0207", value.span) << what << " must be at least 0 (megabytes of 2^20 bytes)";
+        context.diags.error("P0207", value.span) << what << " must be at least 0 (MiB)";
         return {};
       }
       return or_nothing(size);

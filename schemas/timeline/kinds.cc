@@ -1,10 +1,12 @@
 #include "schemas/timeline/kinds.h"
 
 #include <algorithm>
+#include <compare>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 
-#include "schemas/plan/like_ranks.h"
 #include "schemas/verify/fold_ranks.h"
 
 namespace piper::timeline {
@@ -21,9 +23,7 @@ bool ranks_share_nothing(const Machine& machine) {
 struct Place {
   std::vector<bool> leaves;                           // [channel] the node
   std::vector<std::vector<int32_t>> members_by_node;  // [communicator]: of its own node, then of the others, ascending
-  bool operator!=(const Place& other) const {
-    return leaves != other.leaves || members_by_node != other.members_by_node;
-  }
+  friend auto operator<=>(const Place&, const Place&) = default;
 };
 
 Place place_of(const RankPlan& plan, int32_t ranks_per_node) {
@@ -45,16 +45,15 @@ Place place_of(const RankPlan& plan, int32_t ranks_per_node) {
   return place;
 }
 
-// Whether all ranks of a kind do what they do with others over links like those of its first rank.
-bool lie_alike(const Bundle& bundle, const Machine& machine) {
-  const std::vector<int32_t> like = like_ranks(bundle);
-  std::vector<Place> places(bundle.ranks.size());  // of the first ranks
-  for (size_t p = 0; p < like.size(); ++p) {
-    Place place = place_of(bundle.ranks[p], machine.ranks_per_node);
-    if (like[p] < 0) places[p] = std::move(place);
-    else if (place != places[static_cast<size_t>(like[p])]) return false;
+// [index into bundle.ranks] a number for the links that the rank's transfers go over.
+std::vector<int32_t> places_of(const Bundle& bundle, const Machine& machine) {
+  std::map<Place, int32_t> numbers;
+  std::vector<int32_t> places;
+  for (const RankPlan& plan : bundle.ranks) {
+    Place place = place_of(plan, machine.ranks_per_node);
+    places.push_back(numbers.try_emplace(std::move(place), static_cast<int32_t>(numbers.size())).first->second);
   }
-  return true;
+  return places;
 }
 
 // Without ranks.
@@ -89,10 +88,8 @@ Result<Kinds> each_its_own(const Bundle& bundle) {
   return kinds;
 }
 
-}  // namespace
-
-Result<Kinds> kinds_of(const Bundle& bundle) {
-  std::optional<verify::FoldedRanks> folded = verify::fold_ranks(bundle);
+Result<Kinds> folded(const Bundle& bundle, const std::vector<int32_t>& apart) {
+  std::optional<verify::FoldedRanks> folded = verify::fold_ranks(bundle, apart);
   if (!folded) return each_its_own(bundle);
   Kinds kinds;
   PIPER_ASSIGN(kinds.matching, verify::match(folded->bundle));
@@ -105,8 +102,12 @@ Result<Kinds> kinds_of(const Bundle& bundle) {
   return kinds;
 }
 
+}  // namespace
+
+Result<Kinds> kinds_of(const Bundle& bundle) { return folded(bundle, {}); }
+
 Result<Kinds> kinds_on(const Bundle& bundle, const Machine& machine) {
-  return ranks_share_nothing(machine) && lie_alike(bundle, machine) ? kinds_of(bundle) : each_its_own(bundle);
+  return ranks_share_nothing(machine) ? folded(bundle, places_of(bundle, machine)) : each_its_own(bundle);
 }
 
 }  // namespace piper::timeline

@@ -19,13 +19,15 @@ using KindEnd = std::pair<int32_t, int32_t>;  // kind, index
 
 class Folder {
  public:
-  explicit Folder(const Bundle& bundle) : bundle_(bundle), like_(like_ranks(bundle)) {}
+  explicit Folder(const Bundle& bundle) : bundle_(bundle) {}
 
-  std::optional<FoldedRanks> fold() {
+  std::optional<FoldedRanks> fold(const std::vector<int32_t>& apart) {
     const size_t ranks = bundle_.ranks.size();
-    if (static_cast<int64_t>(ranks) != bundle_.manifest.world_size || !find_kinds() || first_.size() == ranks)
-      return std::nullopt;
+    if (static_cast<int64_t>(ranks) != bundle_.manifest.world_size || !each_rank_once()) return std::nullopt;
+    if (begin_with_like_ranks(apart) == ranks) return std::nullopt;
     const Meetings meetings(bundle_);
+    if (split_kinds(meetings) == ranks) return std::nullopt;
+    count_kinds();
     count_uses();
     if (!fold_communicators(meetings)) return std::nullopt;
     for (size_t p = 0; p < ranks; ++p)
@@ -36,23 +38,72 @@ class Folder {
   }
 
  private:
-  // False where two plans are of one rank.
-  bool find_kinds() {
+  bool each_rank_once() const {
     std::vector<bool> seen(bundle_.ranks.size(), false);
-    for (size_t p = 0; p < bundle_.ranks.size(); ++p) {
-      const auto rank = static_cast<size_t>(bundle_.ranks[p].rank);
+    for (const RankPlan& plan : bundle_.ranks) {
+      const auto rank = static_cast<size_t>(plan.rank);
       if (rank >= seen.size() || seen[rank]) return false;
       seen[rank] = true;
-      if (like_[p] < 0) {
-        kind_of_.push_back(static_cast<int32_t>(first_.size()));
-        first_.push_back(p);
-        folded_.num_ranks.push_back(0);
-      } else {
-        kind_of_.push_back(kind_of_[static_cast<size_t>(like_[p])]);
-      }
-      ++folded_.num_ranks[static_cast<size_t>(kind_of_[p])];
     }
     return true;
+  }
+
+  // Both return how many kinds there are, numbered in the order of their first ranks.
+  size_t begin_with_like_ranks(const std::vector<int32_t>& apart) {
+    const std::vector<int32_t> like = like_ranks(bundle_);
+    std::map<std::pair<int32_t, int32_t>, int32_t> kinds;
+    for (size_t p = 0; p < like.size(); ++p) {
+      const std::pair key(like[p] < 0 ? static_cast<int32_t>(p) : like[p], apart.empty() ? 0 : apart[p]);
+      kind_of_.push_back(kinds.try_emplace(key, static_cast<int32_t>(kinds.size())).first->second);
+    }
+    return kinds.size();
+  }
+
+  // Partition refinement: ranks that meet other kinds are of other kinds, until no kind is split any more.
+  size_t split_kinds(const Meetings& meetings) {
+    for (size_t before = 0;;) {
+      std::map<std::vector<KindEnd>, int32_t> sorts;  // of meetings, by who meets there
+      std::vector<int32_t> sort_of;                   // [meeting]
+      for (size_t m = 0; m < meetings.size(); ++m)
+        sort_of.push_back(sorts.try_emplace(ends_of(meetings, m), static_cast<int32_t>(sorts.size())).first->second);
+      std::map<std::vector<int32_t>, int32_t> kinds;
+      std::vector<int32_t> kind_of;
+      for (size_t p = 0; p < bundle_.ranks.size(); ++p) {
+        const RankPlan& plan = bundle_.ranks[p];
+        std::vector<int32_t> meets{kind_of_[p]};
+        for (size_t c = 0; c < plan.communicators.size(); ++c)
+          meets.push_back(sort_of[static_cast<size_t>(meetings.of(p, static_cast<int32_t>(c)))]);
+        for (const Channel& channel : plan.channels) {
+          const int32_t peer = meetings.plan_of(channel.peer);
+          meets.push_back(peer < 0 ? -1 : kind_of_[static_cast<size_t>(peer)]);
+        }
+        kind_of.push_back(kinds.try_emplace(std::move(meets), static_cast<int32_t>(kinds.size())).first->second);
+      }
+      kind_of_ = std::move(kind_of);
+      if (kinds.size() == before) return before;
+      before = kinds.size();
+    }
+  }
+
+  void count_kinds() {
+    for (size_t p = 0; p < kind_of_.size(); ++p) {
+      const auto kind = static_cast<size_t>(kind_of_[p]);
+      if (kind == first_.size()) {
+        first_.push_back(p);
+        folded_.num_ranks.push_back(0);
+      }
+      ++folded_.num_ranks[kind];
+    }
+  }
+
+  // Who meets there, in ascending order, each once.
+  std::vector<KindEnd> ends_of(const Meetings& meetings, size_t m) const {
+    std::vector<KindEnd> ends;
+    for (const auto& member : meetings.members(static_cast<int32_t>(m)))
+      ends.emplace_back(kind_of_[static_cast<size_t>(member.plan)], member.communicator);
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    return ends;
   }
 
   const RankPlan& plan_of_kind(int32_t kind) const { return bundle_.ranks[first_[static_cast<size_t>(kind)]]; }
@@ -82,11 +133,7 @@ class Folder {
                         return bundle_.ranks[static_cast<size_t>(member.plan)].rank == rank;
                       }))
         return false;
-      std::vector<KindEnd> ends;
-      for (const auto& member : members)
-        ends.emplace_back(kind_of_[static_cast<size_t>(member.plan)], member.communicator);
-      std::sort(ends.begin(), ends.end());
-      ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+      const std::vector<KindEnd> ends = ends_of(meetings, m);
       const auto same_kind = [](const KindEnd& a, const KindEnd& b) { return a.first == b.first; };
       if (std::adjacent_find(ends.begin(), ends.end(), same_kind) != ends.end()) return false;
       for (const KindEnd& end : ends)
@@ -161,7 +208,6 @@ class Folder {
   }
 
   const Bundle& bundle_;
-  const std::vector<int32_t> like_;
   std::vector<int32_t> kind_of_;                                   // [plan]
   std::vector<size_t> first_;                                      // [kind] its first plan
   std::vector<std::vector<int64_t>> collectives_, sends_, recvs_;  // [kind][communicator], [kind][channel]: how many
@@ -172,6 +218,8 @@ class Folder {
 
 }  // namespace
 
-std::optional<FoldedRanks> fold_ranks(const Bundle& bundle) { return Folder(bundle).fold(); }
+std::optional<FoldedRanks> fold_ranks(const Bundle& bundle, const std::vector<int32_t>& apart) {
+  return Folder(bundle).fold(apart);
+}
 
 }  // namespace piper::verify

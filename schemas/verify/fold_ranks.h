@@ -1,5 +1,5 @@
-// A bundle with one rank for each kind of rank, where kinds meet kinds: ranks that do the same work (like_ranks.h) are
-// one, their communicators and channels lead to the ones that are there for their members and peers. What rules 1 to
+// A bundle with one rank for each kind of rank: ranks of a kind do the same work (like_ranks.h) and meet the same
+// kinds; their communicators and channels lead to the ones that are there for their members and peers. What rules 1 to
 // 4 say of it, and when its instructions begin and end at unit costs, holds of the whole bundle:
 //
 // All ranks of a kind have the same instructions. Folding asks that an end of a kind always leads to the same ends of
@@ -28,8 +28,8 @@ struct FoldedRanks {
   std::vector<int32_t> kind_of;                   // [index into the whole bundle's ranks]
   int64_t num_messages = 0, num_collectives = 0;  // of the whole bundle, where rules 1 and 2 hold
 };
-// None where ranks are missing, where there are as many kinds as ranks, and where an end of a kind leads here and
-// there.
-std::optional<FoldedRanks> fold_ranks(const plan::Bundle& bundle);
+// None where ranks are missing, where there are as many kinds as ranks, and where ranks of a kind meet each other or
+// ends that do not lead back. `apart`: [index into bundle.ranks]; ranks with different numbers are of different kinds.
+std::optional<FoldedRanks> fold_ranks(const plan::Bundle& bundle, const std::vector<int32_t>& apart = {});
 
 }  // namespace piper::verify

@@ -74,6 +74,33 @@ TEST_CASE("one rank of a kind meets one of each other kind") {
   CHECK(verify::check_deadlock(folded->bundle, *few, verify::Level::kIssueOrder).ok());
 }
 
+TEST_CASE("ranks that do the same work and meet other kinds are of other kinds") {
+  // The first replica measures the norm, so that the others do the same work on both places of the cut.
+  const Bundle bundle = compiled::bundle("tiny_gpt.onnx", R"(piper: 1
+model: {batch: 16}
+directives:
+  - {op: split, num_microbatches: 2}
+  - {op: replicate, filter: {}, devices: [0, 1, 2, 3, 4, 5, 6, 7]}
+  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3], [4, 5], [6, 7]]}
+optimizer: {adamw: {lr: 0.01}}
+clip_grad_norm: 0.5
+)");
+  CHECK(plan::like_ranks(bundle) == std::vector<int32_t>{-1, -1, -1, 2, 2, 2, 2, 2});
+  const auto folded = verify::fold_ranks(bundle);
+  REQUIRE(folded);
+  CHECK(folded->num_ranks == std::vector<int64_t>{1, 1, 3, 3});
+  CHECK(folded->kind_of == std::vector<int32_t>{0, 1, 2, 3, 2, 3, 2, 3});
+  const auto all = verify::match(bundle), few = verify::match(folded->bundle);
+  REQUIRE(all.ok());
+  REQUIRE(few.ok());
+  CHECK(folded->num_collectives == all->num_collectives);
+  CHECK(verify::check_deadlock(folded->bundle, *few, verify::Level::kIssueOrder).ok());
+  // The caller knows of something else that tells them apart.
+  const auto apart = verify::fold_ranks(bundle, {0, 0, 0, 0, 0, 0, 1, 1});
+  REQUIRE(apart);
+  CHECK(apart->num_ranks == std::vector<int64_t>{1, 1, 2, 2, 1, 1});
+}
+
 TEST_CASE("ranks are not folded where an end leads here and there") {
   const Bundle sound = four_replicas();
   Bundle some = sound;
