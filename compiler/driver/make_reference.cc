@@ -14,6 +14,7 @@
 #include "compiler/passes/normalise_losses.h"
 #include "compiler/analysis/track_batch.h"
 #include "compiler/strategy/directive_args.h"
+#include "schemas/plan/attrs.h"
 
 namespace piper::driver {
 
@@ -63,12 +64,30 @@ bool adds_up(const ir::Module& module) {
   return passes::normalise_losses(graph, analysis::track_batch(variant), {2, true, {}}, {}, unheard).ok();
 }
 
+// Where experts are divided over the places of a cut, each place bounds the rows of its own part of the tokens. How
+// many places do, where all bounds of the strategy are of as many; 1: none does.
+int64_t places_that_bound(const ir::Distribution& distribution) {
+  int64_t places = 0;
+  for (size_t shard = 0; shard < distribution.expert_groups.size(); ++shard) {
+    if (!distribution.expert_groups[shard].bound) continue;
+    const int32_t cut = distribution.cut_of_experts(static_cast<int32_t>(shard));
+    const int64_t here = cut < 0 ? 1 : distribution.cuts[static_cast<size_t>(cut)].places();
+    if (places > 0 && here != places) return 1;
+    places = here;
+  }
+  return std::max<int64_t>(places, 1);
+}
+
 Result<Differentiated> differentiated(const Compilation& c, const Bound& step, const diag::Diagnostics& diags) {
   diag::Diagnostics unheard = diags;  // what can be said of the model was said when the plans were made
   Compilation one = one_device(c, step), other = one_device(c, step);
   const ir::Precision& precision = one.module.precision;
+  const int64_t places = places_that_bound(c.module.distribution);
   bool casts = false, sum = true;
   for (const Pass& pass : pipeline()) {
+    for (ir::Module* const module : {&one.module, &other.module})
+      for (ir::ExpertGroups& shard : module->distribution.expert_groups)
+        if (shard.bound) shard.bound->places = places;
     if (pass.name == "leave_exchanges") break;
     if (pass.name == "normalise_losses" && step.pieces == 1) sum = adds_up(one.module);
     if (casts) PIPER_RETURN_IF_ERROR(pass.run(other, unheard));
@@ -158,6 +177,20 @@ Result<References> of_pieces(const Differentiated& model, const Bound& step) {
   return result;
 }
 
+// Says so of the orders in a reference for pieces of so many samples.
+void bound_parts(plan::Reference& reference, const ir::Distribution& distribution, int64_t samples) {
+  const int64_t places = places_that_bound(distribution);
+  if (places == 1) return;
+  for (plan::KernelCall& call : reference.program.calls) {
+    if (call.kernel != plan::Kernel::kExpertOrder) continue;
+    const auto* const capacity = plan::find_attr<int64_t>(call, "capacity");
+    const int64_t rows = call.inputs[0].shape[0];
+    if (capacity == nullptr || *capacity >= rows || rows % (samples * places) != 0) continue;
+    call.attrs.push_back({plan::kPartsOfRows, places});
+    call.attrs.push_back({plan::kRowsOfPart, rows / samples / places});
+  }
+}
+
 // Rows of a piece in the order of their experts are of all its samples together, and no number of samples says where.
 bool orders_rows(const ir::Graph& graph) {
   for (size_t i = 0; i < graph.num_ops(); ++i)
@@ -217,7 +250,10 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
     if (part == Part::kEvaluation) {
       PIPER_ASSIGN(model, forwards_of(c, model, diags));
     }
-    return of_pieces(model, step);
+    PIPER_ASSIGN(References made, of_pieces(model, step));
+    bound_parts(made.reference, c.module.distribution, samples);
+    if (made.uncast) bound_parts(*made.uncast, c.module.distribution, samples);
+    return made;
   };
   auto made = made_of_samples();
   if (made.ok()) return made;

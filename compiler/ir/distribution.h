@@ -43,6 +43,8 @@ struct RowBound {
   double factor = 1;
   bool strict = false;
   diag::Span span;  // of the bound in the file
+  // On one device that computes what so many places do: each bounds the rows of its own part (make_reference.cc).
+  int64_t places = 1;
   // The bound where there are `rows` rows for `experts` experts; never more than `rows`. A product within 1e-9 of an
   // integer is that integer.
   int64_t rows_of_expert(int64_t rows, int64_t experts) const;

@@ -253,7 +253,9 @@ Status partition_experts(ir::Module& module, diag::Diagnostics& diags) {
   std::vector<ShardedChunks> shards;
   for (const ir::ExpertGroups& shard : module.distribution.expert_groups) {
     const int32_t cut = module.distribution.cut_of_experts(static_cast<int32_t>(shards.size()));
-    const int64_t places = cut < 0 ? 1 : module.distribution.cuts[static_cast<size_t>(cut)].places();
+    const int64_t places = cut >= 0      ? module.distribution.cuts[static_cast<size_t>(cut)].places()
+                           : shard.bound ? shard.bound->places
+                                         : 1;
     shards.push_back({shard, {}, cut, places});
   }
   if (shards.empty()) return Status();

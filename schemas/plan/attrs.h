@@ -22,4 +22,10 @@ const T* find_attr(const KernelCall& call, std::string_view name) {
   return nullptr;
 }
 
+// Attributes that an expert_order of a reference may have, and no other call: the rows are in so many parts, so many
+// rows of one after so many of another, and the parts share the capacity equally. No kernel does this: each of several
+// ranks orders one part.
+inline constexpr const char* kPartsOfRows = "parts";
+inline constexpr const char* kRowsOfPart = "run";
+
 }  // namespace piper::plan

@@ -34,13 +34,15 @@ import zoo
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ZOO = ("one", "mb4", "dp2_mb2", "pp2_gpipe", "pp4_1f1b", "pp2_dp2", "pp4_zb_v", "pp2_dualpipe_dp2")
-# What is not proved of sets where everything else is: dense experts on several ranks beside a statistic of a piece; forwards of which some
-# microbatches leave what others compute again.
-COVERED = ("matrix", "strategies", "mutation")
-NO_REFERENCE = {"gathered_whole"}    # rows in the order of their experts, of pieces of several sizes
-IN_PART = {"pieces_experts", "recompute_some_params", "recompute_some_two_way", "recompute_but_products", "places_seq_recompute_some"}
-ONE_SAMPLE = ("llama", "qwen3", "gpt")
 GROUPED = ("moe_gathered", "qwen3_moe", "mixtral")
+# What is not proved of sets where everything else is: forwards of which some microbatches leave what others compute again; experts that return
+# samples one by one.
+COVERED = ("matrix", "strategies", "mutation", "shards", "capacity")
+# Rows in the order of their experts, or with a capacity, of pieces of several sizes.
+NO_REFERENCE = {"gathered_whole"} | {f"{model}-pp2_nested_ep2" for model in ("moe_capacity", *GROUPED)}
+IN_PART = {"recompute_some_params", "recompute_some_two_way", "recompute_but_products", "places_seq_recompute_some",
+           "moe_stacked-ep2x2_across", "moe_stacked-ep2x2_parameters", "moe_stacked-pp2_ep2_gpipe", "moe_stacked-pp2_ep2_zero_bubble"}
+ONE_SAMPLE = ("llama", "qwen3", "gpt")
 
 
 class Evaluating:

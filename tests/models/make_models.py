@@ -150,6 +150,33 @@ class TinyRouted(nn.Module):
         return F.mse_loss(self.last(x), target)
 
 
+class Slots(nn.Module):
+    """Each of four experts takes the first three rows of a batch that choose it."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(6, 4)
+        self.up, self.down = nn.Parameter(torch.randn(4, 6, 8)), nn.Parameter(torch.randn(4, 8, 6))
+
+    def forward(self, x):
+        scores = self.router(x).softmax(-1)
+        chosen = (scores.topk(2).indices.unsqueeze(-1) == torch.arange(4)).to(x.dtype).sum(1)
+        slots = ((chosen.cumsum(0) * chosen).unsqueeze(-1) == torch.arange(1, 4)).to(x.dtype)
+        rows = torch.einsum("tes,tc->esc", slots, x)
+        made = torch.bmm(torch.bmm(rows, self.up).tanh(), self.down)
+        return torch.einsum("tes,te,esc->tc", slots, scores, made)
+
+
+class TinySlots(nn.Module):
+    """Experts that take rows of the batch after experts that compute every row."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.mixtures, self.last = nn.Linear(6, 6), nn.ModuleList([Mixture(), Slots()]), nn.Linear(6, 3)
+
+    forward = TinyRouted.forward
+
+
 class RoutedChain(nn.Module):
     """Eight layers of routed experts between two others: pipelines of up to eight stages with experts in each."""
 
@@ -432,6 +459,7 @@ def main():
     export(TinyLlama(), {"idx": tokens(), "targets": tokens()}, out / "tiny_llama.onnx", opset=23)
     export(TinyStacked(), {"input_ids": tokens(), "labels": tokens()}, out / "tiny_stacked.onnx")
     export(TinyRoutedTokens(), {"input_ids": tokens(), "labels": tokens()}, out / "tiny_routed_tokens.onnx")
+    export(TinySlots(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_slots.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)
 

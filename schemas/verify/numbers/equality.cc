@@ -102,9 +102,13 @@ class Comparison {
   }
 
   // What a slot says that a place has of a value is what the program leaves there, as far as that is known. A part of
-  // which all places have the same is one anyway.
+  // which all places have the same is one anyway. What was read in a way that is right, but not the model's, may look
+  // like another thing.
   Status check_spreads() const {
-    for (const NumberedProgram& run : plan_.programs())
+    const std::vector<NumberedProgram>& programs = plan_.programs();
+    if (std::any_of(programs.begin(), programs.end(), [](const NumberedProgram& run) { return run.ambiguous; }))
+      return {};
+    for (const NumberedProgram& run : programs)
       for (size_t s = 0; s < run.slots.size(); ++s) {
         const Slot& slot = run.program->slots[s];
         const bool leaves =
@@ -113,8 +117,12 @@ class Comparison {
         for (const auto& [begin, value] : run.slots[s].all()) {
           const Spread& found = value.places.is_spread() ? value.places : value.spread;
           if (table_[value.number].over == Over::kUnknown || found.cut < 0) continue;
-          const plan::Spread is = found.share ? plan::Spread::kShare : plan::Spread::kPart;
-          if ((found.part == 0 && !found.share) || (slot.spread == is && slot.cut == found.cut)) continue;
+          if (found.part == 0 && !found.share) continue;
+          // The parts that all places sent are all there: to rules 8 and 9 these are whole.
+          const plan::Spread is = found.share               ? plan::Spread::kShare
+                                  : value.spread.across < 0 ? plan::Spread::kPart
+                                                            : plan::Spread::kSame;
+          if (slot.spread == is && (slot.cut == found.cut || is == plan::Spread::kSame)) continue;
           return refuted("program " + in_quotes(run.program->name) + " leaves a " + std::string(spread_name(is)) +
                          " of a value in slot " + in_quotes(slot.name) + ", which says that it is " +
                          (slot.cut < 0 ? "the whole" : "another thing"));

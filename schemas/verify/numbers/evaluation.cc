@@ -38,6 +38,43 @@ int64_t product(const std::vector<int64_t>& extents, size_t from) {
                          std::multiplies<>());
 }
 
+// A sum as one whose operand lacks the axes of one place: the same elements, added up alike, and where nothing is
+// summed over, a copy. Samples keep their axis. False: there are none.
+bool leave_out_places(KernelCall& call, std::vector<View>& operands, RowResult& result) {
+  auto* const dims = call.kernel == Kernel::kSum ? plan::find_attr<std::vector<int64_t>>(call, "dims") : nullptr;
+  if (dims == nullptr || call.inputs.size() != 1 || call.outputs.size() != 1 || result.total) return false;
+  Operand &in = call.inputs[0], &out = call.outputs[0];
+  std::vector<ViewAxis>& axes = operands[0].axes;
+  const auto is_summed = [&](size_t axis) {
+    return std::find(dims->begin(), dims->end(), static_cast<int64_t>(axis)) != dims->end();
+  };
+  size_t summed = 0;
+  for (size_t axis = 0; axis < axes.size(); ++axis) summed += is_summed(axis) ? 1 : 0;
+  if (axes.size() != in.shape.size() || summed != dims->size() || out.shape.size() + summed != in.shape.size() ||
+      in.dtype != out.dtype || out.strides != plan::contiguous_strides(out.shape))
+    return false;
+  const auto erase = [](auto& list, size_t place) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(place)); };
+  bool any = false;
+  for (size_t axis = axes.size(), left = out.shape.size(); axis-- > 0;) {
+    const bool sums = is_summed(axis);
+    left -= sums ? 0 : 1;
+    if (axes[axis].extent != 1 || axes[axis].samples || in.shape[axis] != 1) continue;
+    erase(axes, axis), erase(in.shape, axis), erase(in.strides, axis);
+    if (!sums) {
+      erase(out.shape, left), erase(out.strides, left);
+      result.sample_axis -= result.sample_axis > static_cast<int32_t>(left) ? 1 : 0;
+    }
+    std::erase(*dims, static_cast<int64_t>(axis));
+    for (int64_t& dim : *dims) dim -= dim > static_cast<int64_t>(axis) ? 1 : 0;
+    any = true;
+  }
+  if (any && dims->empty()) {
+    call.kernel = Kernel::kCopy;
+    call.attrs.clear();
+  }
+  return any;
+}
+
 std::vector<RowResult> of_piece() { return {{Over::kPiece, -1, ""}}; }
 bool is_unknown(const RowResult& result) { return result.over == Over::kUnknown; }
 
@@ -249,8 +286,10 @@ void Evaluation::add(const Operand& out, View view, int32_t share_over) {
 }
 
 void Evaluation::keep(const KernelCall& call, const Operand& out, int32_t number, const HeldValue& held) {
-  if (call.accumulate) add(out, as_rows(out, number));
-  else put(out, number, held);
+  if (!call.accumulate) return put(out, number, held);
+  View added = as_rows(out, number);
+  if (table_[number].over != Over::kUnknown) through_copies(added, table_);  // a sum over one place is a copy
+  add(out, std::move(added));
 }
 
 std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<View>& operands, int64_t samples,
@@ -334,6 +373,10 @@ std::vector<RowResult> Evaluation::apply_to_totals(const Row& row, const KernelC
 
 int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, const RowResult& result, size_t i,
                          int64_t samples, HeldValue& held) {
+  if (KernelCall without = call; call.kernel == Kernel::kSum) {
+    RowResult of_it = result;
+    if (leave_out_places(without, operands, of_it)) return made(without, std::move(operands), of_it, i, samples, held);
+  }
   const Operand& out = call.outputs[i];
   const bool in_rows = call.accumulate || out.strides == plan::contiguous_strides(out.shape);
   if (!in_rows && !is_dense(out)) return table_.unknown("a result of " + call.kernel.text() + " with gaps");

@@ -17,20 +17,22 @@ class Exchanged {
       : sent_(sent),
         dtype_(exchange.dtype),
         devices_(exchange.devices),
-        samples_(samples),
+        samples_(table[sent.number].over == Over::kPiece ? 1 : samples),
         size_(table[sent.number].bytes / dtype_bytes(exchange.dtype)),
+        across_(exchange.across),
         table_(table) {
     result_.end = bytes;
     result_.spread.devices = devices_;
   }
 
   HeldValue make() {
-    if (table_[sent_.number].over != Over::kEach) return unknown("an exchange of what has no samples");
+    const Over over = table_[sent_.number].over;
+    if (over != Over::kEach && (over != Over::kPiece || across_ >= 0))
+      return unknown("an exchange of what has no samples");
     if (size_ < 1) return unknown("an exchange of samples without elements");
     const bool of_cut = sent_.spread.cut >= 0;
     const Spread experts = of_cut ? Spread() : sent_.spread, places = of_cut ? sent_.spread : sent_.places;
-    const Spread shares{.devices = places.devices, .share = true, .cut = places.cut};
-    if (places.is_spread() && places != shares) return unknown("an exchange of what one place has of a value");
+    if (std::string why = take_places(experts, places); !why.empty()) return unknown(why);
     HeldValue moved = move(experts);
     if (places.is_spread() && table_[moved.number].over != Over::kUnknown) hold(moved, moved.spread, places);
     return moved;
@@ -38,6 +40,26 @@ class Exchanged {
 
  private:
   HeldValue unknown(const std::string& why) const { return {result_.end, 0, table_.unknown(why)}; }
+
+  // What places have of the value. Among ranks of one place a share travels like a value. Across places each sends its
+  // part, to which what it gets back belongs too: the parts for the ranks are cut from it as from the value, where the
+  // place's part repeats inside of each.
+  std::string take_places(const Spread& experts, const Spread& places) {
+    if (experts.across >= 0 && experts.across != across_) return "an exchange of rows of all places among others";
+    if (across_ < 0) {
+      const Spread shares{.devices = places.devices, .share = true, .cut = places.cut};
+      return !places.is_spread() || places == shares ? "" : "an exchange of what one place has of a value";
+    }
+    const Spread part{.devices = places.devices, .part = places.part, .cut = across_};
+    if (!places.is_spread() || places != part || part.part < 1)
+      return "an exchange across places of what is no part of a place";
+    if (experts.is_spread() && experts.across < 0) return "an exchange across places of what one place sent";
+    const int64_t moved = experts.is_spread() && experts.part == 0 ? size_ : size_ / devices_;
+    if (moved % (part.part * part.devices) != 0) return "an exchange of parts of what a place has in a row";
+    places_ = places.devices;
+    return "";
+  }
+  int64_t of_place(int64_t elements) const { return elements / places_; }
 
   HeldValue move(const Spread& experts) {
     if (!experts.is_spread()) return to_experts();
@@ -47,9 +69,11 @@ class Exchanged {
 
   // Part j for rank j.
   HeldValue to_experts() {
-    const int64_t block = sent_.block > 0 ? sent_.block : size_, outer = samples_ == 1 ? devices_ : size_ / block;
-    if (outer % devices_ != 0 || size_ % devices_ != 0) return unknown("an exchange of parts of samples");
+    const int64_t own = of_place(size_), block = sent_.block > 0 ? sent_.block : own,
+                  outer = samples_ == 1 ? devices_ : own / block;
+    if (outer % devices_ != 0 || own % devices_ != 0) return unknown("an exchange of parts of samples");
     result_.spread.sources = true;
+    result_.spread.across = across_;
     if (outer > devices_) {  // ranks, other axes, samples
       result_.spread.apart = true;
       result_.block = block;
@@ -68,7 +92,7 @@ class Exchanged {
     View source = copy.operands[0];
     std::vector<ViewAxis>& axes = source.axes;
     if (axes.empty() || axes[0].extent != devices_ || axes[0].samples || source.dtype != dtype_ ||
-        table_[source.number].over != Over::kEach)
+        table_[source.number].over != copy.over)
       return std::nullopt;
     for (const ViewAxis& axis : axes)
       if (axis.extent == 0) return std::nullopt;
@@ -92,12 +116,13 @@ class Exchanged {
   // What the ranks made for this rank's samples, rank by rank.
   HeldValue from_experts() {
     const Spread& spread = sent_.spread;
-    const int64_t each = spread.part > 0 ? size_ / devices_ : size_, block = sent_.block > 0 ? sent_.block : each;
-    if (!spread.apart && block != each) return unknown("an exchange of parts of samples");
+    const int64_t each = spread.part > 0 ? size_ / devices_ : size_, own = of_place(each),
+                  block = sent_.block > 0 ? sent_.block : own;
+    if (!spread.apart && block != own) return unknown("an exchange of parts of samples");
     result_.number = sent_.number;
     if (samples_ > 1) result_.block = block;
     if (spread.share) {
-      if (block == each) result_.block = 0;
+      if (block == own) result_.block = 0;
       result_.spread.shares = true;
       return result_;
     }
@@ -111,6 +136,7 @@ class Exchanged {
                  {devices_, spread.part, false},
                  {each / spread.part, spread.part * devices_, false},
                  {spread.part, spread.part == 1 ? 0 : 1, false}};
+    if (table_[sent_.number].over != Over::kEach) view.axes.erase(view.axes.begin());
     result_.number = copied(std::move(view));
     return result_;
   }
@@ -120,7 +146,7 @@ class Exchanged {
     NumberTable::Made made;
     made.by = Kernel::kCopy;
     made.what = "of an exchange";
-    made.over = Over::kEach;
+    made.over = table_[view.number].over;
     made.bytes = dtype_bytes(dtype_);
     for (const ViewAxis& axis : view.axes) made.bytes *= axis.extent;
     made.operands = {std::move(view)};
@@ -130,6 +156,8 @@ class Exchanged {
   const HeldValue& sent_;
   const DType dtype_;
   const int64_t devices_, samples_, size_;  // size: elements of a sample
+  const int32_t across_;
+  int64_t places_ = 1;  // each of which has such a part of these
   NumberTable& table_;
   HeldValue result_;
 };
@@ -163,7 +191,6 @@ HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std
   if (sent.all().size() != 1) return unknown("an exchange of what no program makes as one value");
   const auto& [begin, value] = *sent.all().begin();
   if (table[value.number].over == Over::kUnknown) held.put(0, {bytes, 0, value.number});
-  else if (exchange.across >= 0) return unknown("an exchange across places of what is in no order");
   else if (begin != 0 || value.first != 0 || value.period > 0) return unknown("an exchange of a part of a value");
   else held.put(0, Exchanged(value, exchange, bytes, samples, table).make());
   return held;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "schemas/plan/attrs.h"
 #include "schemas/plan/kernels.h"
@@ -28,9 +29,10 @@ bool is_each(const View& view, const NumberTable& table) {
 class Whole {
  public:
   Whole(const KernelCall& call, const std::vector<View>& operands, const std::vector<SpreadView>& where,
-        const NumberTable& table, int64_t samples, const std::vector<int32_t>& places)
+        const NumberTable& table, int64_t samples, const std::vector<int32_t>& places, bool repeated)
       : call_{{}, where, table, samples, find_row(call.kernel == Kernel::kAddInto ? Kernel::kCopy : call.kernel.id())},
-        places_(places) {
+        places_(places),
+        repeated_(repeated) {
     call_.whole.call = call;
     call_.whole.operands = operands;
     call_.whole.samples = samples;
@@ -51,6 +53,7 @@ class Whole {
       spread.devices = operand.spread.devices;
       spread.cut = operand.spread.cut;
     }
+    if (std::string why = one_kind_of_sources(); !why.empty()) return why;
     if (std::any_of(call_.where.begin(), call_.where.end(), [](const SpreadView& w) { return w.shares >= 0; }))
       return add_shares();
     if (call_.row == nullptr) {
@@ -73,6 +76,18 @@ class Whole {
     if (std::string why = shares_are_linear(call_); !why.empty()) return why;
     if (std::string why = sums_are_linear(call_); !why.empty()) return why;
     return widen();
+  }
+
+  // What depends on samples is what all ranks have, or what each place sent of its own part.
+  std::string one_kind_of_sources() {
+    bool any = false;
+    for (size_t i = 0; i < call_.where.size(); ++i) {
+      if (!call_.present(i) || call_.table[call_.whole.operands[i].number].over == Over::kNothing) continue;
+      if (std::exchange(any, true) && call_.where[i].spread.across != call_.whole.spread.across)
+        return "parts that places sent together with what is of no place";
+      call_.whole.spread.across = call_.where[i].spread.across;
+    }
+    return "";
   }
 
   // The sum of all ranks' shares is the sum over all experts.
@@ -202,8 +217,14 @@ class Whole {
         call_.row->form != RowForm::kMatmul || static_cast<int64_t>(call_.whole.operands[i].axes.size()) - axis > 2;
     const ViewAxis& there = call_.whole.operands[i].axes[static_cast<size_t>(axis)];
     const bool along = call_.row->form == RowForm::kAlongAxes && call_.whole.operands[i].axes.size() == call_.rank();
-    return batch && (call_.by_places() || along || call_.row->form == RowForm::kMatmul) && there.extent > 1 &&
-           there.stride == 0;
+    const bool corresponds = call_.by_places() || call_.row->form == RowForm::kMatmul;
+    return batch && (corresponds || along) && there.stride == 0 &&
+           (there.extent > 1 || (repeated_ && corresponds && !there.samples && has_one_place()));
+  }
+  // Whether a rank has one place along the axis that the whole results have of all ranks.
+  bool has_one_place() const {
+    const Operand& out = call_.whole.call.outputs[0];
+    return out.slot != Operand::kAbsent && out.shape[static_cast<size_t>(call_.whole.part)] == 1;
   }
   // Strides of the whole in the order of the part's memory.
   int32_t place_of(const Operand& out) const {
@@ -229,13 +250,14 @@ class Whole {
 
   SpreadCall call_;
   const std::vector<int32_t>& places_;
+  const bool repeated_;
 };
 
 }  // namespace
 
 WholeCall whole_call(const KernelCall& call, const std::vector<View>& operands, const std::vector<SpreadView>& where,
-                     const NumberTable& table, int64_t samples, const std::vector<int32_t>& places) {
-  return Whole(call, operands, where, table, samples, places).make();
+                     const NumberTable& table, int64_t samples, const std::vector<int32_t>& places, bool repeated) {
+  return Whole(call, operands, where, table, samples, places, repeated).make();
 }
 
 std::string lay_out(const WholeCall& whole, const Operand& out, size_t i, int32_t sample_axis, int64_t samples,

@@ -47,9 +47,11 @@ struct WholeCall {
 };
 // `places`: of each result after how many axes, in the order of its memory, the axis is of which a rank has one
 // place: what the rank has looks alike wherever that is. -1, and where there are none: where its stride puts it.
+// `repeated`: what has one place beside the others' one of that axis is read again for each of them, as by a view that
+// repeats it, and not by a kernel that does.
 WholeCall whole_call(const plan::KernelCall& call, const std::vector<View>& operands,
                      const std::vector<SpreadView>& where, const NumberTable& table, int64_t samples,
-                     const std::vector<int32_t>& places = {});
+                     const std::vector<int32_t>& places = {}, bool repeated = false);
 
 // How a rank's part of result `i` lies in its memory; `held` has how the whole one would. `sample_axis`: of the whole
 // call's result, -1: none. "" or what is not covered.

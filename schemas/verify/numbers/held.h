@@ -42,10 +42,12 @@ struct Spread {
   std::vector<int64_t> pieces = {};
   bool sources = false;  // of the samples of all D ranks, rank by rank, and not only of its own
   bool apart = false;    // ... the ranks' samples are the outermost axis, other axes are between them and the samples
-  bool share = false;    // what its own experts, or its part of a tensor, add to a sum over all of them
-  bool shares = false;   // the shares of all D ranks, one after the other
-  bool summed = false;   // the sum of what it is for the samples of each of the D ranks
-  int32_t cut = -1;      // over whose places: index into Manifest::cuts; -1: ranks that share experts
+  // ... each rank sent what its own place of this cut has, HeldValue::places, of its samples; also of sums over these.
+  int32_t across = -1;
+  bool share = false;   // what its own experts, or its part of a tensor, add to a sum over all of them
+  bool shares = false;  // the shares of all D ranks, one after the other
+  bool summed = false;  // the sum of what it is for the samples of each of the D ranks
+  int32_t cut = -1;     // over whose places: index into Manifest::cuts; -1: ranks that share experts
   // Of a cut whose places do not divide the axis: elements of the ranks' parts together that are none of the value, the
   // last ones. `zeros`: what is there is zero, so that sums and products may read it.
   int64_t surplus = 0;

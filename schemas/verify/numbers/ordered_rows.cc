@@ -148,11 +148,12 @@ class Ordered {
   // The model's rows of the place's part.
   std::string leave_to_part(const RowOrder& order) {
     Operand& out = whole().call.outputs[0];
-    if (out.shape.empty() || out.shape[0] * order.parts != order.rows || !is_contiguous(out))
+    const int64_t rows = whole().operands[1].axes[0].extent;  // as positions of all places
+    if (out.shape.empty() || out.shape[0] < 1 || out.shape[0] * order.parts != rows || !is_contiguous(out))
       return "rows of a part that lie in another order";
     std::vector<int64_t> shape = out.shape;
     const int64_t row = plan::elements(out) / shape[0];
-    shape[0] = order.rows;
+    shape[0] = rows;
     reshape(out, std::move(shape));
     whole().spread = {.devices = order.parts, .part = order.run * row, .cut = order.cut};
     return "";
@@ -343,13 +344,14 @@ std::optional<WholeOrder> whole_order(const KernelCall& call, const View& view, 
       whole.why = "an order of rows of which a rank has no part along their axis";
       return whole;
     }
-    if (*capacity < rows) {
-      whole.why = "a capacity of the rows of a place";
-      return whole;
-    }
     whole.order.cut = spread.cut;
     whole.order.parts = spread.devices;
     whole.order.run = rows / segments;
+    // A capacity of the rows of each place is one of the rows of each part.
+    if (*capacity < rows) {
+      whole.call.attrs.push_back({plan::kPartsOfRows, whole.order.parts});
+      whole.call.attrs.push_back({plan::kRowsOfPart, whole.order.run});
+    }
   }
   const auto places = [&](int64_t of_experts) {  // so many that they overflow are more than there are rows
     int64_t all = 0;

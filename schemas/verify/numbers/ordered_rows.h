@@ -20,6 +20,8 @@
 //   together the rows that one has, and each keeps its rows as the one does: a value in them has the number of the
 //   value in that one, of whose rows a place has those of its part. Rows that are taken by it come from the same part
 //   of what they are taken of, and go back to it; ranks that got the rows of all places have those of the one order.
+//   Where each place gives an expert the first `capacity` rows of its own part, that one order does so for each part:
+//   this is an order of the reference alone, which says so (attrs.h).
 // Which rows are in an order depends on the samples that are together, where there is a capacity; so this is a rule
 // on values of pieces (pieces.h).
 #pragma once

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "schemas/plan/attrs.h"
+#include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/numbers/bias.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/ordered_rows.h"
+#include "schemas/verify/numbers/pieces_of_ranks.h"
 
 namespace piper::verify {
 
@@ -47,6 +49,12 @@ class SharedCall {
   // An order of rows in several segments, as that of one device
   // (ordered_rows.h). False: the call makes none.
   bool make_order() {
+    if (run_.index != kReferenceProgram && plan::find_attr<int64_t>(call_, plan::kPartsOfRows) != nullptr) {
+      const int32_t none = evaluation_.unfit("an order of rows in parts, which no kernel makes");
+      for (const Operand& out : call_.outputs)
+        if (out.slot != Operand::kAbsent) evaluation_.put(out, none);
+      return true;
+    }
     const SpreadView ids = where_.empty() ? SpreadView() : where_[0];
     std::optional<WholeOrder> whole = whole_order(call_, views_.empty() ? View() : views_[0], ids, run_.samples);
     if (!whole) return false;
@@ -58,6 +66,9 @@ class SharedCall {
     enum Result : size_t { kOrder, kPositions, kCounts };
     HeldValue none;
     whole->order.counts = result(kCounts, none);
+    // The model's step has such an order where piperc knows that the strategy makes one.
+    if (plan::find_attr<int64_t>(whole->call, plan::kPartsOfRows) != nullptr && whole->order.counts >= run_.known)
+      unknown = table_.unknown("a capacity of the rows of a place");
     for (size_t i = 0; i < call_.outputs.size(); ++i) {
       if (call_.outputs[i].slot == Operand::kAbsent) continue;
       HeldValue held;
@@ -125,11 +136,22 @@ class SharedCall {
       }
     };
     if (!is_of_reference(results)) try_places(Results(results));
-    for (; tried < kMostTried && !is_of_reference(results) && choose_next(chosen); ++tried) {
+    const auto try_again = [&] {
       run_.made.resize(before);
       const Results first = evaluate();
       take_if_better(first);
       try_places(first);
+    };
+    const auto try_repeated = [&] {
+      if (is_of_reference(results) || !may_repeat()) return;
+      repeated_ = true;
+      try_again();
+      repeated_ = false;
+    };
+    try_repeated();
+    for (; tried < kMostTried && !is_of_reference(results) && choose_next(chosen); ++tried) {
+      try_again();
+      try_repeated();
     }
     const bool chose = std::any_of(read_.begin(), read_.end(), [](const OperandRead& r) { return r.ways.size() > 1; });
     run_.ambiguous =
@@ -183,6 +205,17 @@ class SharedCall {
            static_cast<size_t>(whole.part) < out.shape.size() && out.shape[static_cast<size_t>(whole.part)] == 1;
   }
 
+  // Whether what all ranks have alike may have been repeated for each of them: of one place both look the same.
+  bool may_repeat() const {
+    bool one = false, alike = false;
+    for (size_t i = 0; i < where_.size(); ++i) {
+      if (views_[i].number < 0) continue;
+      if (where_[i].part < 0) alike = true;
+      else one = one || call_.inputs[i].shape[static_cast<size_t>(where_[i].part)] == 1;
+    }
+    return one && alike;
+  }
+
   // The call as one device makes it: first as a rank that has all places' parts would, then as one that has all ranks'
   // experts.
   void find_whole(Results& results, const std::vector<int32_t>& places) {
@@ -204,8 +237,14 @@ class SharedCall {
     const auto is_spread = [](const SpreadView& where) { return where.spread.is_spread(); };
     const bool both = std::any_of(parts.begin(), parts.end(), is_spread) &&
                       (ordered || std::any_of(experts.begin(), experts.end(), is_spread));
+    std::vector<View> views = views_;
+    if (std::string why = pieces_.take(views, experts, parts, run_.samples, table_); !why.empty())
+      none = table_.unknown(why);
+    else if (mixes_places(experts, parts)) none = table_.unknown("what is of a rank's place next to parts of others");
+    if (none >= 0) return;
+    const int64_t samples = pieces_.any() ? 1 : run_.samples;
     if (both) {
-      results.at_places = whole_call(call_, views_, parts, table_, run_.samples, places);
+      results.at_places = whole_call(call_, views, parts, table_, samples * sources_of(views, experts), places);
       const WholeCall& made = *results.at_places;
       if (!made.why.empty()) none = unknown_because(made.why, is_wrong(made));
       else if (made.statistics >= 0) none = table_.unknown("a loss of parts that ranks share, too");
@@ -213,7 +252,7 @@ class SharedCall {
       if (none >= 0) return;
     }
     const KernelCall& call = both ? results.at_places->call : call_;
-    const std::vector<View> operands = both ? results.at_places->operands : views_;
+    const std::vector<View> operands = both ? results.at_places->operands : views;
     if (ordered) {
       OrderedCall made = ordered_call(call, operands, experts, table_);
       results.plain = made.plain && !both;
@@ -221,13 +260,44 @@ class SharedCall {
       whole.wrong = made.wrong;
       if (made.plain && both) whole.why = "parts of a cut together with counts of an order";
     } else {
-      whole = whole_call(call, operands, both ? experts : where_, table_, run_.samples,
-                         both ? std::vector<int32_t>() : places);
+      whole = whole_call(call, operands, both ? experts : where_, table_, samples,
+                         both ? std::vector<int32_t>() : places, repeated_);
     }
     if (!whole.why.empty()) none = unknown_because(whole.why, is_wrong(whole));
     else if (whole.spread.cut >= 0 && adds_repetitions(whole)) none = table_.unknown(kRepeatedParts);
     if (none < 0 && whole.statistics >= 0 && !has_statistics(whole))
       none = evaluation_.unfit("a loss by statistics of other rows");
+  }
+  // The number of ranks whose samples operands have.
+  int64_t sources_of(const std::vector<View>& views, const std::vector<SpreadView>& experts) const {
+    int64_t devices = 1;
+    for (size_t i = 0; i < experts.size(); ++i)
+      if (experts[i].spread.sources && views[i].number >= 0 && table_[views[i].number].over == Over::kEach)
+        devices = std::max(devices, experts[i].spread.devices);
+    return devices;
+  }
+  // Whether what depends on no sample is the part of the rank's own place, next to what each place sent of its part; a
+  // mask is drawn by the rank's place, too.
+  bool mixes_places(const std::vector<SpreadView>& experts, const std::vector<SpreadView>& parts) const {
+    bool own = false, across = false;
+    for (size_t i = 0; i < experts.size(); ++i) {
+      if (views_[i].number < 0) continue;
+      across = across || experts[i].spread.across >= 0;
+      own = own || (table_[views_[i].number].over == Over::kNothing && parts[i].spread.is_spread());
+    }
+    return across && (own || call_.kernel == Kernel::kDropout);
+  }
+  // Where each place sent its part of samples, each result is such a part too, or a place's share, and a sum over them
+  // adds up shares. A sum of parts would be one of different elements. "" or why it is none.
+  static std::string parts_stay_apart(const Results& results, Over over) {
+    const int32_t across = results.whole.spread.across;
+    if (across < 0) return "";
+    const WholeCall* const at_places = results.at_places ? &*results.at_places : nullptr;
+    const bool of_places = at_places != nullptr && at_places->spread.cut == across;
+    const bool share = of_places && at_places->spread.share, part = of_places && !share && at_places->part >= 0;
+    return (share && (over == Over::kEach || over == Over::kSum)) || (part && over == Over::kEach)
+               ? ""
+               : "what all places have of the parts that they sent";
   }
   bool is_wrong(const WholeCall& whole) const {
     return whole.wrong ||
@@ -275,8 +345,15 @@ class SharedCall {
     find_whole(results, places);
     const WholeCall& whole = results.whole;
     int32_t& none = results.none;
+    if (none < 0 && adds_operand())
+      if (std::string why = parts_stay_apart(results, table_[whole.operands[0].number].over); !why.empty())
+        none = table_.unknown(why);
     if (results.plain || none >= 0 || adds_operand()) return results;
     const bool ordered = is_ordered();
+    if (pieces_.any()) {
+      make_of_pieces(results);
+      return results;
+    }
     if (!ordered && !results.at_places && add_bias(results)) return results;
     std::vector<View> operands = whole.operands;
     const std::vector<RowResult> rows =
@@ -284,7 +361,9 @@ class SharedCall {
     const bool of_experts = std::any_of(where_.begin(), where_.end(), [](const SpreadView& where) {
       return where.spread.is_spread() && where.spread.cut < 0;
     });
-    if (none < 0 && !ordered && of_experts && rows[0].over == Over::kPiece && !whole.spread.summed)
+    // Shares that are added up are all of the value.
+    if (none < 0 && !ordered && of_experts && whole.spread.is_spread() && rows[0].over == Over::kPiece &&
+        !whole.spread.summed)
       none = table_.unknown("experts of samples that are read together");
     results.held.resize(call_.outputs.size());
     for (size_t i = 0; i < call_.outputs.size() && none < 0; ++i) {
@@ -293,6 +372,10 @@ class SharedCall {
       if (out.slot == Operand::kAbsent) continue;
       HeldValue& held = results.held[i];
       const RowResult& row = rows[std::min(i, rows.size() - 1)];
+      if (std::string why = parts_stay_apart(results, row.over); !why.empty()) {
+        none = table_.unknown(why);
+        break;
+      }
       int32_t& number = results.numbers.back() =
           evaluation_.made(whole.call, operands, row, i, ordered ? run_.samples : whole.samples, held);
       const int32_t axis = row.over == Over::kEach ? row.sample_axis : -1;
@@ -302,6 +385,34 @@ class SharedCall {
       if (table_[number].over == Over::kUnknown) held = {};
     }
     return results;
+  }
+  // A call on values of whole pieces, those of several ranks (pieces_of_ranks.h).
+  void make_of_pieces(Results& results) {
+    WholeCall& whole = results.whole;
+    KernelCall one = whole.call;
+    std::vector<View> operands = whole.operands;
+    const std::vector<RowResult> rows = evaluation_.apply(whole.call, operands, whole.samples, results.none);
+    if (results.none >= 0) return;
+    const RowResult& row = rows[0];
+    std::string why = pieces_.of_one(one, operands, whole.operands, row, whole.samples);
+    HeldValue held;
+    if (why.empty() && !call_.accumulate) {
+      held.block = row.over == Over::kEach ? 1 : 0;  // lay_out says how many
+      why = has_no_gaps(call_.outputs[0])
+                ? lay_out_result(results, 0, row.over == Over::kEach ? row.sample_axis : -1, held)
+                : "a result of " + call_.kernel.text() + " with gaps";
+    }
+    if (!why.empty()) {
+      results.none = table_.unknown(why);
+      return;
+    }
+    whole.spread.summed = held.spread.summed = row.over == Over::kSum;
+    HeldValue in_rows;
+    results.numbers = {evaluation_.made(one, std::move(operands), kOfPiece, 0, run_.samples, in_rows)};
+    const Number& number = table_[results.numbers[0]];
+    if (number.over == Over::kUnknown) held = {};
+    else if (held.block == held.elements_of(number.bytes / dtype_bytes(one.outputs[0].dtype))) held.block = 0;
+    results.held = {held};
   }
   // A bias that is added to parts of a product by itself, where the model's product adds it.
   bool add_bias(Results& results) {
@@ -448,6 +559,8 @@ class SharedCall {
   // The operands, as they are read now.
   std::vector<View> views_;
   std::vector<SpreadView> where_, places_;
+  bool repeated_ = false;  // WholeCall
+  PiecesOfRanks pieces_;   // among them
 };
 
 }  // namespace

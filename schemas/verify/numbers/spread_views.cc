@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "schemas/verify/numbers/pieces_of_ranks.h"
+
 namespace piper::verify {
 namespace {
 
@@ -190,12 +192,19 @@ std::string view_of_spread(StridedElements elements, const HeldValue& value, Ove
     where.shares = take_ranks(elements, value.spread.devices, all);
     if (where.shares < 0 || elements.offset != 0) return "shares of a sum that are not added up";
     where.spread = {value.spread.devices};
+    // Any axis of one place may be that of one sample, but not this one.
+    elements.shape.erase(elements.shape.begin() + where.shares);
+    elements.strides.erase(elements.strides.begin() + where.shares);
   }
-  if (value.places.part > 0 && value.spread.shares) return "parts of a cut of what an exchange brought";
+  if (has_pieces_of_ranks(value.spread, over)) {
+    samples = 1;  // of each rank: its piece
+    over = Over::kEach;
+  }
   if (over == Over::kEach && value.spread.sources)
     why = view_of_sources(std::move(elements), value, size, samples, view, where);
   else if (over == Over::kEach && value.block > 0) why = view_between(elements, size, value.block, samples, view);
   else why = view_of(elements, over, size, samples, view);
+  if (where.shares >= 0) view.axes.insert(view.axes.begin() + where.shares, ViewAxis());
   if (why.empty()) why = view_of_places(as_read, value, view, places, choice.places);
   if (!why.empty() || value.spread.part == 0) return why;
   as_read = of_whole_places(std::move(as_read), value.places, view, places);

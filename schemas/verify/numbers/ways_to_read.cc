@@ -15,13 +15,14 @@ namespace {
 constexpr size_t kMostWays = 8;
 
 // A rank's part of a value as its part of a copy that moves the axis of experts; nothing where the copy does more, or a
-// rank has several experts.
+// rank has several experts. Of both a place has the same part, as a rank that is at all places has the same of both.
 std::optional<HeldValue> as_part_of(const HeldValue& value, int32_t copy, const NumberTable& table) {
   const Number &of = table[value.number], &moved = table[copy];
   const View& source = moved.operands[0];
   const int64_t part = value.spread.part, devices = value.spread.devices;
   const int64_t here = of.bytes / dtype_bytes(source.dtype) / devices;  // elements of a sample that the rank has
-  const bool in_rows = value.block == 0 || value.block == here;         // samples are outermost
+  const bool in_rows =                                                  // samples are outermost
+      value.block == 0 || value.block == value.elements_of(of.bytes / dtype_bytes(source.dtype));
   if (moved.over != of.over || moved.bytes != of.bytes || source.offset != 0 || value.period > 0 ||
       value.spread.apart || value.spread.shares || value.spread.surplus > 0 || !value.spread.pieces.empty() || !in_rows)
     return std::nullopt;
@@ -142,7 +143,7 @@ std::vector<WayToRead> ways_to_read(const StridedElements& elements, const HeldV
     }
   };
   add_all(value);
-  if (value.spread.part > 0 && !value.places.is_spread())
+  if (value.spread.part > 0)
     for (const int32_t copy : copies)
       if (const auto held = as_part_of(value, copy, table)) add_all(*held);
   if (value.spread.part > 0 && value.spread.cut >= 0)
