@@ -55,8 +55,9 @@ std::string describe(const Point& point) {
   text += ", " + std::to_string(point.microbatches) + (point.microbatches == 1 ? " microbatch" : " microbatches");
   text += repeated_words(point.repeated);
   if (!point.mixed()) return text;
-  text +=
-      " in the first " + std::to_string(point.stages_repeated()) + " of " + std::to_string(point.stages()) + " stages";
+  const int32_t first = point.stages_repeated();
+  text += (first == 1 ? " in the first" : " in the first " + std::to_string(first)) + " of " +
+          std::to_string(point.stages()) + " stages";
   const std::string others = repeated_words(lesser(point.repeated));
   return others.empty() ? text : text + others + " in the others";
 }
