@@ -212,7 +212,8 @@ class RegionCutter {
     int64_t filled = 0, full_with = -1, made_at_most = -1;
     Kept kept;
     std::vector<Place> places;
-    for (size_t i = end; i-- > 0 && used_[i] > 0;) {
+    for (size_t i = end; i-- > 0;) {
+      if (used_[i] == 0) break;
       const int64_t bytes = first_used_[ops_[i]];
       if (full_with < 0 && bytes > 0 && filled > 0 && filled + bytes > segment_bytes_) full_with = filled;
       if (full_with >= 0 && values_ == nullptr) return i;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "schemas/plan/attrs.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/names.h"
