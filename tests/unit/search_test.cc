@@ -306,7 +306,7 @@ TEST_CASE("work that is made ahead is done once, by whoever comes first") {
 
 TEST_CASE("helpers change nothing that a search finds") {
   const auto found = [] {
-    SearchedSpace space("tiny_llama.onnx", "slow links", 4);
+    SearchedSpace space("tiny_llama.onnx", "fast links", 4);
     space.memory_limit = 400'000;
     const Explored explored = space.explored(3);
     std::string text = std::to_string(explored.priced) + " " + std::to_string(explored.bounded) + " " +
