@@ -275,6 +275,29 @@ bool slot_holds_another_number(Draft& draft) {
   else slot.holds = other;
   return true;
 }
+// What a place is said to have of the value of a slot; of the slots of that name in all programs, or of one.
+bool another_spread(Draft& draft, bool everywhere) {
+  Program* const chosen = program(draft);
+  if (chosen == nullptr || chosen->slots.empty() || draft.bundle.manifest.cuts.empty()) return false;
+  std::vector<Slot*> spread;
+  for (Slot& slot : chosen->slots)
+    if (slot.cut >= 0) spread.push_back(&slot);
+  Slot& slot = spread.empty() || draft.random.below(4) == 0 ? draft.random.of(chosen->slots) : *draft.random.of(spread);
+  static constexpr Spread kSpreads[] = {Spread::kSame, Spread::kPart, Spread::kShare};
+  const Spread other = kSpreads[draft.random.below(std::size(kSpreads))];
+  const int32_t cut = other == Spread::kSame ? -1 : std::max(slot.cut, 0);
+  if (slot.spread == other && slot.cut == cut) return false;
+  const std::string name = slot.name;
+  for (Program& each : draft.bundle.programs)
+    for (Slot& one : each.slots)
+      if (&one == &slot || (everywhere && one.name == name)) {
+        one.spread = other;
+        one.cut = cut;
+      }
+  return true;
+}
+bool another_spread_of_a_slot(Draft& draft) { return another_spread(draft, false); }
+bool another_spread_of_a_value(Draft& draft) { return another_spread(draft, true); }
 bool calls_of_two_programs_exchanged(Draft& draft) {
   Program *const one = program(draft), *const other = program(draft);
   if (one == nullptr || one == other || one->slots.size() != other->slots.size()) return false;
@@ -315,6 +338,8 @@ std::vector<Mutation> of_programs() {
       {"slots exchange what they hold", slots_exchange_what_they_hold},
       {"slot: holds nothing", slot_holds_nothing},
       {"slot: holds another number", slot_holds_another_number},
+      {"slot: another spread", another_spread_of_a_slot},
+      {"value: another spread", another_spread_of_a_value},
   };
 }
 
