@@ -35,6 +35,18 @@ plan::Bundle bundle(const std::string& model, const std::string& strategy) {
   return std::move(*read);
 }
 
+plan::Bundle clipped_replicas_of_places() {
+  return bundle("tiny_gpt.onnx", R"(piper: 1
+model: {batch: 16}
+directives:
+  - {op: split, num_microbatches: 2}
+  - {op: replicate, filter: {}, devices: [0, 1, 2, 3, 4, 5, 6, 7]}
+  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3], [4, 5], [6, 7]]}
+optimizer: {adamw: {lr: 0.01}}
+clip_grad_norm: 0.5
+)");
+}
+
 const std::map<std::string, plan::Bundle>& compositions() {
   static const std::map<std::string, plan::Bundle> all = [] {
     std::map<std::string, plan::Bundle> made;

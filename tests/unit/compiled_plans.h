@@ -15,6 +15,9 @@ plan::Bundle bundle(const std::string& model, const std::string& strategy);
 // The bundles of tests/mutation/compositions by their names, each of the model that the file's first line names.
 // Compiled once.
 const std::map<std::string, plan::Bundle>& compositions();
+// Four replicas of two places, clipped: the first replica alone measures the norm, so that the others do the same work
+// on both places of the cut, and meet different ranks.
+plan::Bundle clipped_replicas_of_places();
 // What `piperc --verbose` says of it.
 std::string remarks(const std::string& model, const std::string& strategy);
 

@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 #include <numeric>
-#include <string>
 
 #include "schemas/timeline/assess.h"
 #include "schemas/timeline/priced.h"
@@ -68,16 +67,7 @@ TEST_CASE("one rank of a kind takes as long as all of them") {
 }
 
 TEST_CASE("ranks that do the same work and meet others are of kinds of their own") {
-  const std::string strategy = R"(piper: 1
-model: {batch: 16}
-directives:
-  - {op: split, num_microbatches: 2}
-  - {op: replicate, filter: {}, devices: [0, 1, 2, 3, 4, 5, 6, 7]}
-  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3], [4, 5], [6, 7]]}
-optimizer: {adamw: {lr: 0.01}}
-clip_grad_norm: 0.5
-)";
-  const std::string within_groups = R"(piper: 1
+  const plan::Bundle within_groups = compiled::bundle("tiny_gpt.onnx", R"(piper: 1
 model: {batch: 16}
 mesh: {rep: 4, fsdp: 2}
 directives:
@@ -85,11 +75,10 @@ directives:
   - {op: split, num_microbatches: 2}
 clip_grad_norm: 1.0
 optimizer: {adamw: {lr: 0.001}}
-)";
-  for (const std::string& one : {strategy, within_groups}) {
-    const plan::Bundle bundle = compiled::bundle("tiny_gpt.onnx", one);
+)");
+  for (const plan::Bundle& bundle : {compiled::clipped_replicas_of_places(), within_groups}) {
     for (const int32_t ranks_per_node : {1, 2, 4, 8}) {
-      INFO(one << "on nodes of " << ranks_per_node);
+      INFO("on nodes of " << ranks_per_node);
       CHECK(check_alike(bundle, machine_of(ranks_per_node)));
     }
     check_alike(bundle, machine_of(3));  // groups lie within a node here and across two there

@@ -75,16 +75,7 @@ TEST_CASE("one rank of a kind meets one of each other kind") {
 }
 
 TEST_CASE("ranks that do the same work and meet other kinds are of other kinds") {
-  // The first replica measures the norm, so that the others do the same work on both places of the cut.
-  const Bundle bundle = compiled::bundle("tiny_gpt.onnx", R"(piper: 1
-model: {batch: 16}
-directives:
-  - {op: split, num_microbatches: 2}
-  - {op: replicate, filter: {}, devices: [0, 1, 2, 3, 4, 5, 6, 7]}
-  - {op: shard, filter: {}, dim: column, over: [[0, 1], [2, 3], [4, 5], [6, 7]]}
-optimizer: {adamw: {lr: 0.01}}
-clip_grad_norm: 0.5
-)");
+  const Bundle bundle = compiled::clipped_replicas_of_places();
   CHECK(plan::like_ranks(bundle) == std::vector<int32_t>{-1, -1, -1, 2, 2, 2, 2, 2});
   const auto folded = verify::fold_ranks(bundle);
   REQUIRE(folded);

@@ -194,6 +194,14 @@ class Bundle:
         (self.folder / "manifest.json").write_text(text_of(self.manifest))
 
 
+def call_of(bundle: Bundle, program: str, out: str) -> dict:
+    """The call that writes this operand first."""
+    found = [item for item in bundle.programs[program]["calls"] if item["out"] == [out]]
+    if not found:
+        raise LookupError(f"no call of {program} makes {out}")
+    return found[0]
+
+
 def file_of(program: str) -> str:
     return f"programs/{re.sub(r'[^A-Za-z0-9._-]', '_', program)}.json"
 

@@ -1,6 +1,5 @@
 """Experts of whole pieces: slots and sums of other ranks or experts."""
-from edits.bundle import Bundle, call, edit, put
-from edits.experts_of_places import call_of
+from edits.bundle import Bundle, call, call_of, edit, put
 from edits.running_statistics import give_workspace
 
 COMPOSITION = "experts_slots"

@@ -1,16 +1,8 @@
 """Dense experts over the places of a cut: rows, gates and sums of other places, sources or experts."""
-from edits.bundle import Bundle, call, edit, only, put
+from edits.bundle import Bundle, call, call_of, edit, only, put
 
 COMPOSITION = "cut_whole_dense_experts"
 TOKENS, EXPERTS, BACK = "EP0.rest.3.F.b2", "EP0.experts.F.b2", "EP0.experts.B.b2"
-
-
-def call_of(bundle: Bundle, program: str, out: str) -> dict:
-    """The call that writes this operand first."""
-    found = [item for item in bundle.programs[program]["calls"] if item["out"] == [out]]
-    if not found:
-        raise LookupError(f"no call of {program} makes {out}")
-    return found[0]
 
 
 @edit(COMPOSITION, "P0641", "operands that number experts by different axes")
