@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <optional>
 
-#include "compiler/analysis/repeatable_ops.h"
-#include "compiler/ir/op_traits.h"
+#include "compiler/analysis/repeated_values.h"
 #include "compiler/regions/refine_variants.h"
 
 namespace piper::passes {
@@ -42,151 +40,13 @@ constexpr int64_t kKeptPart = 8;
 // A segment may make so many times as much to begin where less crosses: where layers join, and not inside one.
 constexpr int64_t kLonger = 2;
 
-bool is_slice(ir::OpKind kind) { return ir::axis_rule(kind) == ir::AxisRule::kSlice; }
-
-bool is_view_of_all(ir::OpKind kind) {
-  const ir::AxisRule rule = ir::axis_rule(kind);
-  return rule == ir::AxisRule::kReshape || rule == ir::AxisRule::kPermute || rule == ir::AxisRule::kExpand ||
-         kind == ir::OpKind::kDetach;
-}
-
-bool is_any_view(ir::OpKind kind) { return is_slice(kind) || is_view_of_all(kind); }
-
-// What a reader in another segment keeps, where it reads `v`: that of which it is a view, but only the elements of a
-// slice.
-ValueId kept_for(const ir::Graph& graph, ValueId v) {
-  for (bool first = true; graph.value(v).kind == ValueKind::kOpResult; first = false) {
-    const ir::Op& op = graph.op(graph.value(v).producer);
-    if (!is_any_view(op.kind) || (first && is_slice(op.kind))) break;
-    v = op.operands[0];
-  }
-  return v;
-}
-
-// [op] whether its backward, or one that follows it in its chunk, may read what it reads: sums and views hand it on.
-std::vector<bool> read_by_backward(const ir::Graph& graph) {
-  std::vector<bool> read(graph.num_ops(), false);
-  const ir::Uses readers = graph.uses();
-  for (size_t i = graph.num_ops(); i-- > 0;) {
-    const ir::Op& op = graph.op(OpId(i));
-    const bool hands_on = is_any_view(op.kind) || op.kind == ir::OpKind::kAdd || op.kind == ir::OpKind::kSub ||
-                          op.kind == ir::OpKind::kCast || op.kind == ir::OpKind::kSum;
-    read[i] = !hands_on || std::any_of(op.results.begin(), op.results.end(), [&](ValueId result) {
-      return std::any_of(readers[result.index].begin(), readers[result.index].end(),
-                         [&](OpId id) { return graph.op(id).chunk == op.chunk && read[id.index]; });
-    });
-  }
-  return read;
-}
-
-// Bytes that are kept for a segment if it begins at a place.
-struct Kept {
-  // What ops before the place make, and would repeat without a cut, and what they receive of an exchange and the
-  // segment reads, too: its gradient is then not added up by the products that make it.
-  int64_t crossing = 0;
-  int64_t all = 0;  // and what its repeated ops read of ops that are not repeated, wherever these are
-};
-
-// What is repeated, in bytes.
-class RepeatedValues {
- public:
-  RepeatedValues(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows)
-      : graph_(chunked.graph),
-        repeated_(graph_.num_ops(), false),
-        last_reader_(graph_.num_values(), -1),
-        read_last_(graph_.num_ops()),
-        received_first_(graph_.num_ops()),
-        received_last_(graph_.num_ops()) {
-    const analysis::RepeatableOps repeatable(chunked, rows);
-    const std::vector<bool> needed = read_by_backward(graph_);
-    std::vector<bool> kept_anyway(graph_.num_values(), false);
-    std::map<std::pair<ir::ChunkId, ValueId>, Received> received;
-    for (size_t i = 0; i < graph_.num_ops(); ++i) {
-      const ir::Op& op = graph_.op(OpId(i));
-      if (op.phase != Phase::kForward || !op.chunk.valid()) continue;
-      const ir::ChunkProperties& row = rows[op.chunk.index];
-      repeated_[i] = (row.recomputed_always() || row.recomputed_sometimes()) && repeatable.has(graph_, op);
-      for (ValueId v : op.operands) {
-        if (!v.valid()) continue;
-        const ValueId kept = kept_for(graph_, v);
-        if (graph_.value(kept).kind != ValueKind::kOpResult) continue;
-        const OpId producer = graph_.value(kept).producer;
-        const ir::ChunkId from = graph_.op(producer).chunk;
-        if (from == op.chunk && (repeated_[producer.index] || repeated_[i]))
-          last_reader_[kept.index] = static_cast<int64_t>(i);
-        if (from.valid() && from != op.chunk && chunked.chunks[from.index].exchange) {
-          const Received first{i, i, graph_.type(kept).bytes()};
-          received.try_emplace({op.chunk, kept}, first).first->second.last = i;
-        }
-        // Another chunk of the same devices that repeats its reader keeps it for that.
-        if (from.valid() && from != op.chunk && repeated_[i] && needed[i] && !chunked.chunks[op.chunk.index].exchange &&
-            rows[from.index].groups == row.groups)
-          kept_anyway[kept.index] = true;
-      }
-    }
-    for (const auto& [of, value] : received) {
-      received_first_[value.first].push_back(value);
-      received_last_[value.last].push_back(value);
-    }
-    for (size_t v = 0; v < graph_.num_values(); ++v) {
-      if (kept_anyway[v]) last_reader_[v] = -1;
-      if (last_reader_[v] >= 0) read_last_[static_cast<size_t>(last_reader_[v])].push_back(ValueId(v));
-    }
-  }
-
-  // Slices count: their backward makes as much.
-  int64_t made(size_t op) const {
-    int64_t bytes = 0;
-    if (repeated_[op] && !is_view_of_all(graph_.op(OpId(op)).kind))
-      for (ValueId result : graph_.op(OpId(op)).results) bytes += graph_.type(result).bytes();
-    return bytes;
-  }
-
-  // `kept` is of the place after `op`, and becomes that of the place before it, in a segment of which `last` is the
-  // last op. What a later segment reads, too, is kept for that one.
-  void pass(size_t op, size_t last, Kept& kept) const {
-    for (ValueId v : read_last_[op]) {
-      kept.all += graph_.type(v).bytes();
-      if (repeated_[graph_.value(v).producer.index]) kept.crossing += graph_.type(v).bytes();
-    }
-    for (const Received& value : received_last_[op]) {
-      kept.all += value.bytes;
-      kept.crossing += value.bytes;
-    }
-    for (const Received& value : received_first_[op]) {
-      if (value.last > last) continue;
-      kept.all -= value.bytes;
-      kept.crossing -= value.bytes;
-    }
-    if (!repeated_[op]) return;
-    for (ValueId result : graph_.op(OpId(op)).results) {
-      if (last_reader_[result.index] < 0 || last_reader_[result.index] > static_cast<int64_t>(last)) continue;
-      kept.all -= graph_.type(result).bytes();
-      kept.crossing -= graph_.type(result).bytes();
-    }
-  }
-
- private:
-  // By a chunk, of an exchange.
-  struct Received {
-    size_t first, last;  // the ops of the chunk that read it
-    int64_t bytes;
-  };
-
-  const ir::Graph& graph_;
-  std::vector<bool> repeated_;        // [op]
-  std::vector<int64_t> last_reader_;  // [value] an op of its own chunk; -1: it is kept without a cut, or never
-  std::vector<std::vector<ValueId>> read_last_;                        // [op]
-  std::vector<std::vector<Received>> received_first_, received_last_;  // [op]
-};
-
 // Cuts one region, from its end: a segment begins after the op whose parameters would not fit its bucket any more. In a
 // region that is repeated, it begins near there, where least is kept.
 class RegionCutter {
  public:
   // `ops`: its forward, in order. `first_used`: [op of the graph]. `values`: null where nothing is repeated.
   RegionCutter(std::vector<size_t> ops, int64_t segment_bytes, const std::vector<int64_t>& first_used,
-               const RepeatedValues* values)
+               const analysis::RepeatedValues* values)
       : ops_(std::move(ops)), segment_bytes_(segment_bytes), first_used_(first_used), values_(values) {
     for (size_t op : ops_) {
       used_.push_back((used_.empty() ? 0 : used_.back()) + first_used_[op]);
@@ -210,7 +70,7 @@ class RegionCutter {
   // The op, as an index of ops_, after which the segment begins that ends before `end`.
   std::optional<size_t> find_cut(size_t end) const {
     int64_t filled = 0, full_with = -1, made_at_most = -1;
-    Kept kept;
+    analysis::KeptBytes kept;
     std::vector<Place> places;
     for (size_t i = end; i-- > 0;) {
       if (used_[i] == 0) break;
@@ -249,7 +109,7 @@ class RegionCutter {
   const std::vector<size_t> ops_;
   const int64_t segment_bytes_;
   const std::vector<int64_t>& first_used_;
-  const RepeatedValues* const values_;
+  const analysis::RepeatedValues* const values_;
   std::vector<int64_t> used_, made_;  // [op] bytes of parameters and of values, of it and all before it
 };
 
@@ -257,7 +117,7 @@ class RegionCutter {
 std::vector<bool> find_cuts(const ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows) {
   const ir::Graph& graph = chunked.graph;
   const std::vector<int64_t> first_used = first_used_bytes(graph);
-  const RepeatedValues values(chunked, rows);
+  const analysis::RepeatedValues values(chunked, rows);
   std::vector<std::vector<size_t>> ops(chunked.chunks.size());
   for (size_t i = 0; i < graph.num_ops(); ++i) {
     const ir::Op& op = graph.op(OpId(i));
