@@ -40,7 +40,7 @@ int64_t DataSource::steps_per_epoch(int64_t batch) const {
 
 int64_t DataSource::epoch_beginning_in(int64_t step, int64_t batch) const {
   const int64_t samples = num_samples();
-  if (samples <= 0 || batch <= 0) return 0;
+  if (samples <= 0 || batch <= 0 || !numbers_samples()) return 0;
   const int64_t last_epoch = place_of(step, batch, batch - 1, samples).epoch;
   const int64_t before = step == 1 ? 0 : place_of(step - 1, batch, batch - 1, samples).epoch;
   return last_epoch > before ? last_epoch + 1 : 0;

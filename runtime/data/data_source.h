@@ -70,7 +70,7 @@ class DataSource {
 
   // Steps of one pass, at least 1.
   int64_t steps_per_epoch(int64_t batch) const;
-  // The epoch (from 1) that begins in this step after the first, 0 if none.
+  // The epoch (from 1) that begins in this step after the first, 0 if none. Samples without numbers have no epochs.
   int64_t epoch_beginning_in(int64_t step, int64_t batch) const;
   // What to report of epochs that begin in this step; "" for nothing.
   virtual std::string epoch_note(int64_t step, int64_t batch) const;

@@ -81,11 +81,11 @@ std::string steps_line(const Flags& flags, const Inputs& inputs, const exec::Ses
   if (flags.eval_only) return "evaluates once, without training";
   std::string line = counted(steps, "step") + " of " + counted(batch, "sample");
   if (inputs.data->num_samples() > 0) {
-    char epochs[40];
+    char times[40];
     std::snprintf(
-        epochs, sizeof epochs, "%.3g",
+        times, sizeof times, "%.3g",
         static_cast<double>(steps) * static_cast<double>(batch) / static_cast<double>(inputs.data->num_samples()));
-    line += ": " + std::string(epochs) + " epochs of the data";
+    line += ": " + std::string(times) + (inputs.data->numbers_samples() ? " epochs of the data" : " times the data");
   }
   return line;
 }

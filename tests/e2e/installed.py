@@ -39,7 +39,7 @@ def fits(value, schema):
 
 BANNER = [r"piper-run: tiny_gpt\.onnx: [\d,]+ parameters, f32; 1 rank .*, 1 thread a rank",
           r"piper-run: data: tokens\.bin: raw tokens, 4096 tokens of u16; \d+ samples of \d+ tokens, .*",
-          r"piper-run: 2 steps of 4 samples: \S+ epochs of the data"]
+          r"piper-run: 2 steps of 4 samples: \S+ times the data"]
 
 
 def begins_with_a_banner(text):

@@ -159,6 +159,7 @@ class StuckSource : public data::DataSource {
   uint64_t sample_id(int64_t step, int64_t position) const override { return below_.sample_id(step, position); }
   int64_t num_samples() const override { return below_.num_samples(); }
   data::Sampling sampling() const override { return below_.sampling(); }
+  bool numbers_samples() const override { return below_.numbers_samples(); }
   int64_t tokens_per_sample() const override { return below_.tokens_per_sample(); }
   std::string epoch_note(int64_t step, int64_t batch) const override { return below_.epoch_note(step, batch); }
 

@@ -291,6 +291,7 @@ TEST_CASE("shuffled token streams start where the generator says") {
   options.seed = 0x123456789abcdef0;
   auto source = must_open(options, manifest_of(8, language_inputs(16)));
   CHECK(source->sampling() == Sampling::kShuffled);
+  for (int64_t step = 1; step <= 50; ++step) CHECK(source->epoch_note(step, 8).empty());  // 62 samples of 16 tokens
   for (int64_t step : {1, 2, 50}) {
     for (int64_t position : {0, 5}) {
       const PhiloxCounter out =
