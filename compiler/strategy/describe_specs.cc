@@ -259,8 +259,10 @@ std::string reference_page(std::span<const DirectiveSpec* const> specs) {
   std::string out =
       "# Directives\n\nA strategy contains directives. They say how the model is divided over devices, and in which "
       "order it runs. This page is the reference for all directives and their fields. [The strategy "
-      "language](strategy-language.md#directives) explains how they work together.\n\nThis page is generated from the "
-      "specs in compiler/directives. `piperc --help-directive NAME` prints the section of one directive.\n";
+      "language](strategy-language.md#directives) explains how they work together. [Tensor and expert "
+      "parallelism](tensor-parallelism.md) explains `shard`, and [pipeline "
+      "schedules](schedules.md#schedules-of-your-own) explains `order`.\n\nThis page is generated from the specs in "
+      "compiler/directives. `piperc --help-directive NAME` prints the section of one directive.\n";
   for (const DirectiveSpec* spec : specs) {
     out += "\n## " + std::string(spec->name) + "\n\n" + std::string(spec->summary) + "\n\n" + std::string(spec->doc) +
            "\n\n| field | value | default | meaning |\n|---|---|---|---|\n";

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Two weighted token files and a folder train a model that takes positions and documents, to the losses of PyTorch on samples
-that this file computes from the formulas of docs/strategy-language.md; a run that goes on under another number of microbatches,
+that this file computes from the formulas of docs/data.md; a run that goes on under another number of microbatches,
 another strategy or another batch reads the samples that follow; another mix is refused.
 
   data_sources.py --bin BIN --work DIR

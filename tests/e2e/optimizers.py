@@ -110,7 +110,7 @@ GROUPS = [{"match": ["h.0", "wpe"], "lr_factor": 0.25}, {"match": ["*.down", "h.
 
 
 def group_of(name):
-    """By the meaning of docs/strategy-language.md, written down anew."""
+    """By the meaning of docs/training-step.md, written down anew."""
     rules = (lambda n: n.startswith("h.0.") or n.startswith("wpe."), lambda n: ".down." in n or n.startswith("h.1.up."),
              lambda n: (n.startswith("h.3.") and n.endswith(".bias")) or n.startswith("ln_f."))
     return next((i for i, rule in enumerate(rules) if rule(name)), None)

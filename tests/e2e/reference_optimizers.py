@@ -1,4 +1,4 @@
-"""Optimizers of docs/strategy-language.md that torch.optim lacks, written down from their papers."""
+"""Optimizers of docs/training-step.md that torch.optim lacks, written down from their papers."""
 import torch
 
 
