@@ -3,7 +3,7 @@
 is accepted and trains to other numbers.
 
     mutate_plans.py --bin BIN --work DIR [--mutants N] [--seed S] [--jobs J] [--turns T] [--changes C] [--only NAME,...]
-                    [--evaluations]
+                    [--kind "KIND OF CHANGE"] [--evaluations]
 
 With --evaluations the compositions evaluate at every step, and their evaluations are changed.
 """
@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=1, help="how often an accepted mutant trains: a race shows by chance")
     parser.add_argument("--changes", type=int, default=1, help="a mutant that does no harm is changed again, so often in all")
     parser.add_argument("--only", default="", help="names of compositions; default: all")
+    parser.add_argument("--kind", default="", help="one kind of change, as the table calls it; default: all")
     parser.add_argument("--evaluations", action="store_true")
     args = parser.parse_args()
     shutil.rmtree(args.work, ignore_errors=True)
@@ -46,6 +47,7 @@ def main() -> int:
     command = [args.bin / "piper-mutate", *bundles, "--work", args.work / "mutants"]
     for flag in ("mutants", "seed", "jobs", "turns", "changes"):
         command += [f"--{flag}", str(getattr(args, flag))]
+    command += ["--kind", args.kind] if args.kind else []
     command += ["--evaluations"] if args.evaluations else []
     status = subprocess.run(command, check=False).returncode
     if status == 0:

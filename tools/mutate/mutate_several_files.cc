@@ -65,6 +65,44 @@ bool collective_dropped(Draft& draft) {
   }
   return true;
 }
+// What a collective sums or gathers is said to be whole on every rank before it, and the collective is left out.
+bool collective_called_superfluous(Draft& draft) {
+  std::vector<Collective> of_cuts;
+  std::map<std::pair<std::string, size_t>, std::set<std::string>> values;  // slots bound to what it reads or writes
+  each_collective(draft.bundle, [&](const RankPlan& plan, size_t at, const Collective& found) {
+    std::set<std::pair<int32_t, int64_t>> places;
+    std::visit(
+        [&](const auto& action) {
+          if constexpr (requires { action.data; }) places.insert({action.data.buffer, action.data.offset});
+          if constexpr (requires { action.out; }) places.insert({action.out.buffer, action.out.offset});
+        },
+        plan.instructions[at].action);
+    std::set<std::string>& names = values[{found.communicator, found.place}];
+    for (const Instruction& instruction : plan.instructions) {
+      const auto* run = std::get_if<Run>(&instruction.action);
+      if (run == nullptr) continue;
+      const auto& bound = plan.arguments[static_cast<size_t>(run->arguments)].arguments;
+      const auto& slots = draft.bundle.programs[static_cast<size_t>(run->program)].slots;
+      for (size_t i = 0; i < bound.size(); ++i)
+        if (slots[i].cut >= 0 && places.count({bound[i].buffer, bound[i].offset}) != 0) names.insert(slots[i].name);
+    }
+    if (!names.empty()) of_cuts.push_back(found);
+  });
+  if (of_cuts.empty()) return false;
+  const Collective chosen = draft.random.of(of_cuts);
+  const std::set<std::string> names = values[{chosen.communicator, chosen.place}];
+  for (Program& program : draft.bundle.programs)
+    for (Slot& slot : program.slots)
+      if (names.count(slot.name) != 0) {
+        slot.spread = Spread::kSame;
+        slot.cut = -1;
+      }
+  for (const Member& member : members(draft.bundle, chosen)) {
+    auto& list = member.plan->instructions.edit();
+    list.erase(list.begin() + static_cast<std::ptrdiff_t>(member.at));
+  }
+  return true;
+}
 bool collective_doubled(Draft& draft) {
   Collective chosen;
   if (!choose(draft, chosen)) return false;
@@ -306,6 +344,7 @@ bool message_shortened(Draft& draft) {
 std::vector<Mutation> of_several_files() {
   return {
       {"all members: collective dropped", collective_dropped},
+      {"all members: collective dropped, what it reads called whole", collective_called_superfluous},
       {"all members: collective doubled", collective_doubled},
       {"all members: collective of another type", collective_of_another_type<false>},
       {"all members: collective and buffers of another type", collective_of_another_type<true>},
