@@ -14,8 +14,10 @@ int64_t HeldValue::elements_of(int64_t all) const {
 void hold(HeldValue& value, Spread experts, Spread places) {
   const bool divided = experts.is_spread() || experts.order.kind != RowOrder::Kind::kNone;
   if (places.part == 0 && !places.share && divided) places = {};  // the same at every place
-  value.spread = divided ? std::move(experts) : std::move(places);
-  value.places = divided ? std::move(places) : Spread();
+  value.spread = std::move(places);
+  value.places = {};
+  if (!divided) return;
+  value.places = std::exchange(value.spread, std::move(experts));
 }
 
 void HeldValues::put(int64_t begin, HeldValue value) {
