@@ -242,7 +242,8 @@ TEST_CASE("idle time follows the formulas for other times of a pass") {
         for (int v : {1, 2, 3, 4}) {
           const Run inter = simulate(expand("interleaved_1f1b", p, v * p, m), costs);
           for (int r = 0; r < p; ++r) CHECK(inter.idle[r] == (p - 1) * (f + costs.b));
-          CHECK(inter.peak[0] == (v == 1 ? std::min(m, 2 * p - 1) : p * v + p - 1));
+          for (int r = 0; r < p; ++r)
+            CHECK(inter.peak[r] == (v == 1 ? std::min(m, 2 * (p - r) - 1) : p * v + p - 1 - 2 * r));
           const Run inter_zero = simulate(expand("interleaved_zero_bubble", p, v * p, m), costs);
           for (int r = 0; r < p; ++r) CHECK(inter_zero.peak[r] == v * p);
         }
