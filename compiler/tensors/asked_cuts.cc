@@ -239,8 +239,32 @@ Status AskedCuts::uneven(OpId id, const std::string& what) {
   return error;
 }
 
+// All devices of a group then do the same work.
+void AskedCuts::warn_of_no_effect(const FollowedCuts& found) const {
+  std::vector<std::pair<const ir::CutSeed*, bool>> directives;  // and whether it cuts something
+  for (size_t c = 0; c < chunks_.size(); ++c)
+    for (const ir::CutSeed& seed : asked(ir::ChunkId(c))) {
+      if (seed.dim != CutDim::kColumn) continue;
+      auto known = std::find_if(directives.begin(), directives.end(),
+                                [&](const auto& directive) { return *directive.first == seed; });
+      if (known == directives.end()) known = directives.insert(known, {&seed, false});
+      known->second = known->second || std::any_of(found.weights.begin(), found.weights.end(), [&](const auto& weight) {
+                        return weight.chunk == ir::ChunkId(c) && !weight.table;
+                      });
+    }
+  for (const auto& [seed, cuts] : directives) {
+    if (cuts) continue;
+    auto warning = diags_.warning("P0273", seed->span);
+    warning << "no weight is divided: all devices of a group do the same work";
+    const auto& parameters = graph_.parameters();
+    if (std::any_of(parameters.begin(), parameters.end(), [](const ir::Parameter& p) { return p.matrix; }))
+      warning.note("the optimizer updates the matrices of hidden layers as a whole, so they stay whole");
+  }
+}
+
 void AskedCuts::tell(const FollowedCuts& found) const {
   tell_whole(found);
+  warn_of_no_effect(found);
   for (size_t c = 0; c < chunks_.size(); ++c) {
     if (chunks_[c].cut < 0) continue;
     std::string names[3];

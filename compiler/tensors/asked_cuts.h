@@ -27,7 +27,8 @@ class AskedCuts {
   // nothing. Remarks on tables that stay whole.
   Result<FollowedCuts> follow();
   const std::vector<Table>& tables() const { return tables_; }  // that are cut
-  // Remarks: which weights of each chunk are cut, and which stay whole, and why.
+  // Remarks: which weights of each chunk are cut, and which stay whole, and why. P0273, a warning: a directive that
+  // cuts no weight.
   void tell(const FollowedCuts& found) const;
 
  private:
@@ -47,6 +48,7 @@ class AskedCuts {
   Status check_named(const FollowedCuts& found);
   Status check_named_tables();
   void tell_whole(const FollowedCuts& found) const;
+  void warn_of_no_effect(const FollowedCuts& found) const;
   std::string described(ir::OpId id) const;
   Status uneven(ir::OpId id, const std::string& what);
 

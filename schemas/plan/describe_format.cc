@@ -84,6 +84,9 @@ class Describer {
   void place(std::string_view key, BufferRange&, int64_t, int64_t) {
     maybe([&] { add(key, ref("range")); });
   }
+  void ranks(std::string_view key, std::vector<int32_t>&) {
+    add(key, {{"oneOf", {list_of(whole(0)), pattern("^[0-9]+[.][.][0-9]+( by [0-9]+)?$")}}});
+  }
   void like(std::string_view key, int32_t rank, const Rule& rule) {
     if (like_) (*this)(key, rank, rule);
   }

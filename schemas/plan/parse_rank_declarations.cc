@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "schemas/plan/rank_plan_parser.h"
+#include "schemas/plan/rank_run.h"
 
 namespace piper::plan {
 
@@ -9,6 +10,8 @@ namespace {
 
 // Whoever orders a rank's instructions has a number for each pair of streams, and one for each stream at each event.
 constexpr size_t kMostStreams = 4096, kMostEventsByStreams = size_t{1} << 26;
+// A short text says so many ranks that it could take all memory.
+constexpr size_t kMostRanksOfRuns = size_t{1} << 24;
 
 }  // namespace
 
@@ -16,6 +19,25 @@ void RankPlanReader::check(const Stream&, size_t at) {
   declared_at_.push_back(at);
   if (plan_.streams.size() > kMostStreams)
     reader_.fail(kRange, at, "a rank has at most " + std::to_string(kMostStreams) + " streams");
+}
+
+void RankPlanReader::ranks(std::string_view key, std::vector<int32_t>& ranks) {
+  if (!begin(key)) return;
+  if (reader_.peek() != '"') {
+    reader_.open_array();
+    while (reader_.next_item()) ranks.push_back(reader_.small_integer());
+    return;
+  }
+  const size_t at = reader_.position();
+  const std::string text(reader_.string());
+  ranks = ranks_of_run(text);
+  ranks_of_runs_ += ranks.size();
+  if (ranks_of_runs_ > kMostRanksOfRuns)
+    reader_.fail(kRange, at, "the communicators of a rank have too many ranks together");
+  else if (ranks.empty())
+    reader_.fail(kSyntax, at,
+                 in_quotes(text) + " is no run of at least " + std::to_string(kLeastRun) +
+                     " ranks, as in \"0..63\" or \"1..505 by 8\"");
 }
 
 void RankPlanReader::check(const Communicator& communicator, size_t at) {

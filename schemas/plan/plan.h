@@ -28,7 +28,7 @@
 
 namespace piper::plan {
 
-inline constexpr int kFormatVersion = 14;
+inline constexpr int kFormatVersion = 15;
 
 // ------------------------------------------------------------------ programs
 struct Operand {

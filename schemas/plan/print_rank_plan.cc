@@ -2,6 +2,7 @@
 #include "schemas/plan/field_writer.h"
 #include "schemas/plan/like_ranks.h"
 #include "schemas/plan/rank_plan_fields.h"
+#include "schemas/plan/rank_run.h"
 
 namespace piper::plan {
 namespace {
@@ -34,6 +35,11 @@ class RankPlanWriter : public FieldWriter<RankPlanWriter> {
     json_.string(name_of(index, names));
   }
   void place(std::string_view key, const BufferRange& where, int64_t, int64_t) { optional(key, where, {}); }
+  void ranks(std::string_view key, const std::vector<int32_t>& ranks) {
+    if (const std::string run = rank_run(ranks); !run.empty()) return (*this)(key, run);
+    begin(key);
+    json_.numbers(ranks);
+  }
   void like(std::string_view key, int32_t rank, const Rule&) { optional(key, rank, -1); }
   void action(const Action& action) {
     std::visit([this](const auto& kind) { fields(*this, kind); }, action);

@@ -3,6 +3,7 @@
 //   v.name(key, index, Names::kStream)   an index into a list of the plan or of the bundle, as the item's name
 //   v.place(key, range, size, element)   a range of `size` bytes, elements of `element` each, left out where there is
 //   none
+//   v.ranks(key, ranks)                  ranks of which many at equal distances are one text (rank_run.h)
 // The rank plan's own: like, action, offsets, own_placements, own_arguments.
 #pragma once
 
@@ -21,7 +22,7 @@ void fields(auto& v, Of<Stream> auto& stream) {
 }
 void fields(auto& v, Of<Communicator> auto& communicator) {
   v("communicator", communicator.name, {.unique = "communicators"});
-  v("ranks", communicator.ranks);
+  v.ranks("ranks", communicator.ranks);
   v.optional("max_ctas", communicator.max_ctas, 0, {.least = 1, .says = "max_ctas is not positive"});
 }
 void fields(auto& v, Of<Channel> auto& channel) {

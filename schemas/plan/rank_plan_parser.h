@@ -48,10 +48,7 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
 
   void read(std::string_view, BufferRange& where, const Rule&) { where = range(); }
   void read(std::string_view, SharedVector<std::string>& events, const Rule&);
-  void read(std::string_view, std::vector<int32_t>& ranks, const Rule&) {
-    reader_.open_array();
-    while (reader_.next_item()) ranks.push_back(reader_.small_integer());
-  }
+  void ranks(std::string_view key, std::vector<int32_t>& ranks);
   void named(const std::string&, std::string_view, size_t) {}  // index_declared() does
 
   // ---- what is checked of what was read: parse_rank_declarations.cc
@@ -210,6 +207,7 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   const NameIndex* buffers_ = &buffer_index_;
   std::vector<size_t> declared_at_, buffer_at_;
+  size_t ranks_of_runs_ = 0;  // of all communicators
   std::vector<char> scalar_set_;  // [buffer]
 };
 

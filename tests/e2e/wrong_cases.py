@@ -93,6 +93,9 @@ strategy("microbatch_missing", "A microbatch that does not exist",
 strategy("glob_matches_nothing", "A module path that the model does not have", edited(PIPELINE, ('"h.1"', '"layers.1"')))
 strategy("no_decay_matches_nothing", "no_decay for the norms of another model",
          edited(SINGLE, ("sgd: {lr: 0.1}", 'adamw: {lr: 0.1, no_decay: ["*norm*"]}')))
+strategy("columns_of_muon", "tensor parallelism where Muon updates all matrices",
+         "model: {batch: 8}\noptimizer: {muon: {lr: 0.02, rest: {adamw: {lr: 0.001}}}}\n"
+         "directives:\n  - {op: shard, filter: {}, dim: column, over: [[0, 1]]}\n")
 strategy("no_decay_in_part", "no_decay for some norms",
          edited(SINGLE, ("sgd: {lr: 0.1}", 'adamw: {lr: 0.1, no_decay: ["*.ln1", "*norm*"]}')))
 strategy("per_microbatch_matches_nothing", "per_microbatch of a module that the model lacks", SINGLE + 'per_microbatch: ["*.router"]\n')

@@ -451,8 +451,8 @@ TEST_CASE("more streams and events than can be put in order are refused") {
 }
 
 TEST_CASE("damaged manifests") {
-  CHECK(manifest_damage("\"version\":14", "\"version\":13") ==
-        "P0608 m:2: plan format version 13 cannot be read; this program reads version 14: compile the plan again");
+  CHECK(manifest_damage("\"version\":15", "\"version\":14") ==
+        "P0608 m:2: plan format version 14 cannot be read; this program reads version 15: compile the plan again");
   CHECK(manifest_damage("piper plan", "pipe plan") == "P0605 m:2: this is not the manifest of a plan bundle");
   CHECK(manifest_damage("\"reporting_rank\":1", "\"reporting_rank\":2") == "P0607 m:9: reporting_rank is out of range");
   CHECK(manifest_damage("\"world_size\":2", "\"world_size\":3") ==
