@@ -207,7 +207,7 @@ class RankPlanReader : public FieldReader<RankPlanReader> {
   NameIndex stream_index_, communicator_index_, channel_index_, event_index_, buffer_index_, argument_index_;
   const NameIndex* buffers_ = &buffer_index_;
   std::vector<size_t> declared_at_, buffer_at_;
-  size_t ranks_of_runs_ = 0;  // of all communicators
+  size_t ranks_of_runs_ = 0;      // of all communicators
   std::vector<char> scalar_set_;  // [buffer]
 };
 

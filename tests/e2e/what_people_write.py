@@ -172,8 +172,8 @@ REPLICAS = (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split,
             f"  - {{op: place, filter: {{}}, devices: [0, 1]}}\n  - {{op: replicate, filter: {{}}, devices: [0, 1]}}\n"
             f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
 MIXES = {form: "P0331" for form in (2, 4, 8)}
-# The places in a row that is sorted are numbers of its length; ONNX has an operator for it.
-SORTED = {form: {"pt2": "P0336", "onnx": "P0331"} for form in (2, 4, 8)}
+# The places in a row that is sorted are numbers of its length.
+SORTED = {form: "P0336" for form in (2, 4, 8)}
 
 CASES = {
     # numbers of the step as divisors and factors
