@@ -33,14 +33,31 @@ Pricer::Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFi
       machine_(std::move(machine)),
       times_(std::move(times)) {}
 
-Compiled Pricer::made(const std::string& text, int64_t batch, bool packs, diag::Diagnostics* diags) const {
+Compiled Pricer::compile(const std::string& text) const {
+  driver::CompileOptions options = options_;
+  options.reference = false;
+  return made(options, text, nullptr);
+}
+
+Compiled Pricer::probe(const std::string& text, int64_t batch, diag::Diagnostics* diags) const {
+  driver::CompileOptions options = options_;
+  options.reference = false;
+  options.packs = false;
+  options.overrides.push_back("model.batch=" + std::to_string(batch));
+  return made(options, text, diags);
+}
+
+Status Pricer::prove(const std::string& text, diag::Diagnostics& diags) const {
+  const Compiled compiled = made(options_, text, &diags);
+  if (compiled.compilation == nullptr) return Status::failure("", compiled.why_not);
+  driver::prove(compiled.compilation->emitted.bundle);
+  return {};
+}
+
+Compiled Pricer::made(const driver::CompileOptions& options, const std::string& text, diag::Diagnostics* diags) const {
   Compiled made;
   auto compilation = std::make_unique<driver::Compilation>();
   compilation->model = model_;
-  driver::CompileOptions options = options_;
-  options.reference = false;
-  options.packs = packs;
-  if (batch > 0) options.overrides.push_back("model.batch=" + std::to_string(batch));
   diag::Diagnostics own;
   diag::Diagnostics& errors = diags != nullptr ? *diags : own;
   try {

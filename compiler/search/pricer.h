@@ -45,18 +45,17 @@ class Pricer {
   Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
          plan::KernelTimes times = {});
 
-  // `diags`: errors go there too, with their places.
-  Compiled compile(const std::string& text) const { return made(text, 0, true, nullptr); }
+  Compiled compile(const std::string& text) const;
   // The same of `batch` samples, in place of the text's. Nothing is packed: no plan of the same work needs less memory,
-  // or waits less.
-  Compiled probe(const std::string& text, int64_t batch, diag::Diagnostics* diags = nullptr) const {
-    return made(text, batch, false, diags);
-  }
+  // or waits less. `diags`: errors go there too, with their places.
+  Compiled probe(const std::string& text, int64_t batch, diag::Diagnostics* diags = nullptr) const;
   // Takes the plans. `far_ahead`: the host of every rank has issued everything when the step begins; what it takes
   // within a run counts.
   Result<PlayedStep> play(Compiled compiled, bool far_ahead = false) const;
   // Why it does not compile is the message of the failure.
   Result<Cost> price(const std::string& text) const;
+  // Compiles it with the model's own step and proves the plans, as piperc does with a file. A refutation throws.
+  Status prove(const std::string& text, diag::Diagnostics& diags) const;
 
   MadeAhead& ahead() { return ahead_; }
   const timeline::Machine& machine() const { return machine_; }
@@ -64,7 +63,7 @@ class Pricer {
   const driver::CompileOptions& options() const { return options_; }
 
  private:
-  Compiled made(const std::string& text, int64_t batch, bool packs, diag::Diagnostics* diags) const;
+  Compiled made(const driver::CompileOptions& options, const std::string& text, diag::Diagnostics* diags) const;
 
   driver::CompileOptions options_;
   std::shared_ptr<frontend::ModelFile> model_;

@@ -159,16 +159,6 @@ Status make_room(const std::filesystem::path& directory) {
   return {};
 }
 
-// A file that is written, read again and proved as any strategy of a user: compiled with the model's own step.
-Status prove(const SearchOptions& options, const std::string& path, diag::Diagnostics& diags) {
-  driver::CompileOptions compile = options.compile;
-  compile.strategy = path;
-  compile.output.clear();
-  compile.machine.reset();
-  std::ostringstream unprinted;
-  return driver::compile(compile, diags, unprinted, unprinted).status();
-}
-
 Status tuned(const SearchOptions& options, int64_t candidates, const std::string& path, const std::string& output,
              std::ostream& told, diag::Diagnostics& diags) {
   tune::TuneOptions tuning;
@@ -201,8 +191,9 @@ Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostre
     const std::string path = options.directory + "/" + file.name;
     const std::string head =
         head_text(found, one, i, options.compile.machine->name, i == 0 ? neighbours : std::vector<Neighbour>());
-    PIPER_RETURN_IF_ERROR(plan::write_file(path, search.text_of(one.point, head)));
-    PIPER_RETURN_IF_ERROR(prove(options, path, diags));
+    const std::string text = search.text_of(one.point, head);
+    PIPER_RETURN_IF_ERROR(plan::write_file(path, text));
+    PIPER_RETURN_IF_ERROR(search.pricer().prove(text, diags));
     const int64_t candidates =
         std::min(options.candidates, kTunedInstructions / std::max<int64_t>(1, one.cost.instructions));
     if (i < kTuned && candidates > 1 && !(options.stop && options.stop())) {
