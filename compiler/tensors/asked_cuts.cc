@@ -239,7 +239,7 @@ Status AskedCuts::uneven(OpId id, const std::string& what) {
   return error;
 }
 
-// All devices of a group then do the same work.
+// The devices of a group then repeat the same products.
 void AskedCuts::warn_of_no_effect(const FollowedCuts& found) const {
   std::vector<std::pair<const ir::CutSeed*, bool>> directives;  // and whether it cuts something
   for (size_t c = 0; c < chunks_.size(); ++c)
@@ -255,7 +255,7 @@ void AskedCuts::warn_of_no_effect(const FollowedCuts& found) const {
   for (const auto& [seed, cuts] : directives) {
     if (cuts) continue;
     auto warning = diags_.warning("P0273", seed->span);
-    warning << "no weight is divided: all devices of a group do the same work";
+    warning << "'dim: column' divides no weight here";
     const auto& parameters = graph_.parameters();
     if (std::any_of(parameters.begin(), parameters.end(), [](const ir::Parameter& p) { return p.matrix; }))
       warning.note("the optimizer updates the matrices of hidden layers as a whole, so they stay whole");
