@@ -92,6 +92,7 @@ fuzz() {
 }
 
 if [ "$mode" = --sanitize ]; then
+  ulimit -s 65536  # what a recursion has on its stack is several times larger here
   for preset in asan tsan; do
     phase "$preset-build" build "$preset" "" -DPIPER_QUICK_BUILD=ON
     phase "$preset-tests" run_tests "build/$preset" -L 'unit|golden' -LE 'e2e|slow'

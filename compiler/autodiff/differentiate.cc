@@ -212,10 +212,11 @@ class ReverseWalk {
 
   void contribute(GraphBuilder& builder, ValueId value, ChunkId chunk, ValueId gradient) {
     const ir::Value& to = graph_.value(value);
+    const bool leaves = to.kind == ValueKind::kOpResult && graph_.op(to.producer).chunk != chunk;
+    // From here on `to` dangles: appending moves the list.
     if (to.kind == ValueKind::kParameter && graph_.parameters()[to.payload].master)
       gradient = builder.cast(gradient, *graph_.parameters()[to.payload].master);
     // A number of the step is its chunk's own: another chunk hears of it as of any gradient (emit/layout.cc).
-    const bool leaves = to.kind == ValueKind::kOpResult && graph_.op(to.producer).chunk != chunk;
     if (const ir::Value& made = graph_.value(gradient);
         leaves && made.kind == ValueKind::kOpResult && graph_.op(made.producer).phase == ir::Phase::kCountFinish)
       gradient = builder.add1(OpKind::kReshape, {gradient}, ir::ReshapeAttrs{graph_.type(gradient).shape});

@@ -21,7 +21,6 @@ struct BoundModel {
   aten::Dims dims;  // every bound symbol
   // Of an expression of symbols, where the batch is the step's.
   std::function<Result<int64_t>(const std::string&)> step_extent;
-  int64_t local_batch = 1;
   std::function<bool(const std::string&)> per_piece;  // as in BindRequest
   // Graph inputs and initializers by their ONNX names. Parameters and running statistics are
   // kParameter and kBuffer values; every other initializer is a kConstant, its bytes in memory

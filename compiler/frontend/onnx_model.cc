@@ -202,7 +202,6 @@ Result<BoundGraph> OnnxModel::bind(const BindRequest& request, diag::Diagnostics
 Result<ir::Graph> OnnxModel::import(const BindRequest& request, diag::Diagnostics& diags) const {
   BoundModel model;
   model.file = &file_;
-  model.local_batch = request.local_batch;
   PIPER_RETURN_IF_ERROR(bind_values(values_, request, model, diags));
   if (program_) PIPER_RETURN_IF_ERROR(aten::import_calls(model, *program_, diags));
   else {

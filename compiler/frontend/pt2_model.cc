@@ -289,7 +289,6 @@ Result<BoundGraph> Pt2Model::bind(const BindRequest& request, diag::Diagnostics&
 
 Result<ir::Graph> Pt2Model::import(const BindRequest& request, diag::Diagnostics& diags) const {
   BoundModel model;
-  model.local_batch = request.local_batch;
   PIPER_RETURN_IF_ERROR(bind_values(values_, request, model, diags));
   PIPER_RETURN_IF_ERROR(aten::import_calls(model, program_, diags));
   return std::move(model.graph);

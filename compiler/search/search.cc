@@ -141,10 +141,10 @@ class Search {
  private:
   const SearchOptions& options_;
   diag::Diagnostics& diags_;
+  Searched found_;  // outlives what is made ahead from its base
   std::unique_ptr<Pricer> pricer_;
   std::unique_ptr<StageProbes> probes_;
   std::unique_ptr<Bounds> bounds_;
-  Searched found_;
 };
 
 // The folder of the strategies, without those of an earlier search.

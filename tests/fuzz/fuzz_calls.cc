@@ -110,7 +110,6 @@ Item some_item(Bytes& bytes, std::string type, const std::vector<Item>& tensors,
 
 void import_aten(Bytes& bytes) {
   frontend::BoundModel model;
-  model.local_batch = kBatch;
   frontend::aten::Program program;
   std::vector<Item> tensors;
   const size_t inputs = bytes.ConsumeIntegralInRange<size_t>(1, 4);

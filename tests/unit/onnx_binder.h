@@ -19,7 +19,6 @@ inline std::optional<frontend::BoundModel> bind_plainly(const frontend::onnx::On
   constexpr int64_t kMostElements = int64_t{1} << 24;
   frontend::BoundModel out;
   out.file = &file;
-  out.local_batch = extent;
   for (const onnx::OnnxValueInfo& v : file.inputs) {
     const std::optional<DType> dtype = onnx::dtype_of(v.elem_type);
     ir::TensorType type{dtype.value_or(DType::kF32), {}};

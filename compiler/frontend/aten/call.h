@@ -44,7 +44,6 @@ struct Schema {
 // State that outlives one call of a model.
 struct ImportState {
   ir::Graph* graph = nullptr;
-  int64_t local_batch = 1;
   int64_t made_bytes = 0;                             // of constants that calls make of numbers alone
   std::map<std::string, int64_t> dropouts;            // module path -> dropouts seen
   std::map<std::pair<int64_t, bool>, ValueId> waves;  // matrices of Fourier transforms: (points, of sines)

@@ -16,13 +16,6 @@ ValueId dropped(Call& c, ValueId x, double p) {
   ir::DropoutAttrs attrs;
   attrs.p = p;
   std::memcpy(&attrs.key, &hash, sizeof attrs.key);
-  const int64_t elements = c.type(x).elements();
-  if (state.local_batch > 0 && elements % state.local_batch == 0) {
-    attrs.batch = state.local_batch;
-    attrs.inner = elements / state.local_batch;
-  } else {
-    attrs.inner = elements;
-  }
   return c.op(OpKind::kDropout, {x, state.graph->seed_step(), state.graph->sample_offset()}, attrs);
 }
 

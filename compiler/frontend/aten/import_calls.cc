@@ -17,7 +17,6 @@ class Importer {
   Importer(BoundModel& model, const Program& program, diag::Diagnostics& diags)
       : model_(model), program_(program), diags_(diags) {
     state_.graph = &model.graph;
-    state_.local_batch = model.local_batch;
     state_.per_piece = model.per_piece;
     for (const auto& [name, value] : model.values) results_[name] = Item::of_tensor(value);
     for (const auto& [placeholder, value] : program.placeholders)

@@ -163,7 +163,6 @@ Status import_nodes(BoundModel& model, diag::Diagnostics& diags, const FoldLimit
   ImportState state;
   state.file = &file;
   state.calls.graph = &model.graph;
-  state.calls.local_batch = model.local_batch;
   state.calls.per_piece = model.per_piece;
   state.opset = opset;
   state.limits = limits;
