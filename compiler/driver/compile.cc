@@ -12,6 +12,7 @@
 #include "compiler/driver/emit_plans.h"
 #include "compiler/driver/make_reference.h"
 #include "compiler/driver/print_dag.h"
+#include "compiler/driver/prove_wider.h"
 #include "compiler/driver/reproducer.h"
 #include "compiler/driver/run_pipeline.h"
 #include "compiler/driver/summary.h"
@@ -132,8 +133,15 @@ Status check_weights(const CompileOptions& options, const emit::Emitted& emitted
 }
 
 // The proof runs beside the writing where there is one.
-Status verify_and_write(const CompileOptions& options, emit::Emitted& emitted, std::string& unproved) {
-  const auto proof = [&] { return verify(emitted.bundle, unproved); };
+Status verify_and_write(const CompileOptions& options, Compilation& c, AskedStep asked, const diag::Diagnostics& diags,
+                        std::string& unproved) {
+  emit::Emitted& emitted = c.emitted;
+  const auto proof = [&] {
+    PIPER_RETURN_IF_ERROR(verify(emitted.bundle, unproved));
+    if (!unproved.empty() && proves_wider(c, std::move(asked), diags))
+      unproved += ". With two samples in each piece, everything is proved";
+    return Status();
+  };
   if (options.output.empty() || options.stop_after == "verify") return proof();
   return plan::write_bundle(options.output, emitted.bundle, emitted.parameters, emitted.constants, options.weights,
                             proof);
@@ -159,6 +167,7 @@ Result<Outcome> run(const CompileOptions& options, Compilation& c, diag::Diagnos
                     std::ostream& err) {
   PIPER_RETURN_IF_ERROR(timed("load", options.time_phases, err, [&] { return load(options, c, diags); }));
   if (options.stop_after == "load") return Outcome::kMade;
+  AskedStep asked{c.strategy, c.table};
   const FrameOptions frame{options.stop_after, options.print_ir_after, options.time_phases,
                            options.verify_each || kVerifiesAlways, options.fail_in};
   bool stopped = false;
@@ -170,8 +179,8 @@ Result<Outcome> run(const CompileOptions& options, Compilation& c, diag::Diagnos
   PIPER_RETURN_IF_ERROR(check_weights(options, c.emitted, diags));
   const char* last = options.output.empty() ? "verify" : "write";
   std::string unproved;
-  PIPER_RETURN_IF_ERROR(
-      timed(last, options.time_phases, err, [&] { return verify_and_write(options, c.emitted, unproved); }));
+  PIPER_RETURN_IF_ERROR(timed(last, options.time_phases, err,
+                              [&] { return verify_and_write(options, c, std::move(asked), diags, unproved); }));
   if (c.reference && !unproved.empty())
     err << "note: " << unproved << (c.no_reference.empty() ? "" : ": " + c.no_reference) << "\n";
   const bool prints = options.emit == Emit::kGraph || options.emit == Emit::kDag || options.emit == Emit::kPlan ||

@@ -32,13 +32,16 @@ class Carrier {
                                            [&](const ir::Graph::Output& output) { return output.value == v; });
   }
 
-  // Whether the operator is linear in an operand, all others being the same at every place.
+  // Whether the operator is linear in an operand, all others being the same at every place. What carries a share is
+  // not: the product of two sums is not the sum of the places' products.
   bool is_linear(OpId id, uint32_t operand) const {
     const ir::Op& op = graph_.op(id);
     if (op.results.size() != 1) return false;
     for (uint32_t i = 0; i < op.operands.size(); ++i)
       if (const ValueId v = op.operands[i]; v.valid() && i != operand)
-        if (v == op.operands[operand] || found_.part[v.index].axis >= 0 || found_.share[v.index]) return false;
+        if (v == op.operands[operand] || found_.part[v.index].axis >= 0 || found_.share[v.index] ||
+            found_.carried[v.index])
+          return false;
     switch (op.kind) {
       case OpKind::kReshape:
       case OpKind::kPermute:

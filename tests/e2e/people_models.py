@@ -237,6 +237,20 @@ class TermOfFirstStage(nn.Module):
         return self.read(term) + error(self.b(h), y).mean()
 
 
+class ProductOfTowers(nn.Module):
+    """`product`: of the two towers' results, a number for each sample. Cut by columns, each result is a sum over devices."""
+
+    def __init__(self, case, product):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 6), nn.Linear(6, 8, bias=False)
+        self.c, self.d = nn.Linear(3, 6), nn.Linear(6, 8, bias=False)
+        self.product = product
+
+    def forward(self, x, y, mask):
+        left, right = self.b(torch.relu(self.a(x))), self.d(torch.relu(self.c(y)))
+        return (self.product(left, right) - mask).pow(2).mean()
+
+
 class TermTimesTotal(nn.Module):
     """A number of the step is the gradient of a term that an earlier stage makes. `factor`: of (term, mask)."""
 

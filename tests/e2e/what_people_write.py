@@ -171,6 +171,13 @@ def family(name, microbatches=2, stages=2):
 REPLICAS = (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: 2}}\n"
             f"  - {{op: place, filter: {{}}, devices: [0, 1]}}\n  - {{op: replicate, filter: {{}}, devices: [0, 1]}}\n"
             f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
+
+
+def columns(microbatches):
+    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: {microbatches}}}\n"
+            f"  - {{op: shard, filter: {{}}, dim: column, devices: [0, 1]}}\noptimizer: {{sgd: {{lr: {LR}}}}}\n")
+
+
 MIXES = {form: "P0331" for form in (2, 4, 8)}
 # The places in a row that is sorted are numbers of its length.
 SORTED = {form: "P0336" for form in (2, 4, 8)}
@@ -399,6 +406,11 @@ for name, read in {"in_a_sum": lambda t: t + (0.5 * t + t), "as_a_view": lambda 
 for name, carry in (("alone", 0.0), ("carried", 0.5)):
     CASES[f"steps_across_stages_{name}"] = Case(None, model=functools.partial(StepsAcrossStages, carry=carry), data=sequences,
                                                 forms=(family("gpipe"), family("1f1b", 4), family("zero_bubble")))
+# A product of two sums over devices is not the sum of the devices' products.
+for name, product in {"einsum": lambda u, v: torch.einsum("bd,bd->b", u, v), "matmul": lambda u, v: (u.unsqueeze(1) @ v.unsqueeze(2)).flatten(),
+                      "in_a_sum": lambda u, v: (u * v).sum(-1), "scores": lambda u, v: (u.view(-1, 2, 4) @ v.view(-1, 2, 4).transpose(1, 2)).flatten(1).tanh().sum(-1),
+                      "of_one": lambda u, v: (u * u).sum(-1) + v.sum(-1)}.items():
+    CASES[f"product_of_towers_{name}"] = Case(None, model=functools.partial(people_models.ProductOfTowers, product=product), forms=(columns(2), columns(8)))
 for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
     CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))
 # Sums over the batch of what several samples of the data made are no sums of pieces, also where no parameter enters.
