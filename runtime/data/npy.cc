@@ -1,8 +1,10 @@
 #include "runtime/data/npy.h"
 
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 namespace piper::data {
 
@@ -69,10 +71,10 @@ Result<SourceTensor> open_npy(const std::string& path) {
       continue;
     }
     int64_t extent = 0;
-    for (; i < shape->size() && (*shape)[i] >= '0' && (*shape)[i] <= '9'; ++i)
-      extent = extent * 10 + ((*shape)[i] - '0');
-    if (extent > file.bytes || (extent > 0 && elements > file.bytes / extent))
+    const auto [end, error] = std::from_chars(shape->data() + i, shape->data() + shape->size(), extent);
+    if (error != std::errc() || extent > file.bytes || (extent > 0 && elements > file.bytes / extent))
       return bad("its shape is larger than the file");
+    i = static_cast<size_t>(end - shape->data());
     tensor.shape.push_back(extent);
     elements *= extent;
   }

@@ -30,14 +30,14 @@ void RankPlanReader::ranks(std::string_view key, std::vector<int32_t>& ranks) {
   }
   const size_t at = reader_.position();
   const std::string text(reader_.string());
-  ranks = ranks_of_run(text);
+  ranks = ranks_of_run(text, shared_.world_size);
   ranks_of_runs_ += ranks.size();
   if (ranks_of_runs_ > kMostRanksOfRuns)
     reader_.fail(kRange, at, "the communicators of a rank have too many ranks together");
   else if (ranks.empty())
     reader_.fail(kSyntax, at,
-                 in_quotes(text) + " is no run of at least " + std::to_string(kLeastRun) +
-                     " ranks, as in \"0..63\" or \"1..505 by 8\"");
+                 in_quotes(text) + " is no run of at least " + std::to_string(kLeastRun) + " of the " +
+                     std::to_string(shared_.world_size) + " ranks, as in \"0..63\" or \"1..505 by 8\"");
 }
 
 void RankPlanReader::check(const Communicator& communicator, size_t at) {

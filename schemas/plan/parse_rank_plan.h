@@ -18,6 +18,7 @@ struct SharedNames {
   const std::vector<Program>* all_programs = nullptr;
   // By program: what the range bound to each slot must be a multiple of, for its widest element; the workspace's last.
   std::vector<std::vector<int64_t>> alignments;
+  int32_t world_size = 1 << 20;  // of the manifest, where it was read
 };
 NameIndex index_buffers(const RankPlan& plan);
 SharedNames index_names(const std::vector<ProvenanceEntry>& provenance, const std::vector<Program>& programs);

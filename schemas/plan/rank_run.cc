@@ -37,12 +37,12 @@ std::string rank_run(const std::vector<int32_t>& ranks) {
   return text;
 }
 
-std::vector<int32_t> ranks_of_run(std::string_view text) {
+std::vector<int32_t> ranks_of_run(std::string_view text, int32_t world_size) {
   std::string_view rest = text;
   const auto first = take_number(rest);
   if (!first || !take_word(rest, kTo)) return {};
   const auto last = take_number(rest);
-  if (!last || *last < *first) return {};
+  if (!last || *last < *first || *last >= world_size) return {};
   int32_t distance = 1;
   if (take_word(rest, kBy)) {
     const auto said = take_number(rest);
@@ -51,7 +51,7 @@ std::vector<int32_t> ranks_of_run(std::string_view text) {
   }
   if (!rest.empty() || (*last - *first) % distance != 0) return {};
   const int64_t count = (*last - *first) / distance + 1;
-  if (count < static_cast<int64_t>(kLeastRun) || count > kMostRun) return {};
+  if (count < static_cast<int64_t>(kLeastRun)) return {};
   std::vector<int32_t> ranks(static_cast<size_t>(count));
   for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = *first + static_cast<int32_t>(i) * distance;
   return ranks;

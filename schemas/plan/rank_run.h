@@ -13,8 +13,8 @@ namespace piper::plan {
 inline constexpr size_t kLeastRun = 16;
 std::string rank_run(const std::vector<int32_t>& ranks);
 
-// The ranks of such a text; none where it is not what rank_run() writes of them, or of more than kMostRun.
-inline constexpr int64_t kMostRun = int64_t{1} << 20;
-std::vector<int32_t> ranks_of_run(std::string_view text);
+// The ranks of such a text; none where it is not what rank_run() writes of them, or where one is not below
+// `world_size`: a short text must not take more memory than the plans of that many ranks.
+std::vector<int32_t> ranks_of_run(std::string_view text, int32_t world_size);
 
 }  // namespace piper::plan

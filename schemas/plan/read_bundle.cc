@@ -29,7 +29,8 @@ class BundleReader {
     PIPER_ASSIGN(bundle_.provenance, parse_provenance(provenance.text(), path_of(kProvenanceFile)));
     PIPER_RETURN_IF_ERROR(programs());
     PIPER_RETURN_IF_ERROR(choose(ranks));
-    const auto names = index_names(bundle_.provenance, bundle_.programs);
+    auto names = index_names(bundle_.provenance, bundle_.programs);
+    names.world_size = bundle_.manifest.world_size;
     bundle_.ranks.resize(ranks.size());
     std::vector<Status> statuses(ranks.size());
     parallel_for(ranks.size(), [&](size_t i) { statuses[i] = rank_plan(ranks[i], names, bundle_.ranks[i]); });

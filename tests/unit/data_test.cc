@@ -221,8 +221,12 @@ TEST_CASE("directories of .npy files are read") {
   CHECK(read_i64(*source, 1, 3, 0, 1, 1) == std::vector<int64_t>{255});
   folder.write("y.npy", npy(">i4", "(3,)", raw<int32_t>({7, 8, 9})));
   CHECK(open_error(at(folder.path().string()), manifest_of(1, {input("y", DType::kI64, {})})).code == "R0208");
-  folder.write("y.npy", npy("<i4", "(30,)", raw<int32_t>({7, 8, 9})));
-  CHECK(open_error(at(folder.path().string()), manifest_of(1, {input("y", DType::kI64, {})})).code == "R0208");
+  // Too many elements, and extents that 64 bits do not hold.
+  for (const char* shape :
+       {"(30,)", "(18446744073709551611,)", "(9223372036854775807,)", "(3, 36893488147419103231)"}) {
+    folder.write("y.npy", npy("<i4", shape, raw<int32_t>({7, 8, 9})));
+    CHECK(open_error(at(folder.path().string()), manifest_of(1, {input("y", DType::kI64, {})})).code == "R0208");
+  }
   CHECK(open_error(at(folder.path().string()), manifest_of(1, {input("z", DType::kI64, {})})).code == "R0202");
 }
 

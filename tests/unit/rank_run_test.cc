@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schemas/plan/bundle_io.h"
+#include "schemas/plan/rank_run.h"
 #include "tests/unit/plan_bundle_example.h"
 
 using namespace piper;
@@ -27,6 +28,12 @@ std::string damage(const std::string& from, const std::string& to) {
 }
 
 }  // namespace
+
+TEST_CASE("a run of more ranks than the bundle has is refused") {
+  CHECK(ranks_of_run("0..31", 32).size() == 32);
+  CHECK(ranks_of_run("0..31", 31).empty());
+  CHECK(ranks_of_run("0..1048575", 1000).empty());
+}
 
 TEST_CASE("many ranks at equal distances are one text") {
   auto bundle = example::two_ranks();
@@ -63,7 +70,7 @@ TEST_CASE("many ranks at equal distances are one text") {
     INFO(text);
     CHECK(damage("[0,1]", '"' + std::string(text) + '"') ==
           "P0605 r:14: \"" + std::string(text) +
-              "\" is no run of at least 16 ranks, as in \"0..63\" or \"1..505 by 8\"");
+              "\" is no run of at least 16 of the 1048576 ranks, as in \"0..63\" or \"1..505 by 8\"");
   }
   CHECK(damage("[0,1]", "\"0..30 by 2\"") == "P0607 r:14: communicator \"dp:0,1\" does not hold rank 1");
   std::string many = "[0,1],\"max_ctas\":8}";
