@@ -23,7 +23,8 @@ using TagSet = std::vector<TagValue>;  // sorted by tag name, at most one value 
 struct Chunk {
   TagSet tags;
   int32_t region = -1;    // index of the region that the strategy names; segments of one region share it (cut_segments)
-  std::string name;       // "PP0", "PP0.EP1", "all" where untagged; ".2" added where tags repeat; unique
+  std::string name;       // "PP0", "PP0.EP1", "all" where no op is tagged, else "rest" for
+                          // what is not; ".2" added where tags repeat; unique
   bool exchange = false;  // holds one conversion (is_conversion) and nothing else
   bool again = false;     // has a backward alone, which makes what a forward has dropped
   int32_t shard = -1;     // index into Distribution::expert_groups; -1: cut by none

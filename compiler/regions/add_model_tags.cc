@@ -13,11 +13,6 @@ const strategy::Annotation* annotation_of(const std::vector<strategy::Annotation
   return nullptr;
 }
 
-size_t tagged_ops(const TagColumn& column) {
-  return static_cast<size_t>(
-      std::count_if(column.region.begin(), column.region.end(), [](int32_t r) { return r >= 0; }));
-}
-
 Status check_indices(const TagColumn& column, diag::Diagnostics& diags) {
   const std::set<int32_t> used(column.region.begin(), column.region.end());
   for (int32_t k = 0; k < column.count; ++k)
@@ -57,7 +52,6 @@ Status add_model_tags(const ir::Graph& graph, const std::vector<analysis::OpRole
       column.count = std::max(column.count, value.index + 1);
     }
   }
-  bool any = false;
   for (auto& [tag, column] : added) {
     if (const strategy::Annotation* own = annotation_of(annotations, tag)) {
       diags.remark("the strategy annotates '" + tag + "', so the model's own annotations of it are not used",
@@ -66,17 +60,8 @@ Status add_model_tags(const ir::Graph& graph, const std::vector<analysis::OpRole
     }
     PIPER_RETURN_IF_ERROR(check_indices(column, diags));
     columns.push_back(std::move(column));
-    any = true;
   }
-  if (!any) return Status();
   std::sort(columns.begin(), columns.end(), [](const TagColumn& a, const TagColumn& b) { return a.tag < b.tag; });
-  const bool is_cut = std::any_of(annotations.begin(), annotations.end(),
-                                  [](const auto& a) { return a.kind != strategy::Annotation::Kind::kModules; });
-  if (is_cut) return Status();
-  const auto most = std::max_element(columns.begin(), columns.end(), [](const TagColumn& a, const TagColumn& b) {
-    return tagged_ops(a) < tagged_ops(b);
-  });
-  for (TagColumn& column : columns) column.is_partition = &column == &*most;
   return Status();
 }
 

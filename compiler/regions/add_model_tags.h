@@ -18,8 +18,7 @@ using ModelTags = std::map<std::string, ir::TagSet>;
 
 // Appends a column for every tag that the strategy does not annotate itself (a remark says that it
 // does) and keeps columns sorted by tag. Ops that depend on no parameter stay untagged: they are
-// copied to their readers. Where no annotation says otherwise, the tag on the most ops is the one that
-// every op joins. Error P0316: a negative index, or one below the largest that no op has.
+// copied to their readers. Error P0316: a negative index, or one below the largest that no op has.
 Status add_model_tags(const ir::Graph& graph, const std::vector<analysis::OpRole>& roles,
                       const std::vector<strategy::Annotation>& annotations, const ModelTags& model_tags,
                       std::vector<TagColumn>& columns, diag::Diagnostics& diags);

@@ -224,10 +224,6 @@ Result<std::vector<TagColumn>> assign_regions(const ir::Graph& graph, std::vecto
       if (roles[i] == analysis::OpRole::kWork) column.region[i] = column.by_position[i];
     }
   }
-  // Where nothing but modules is tagged, the first tag is the one that every op joins.
-  const bool any_partition =
-      std::any_of(columns.begin(), columns.end(), [](const auto& entry) { return entry.second.is_partition; });
-  if (!any_partition && !annotations.empty()) columns[annotations[0].tag].is_partition = true;
   std::vector<TagColumn> result;
   for (auto& [tag, column] : columns) result.push_back(std::move(column));
   return result;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "compiler/regions/assign_regions.h"
+#include "compiler/regions/tag_of_all.h"
 
 namespace piper::regions {
 namespace {
@@ -19,6 +20,7 @@ struct Instance {
   RegionKey key;
   ir::TagSet tags;
   bool is_copy = false;  // one of several
+  bool is_view = false;  // of weights, and read: each chunk that reads it has one of its own
   int32_t level = 0;
 };
 
@@ -185,7 +187,28 @@ size_t instance_for(const Cut& cut, size_t op, const RegionKey& key) {
   return found == choices.end() ? choices.begin()->second : found->second;
 }
 
-Cut make_instances(const ir::Graph& graph, const Regions& regions) {
+// [op] -> it is a view or cast of weights, and some operator reads it.
+std::vector<bool> views_of_weights(const ir::Graph& graph, const std::vector<analysis::OpRole>& roles,
+                                   const std::vector<std::vector<size_t>>& readers) {
+  std::vector<bool> of_weight(graph.num_values()), is_view(graph.num_ops());
+  for (const ir::Parameter& parameter : graph.parameters()) of_weight[parameter.value.index] = true;
+  for (const ir::Parameter& buffer : graph.buffers())
+    of_weight[buffer.value.index] = !graph.is_unchanging(buffer.value);
+  for (size_t i = 0; i < graph.num_ops(); ++i) {
+    const ir::Op& op = graph.op(ir::OpId(i));
+    if (roles[i] != analysis::OpRole::kCopied) continue;
+    const bool reads = std::any_of(op.operands.begin(), op.operands.end(),
+                                   [&](ir::ValueId v) { return v.valid() && of_weight[v.index]; });
+    for (ir::ValueId result : op.results) of_weight[result.index] = reads;
+    is_view[i] = reads && !readers[i].empty();
+  }
+  for (const ir::Graph::Output& output : graph.outputs)
+    if (graph.value(output.value).kind == ir::ValueKind::kOpResult)
+      is_view[graph.value(output.value).producer.index] = false;
+  return is_view;
+}
+
+Cut make_instances(const ir::Graph& graph, const Regions& regions, const std::vector<bool>& views) {
   Cut cut;
   cut.of_op.resize(graph.num_ops());
   for (size_t i = 0; i < graph.num_ops(); ++i) {
@@ -194,6 +217,7 @@ Cut make_instances(const ir::Graph& graph, const Regions& regions) {
       instance.op = i;
       instance.key = key;
       instance.is_copy = regions.keys[i].size() > 1;
+      instance.is_view = views[i];
       for (size_t c = 0, p = 0; c < regions.columns.size(); ++c) {
         const TagColumn& column = regions.columns[c];
         const int32_t index = column.is_partition ? key[p++] : column.region[i];
@@ -234,8 +258,10 @@ void assign_levels(Cut& cut) {
   std::map<ir::TagSet, std::set<int32_t>, TagsBefore> anchored;  // levels whose group reads another chunk
   int32_t top = 0;
   for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].is_view) continue;
     bool foreign = false;
     for (size_t producer : cut.producers[i]) {
+      if (all[producer].is_view) continue;
       const bool differs = !(all[producer].tags == all[i].tags);
       foreign = foreign || differs;
       all[i].level = std::max(all[i].level, all[producer].level + (differs ? 1 : 0));
@@ -277,7 +303,8 @@ void assign_levels(Cut& cut) {
 // Chunks by level, within a level by their first op; names from tags.
 std::vector<ir::ChunkId> number_chunks(const Cut& cut, std::vector<ir::Chunk>& chunks) {
   std::map<ir::TagSet, std::map<int32_t, size_t>, TagsBefore> first;  // -> first instance
-  for (size_t i = 0; i < cut.instances.size(); ++i) first[cut.instances[i].tags].emplace(cut.instances[i].level, i);
+  for (size_t i = 0; i < cut.instances.size(); ++i)
+    if (!cut.instances[i].is_view) first[cut.instances[i].tags].emplace(cut.instances[i].level, i);
   std::vector<std::pair<int32_t, size_t>> order;
   for (const auto& [tags, levels] : first) {
     for (const auto& [level, instance] : levels) order.emplace_back(level, instance);
@@ -292,30 +319,43 @@ std::vector<ir::ChunkId> number_chunks(const Cut& cut, std::vector<ir::Chunk>& c
     for (const ir::TagValue& value : chunk.tags) {
       chunk.name += (chunk.name.empty() ? "" : ".") + value.tag + std::to_string(value.index);
     }
-    if (chunk.name.empty()) chunk.name = "all";
+    if (chunk.name.empty()) chunk.name = first.size() == 1 ? "all" : "rest";
     const int32_t repeat = ++used[chunk.name];
     if (repeat > 1) chunk.name += "." + std::to_string(repeat);
     chunks.push_back(std::move(chunk));
   }
-  std::vector<ir::ChunkId> chunk_of;
-  for (const Instance& instance : cut.instances) {
-    chunk_of.push_back(id[{instance.level, first[instance.tags][instance.level]}]);
+  std::vector<ir::ChunkId> chunk_of(cut.instances.size());
+  for (size_t i = cut.instances.size(); i-- > 0;) {
+    const Instance& instance = cut.instances[i];
+    if (!instance.is_view) chunk_of[i] = id[{instance.level, first[instance.tags][instance.level]}];
+    else
+      for (size_t reader : cut.readers[i]) chunk_of[i] = std::min(chunk_of[i], chunk_of[reader]);
   }
   return chunk_of;
+}
+
+// A chunk reads the view that is another one's.
+bool views_cross(const Cut& cut, const std::vector<ir::ChunkId>& chunk_of) {
+  for (size_t i = 0; i < cut.instances.size(); ++i)
+    for (size_t producer : cut.producers[i])
+      if (cut.instances[producer].is_view && chunk_of[producer] != chunk_of[i]) return true;
+  return false;
 }
 
 // ---------------------------------------------------------------- the new graph
 
 class Rebuilder {
  public:
-  Rebuilder(const ir::Graph& from, const Cut& cut) : from_(from), cut_(cut), plain_(from.num_values()) {
+  // `chunk_of`: [instance], invalid for a view that nobody reads.
+  Rebuilder(const ir::Graph& from, const Cut& cut, const std::vector<ir::ChunkId>& chunk_of)
+      : from_(from), cut_(cut), chunk_of_(chunk_of), plain_(from.num_values()), results_(cut.instances.size()) {
     to_.provenance() = from.provenance();
     add_leaves();
   }
   // `order`: instances in a topological order.
-  ir::Graph build(const Regions& regions, const std::vector<size_t>& order, const std::vector<ir::ChunkId>& chunk_of) {
-    results_.resize(cut_.instances.size());
-    for (size_t id : order) add(regions, id, chunk_of[id]);
+  ir::Graph build(const Regions& regions, const std::vector<size_t>& order) {
+    for (size_t id : order)
+      if (chunk_of_[id].valid()) results_[id] = add(regions, id, chunk_of_[id]);
     for (const ir::Graph::Output& output : from_.outputs) {
       to_.outputs.push_back({output.name, map_value(output.value, {})});
     }
@@ -352,16 +392,26 @@ class Rebuilder {
     if (value.kind != ir::ValueKind::kOpResult) return plain_[old.index];
     return results_[instance_for(cut_, value.producer.index, key)][value.result_index];
   }
-  void add(const Regions& regions, size_t id, ir::ChunkId chunk) {
+  // As the chunk reads it: a view of weights that another chunk has is made here, too.
+  ir::ValueId operand_in(const Regions& regions, ir::ValueId old, const RegionKey& key, ir::ChunkId chunk) {
+    if (!old.valid() || from_.value(old).kind != ir::ValueKind::kOpResult) return map_value(old, key);
+    const ir::Value& value = from_.value(old);
+    const size_t id = instance_for(cut_, value.producer.index, key);
+    if (!cut_.instances[id].is_view || chunk_of_[id] == chunk) return results_[id][value.result_index];
+    const auto known = views_.find({id, chunk});
+    if (known != views_.end()) return known->second[value.result_index];
+    return (views_[{id, chunk}] = add(regions, id, chunk))[value.result_index];
+  }
+  std::vector<ir::ValueId> add(const Regions& regions, size_t id, ir::ChunkId chunk) {
     const Instance& instance = cut_.instances[id];
     const ir::Op& op = from_.op(ir::OpId(instance.op));
     std::vector<ir::ValueId> operands;
-    for (ir::ValueId operand : op.operands) operands.push_back(map_value(operand, instance.key));
+    for (ir::ValueId operand : op.operands) operands.push_back(operand_in(regions, operand, instance.key, chunk));
     std::vector<ir::TensorType> types;
     for (ir::ValueId result : op.results) types.push_back(from_.type(result));
     std::string name = op.results.empty() ? "" : from_.value(op.results[0]).name;
     ir::ProvId prov = op.prov;
-    if (instance.is_copy) {
+    if (instance.is_copy || chunk != chunk_of_[id]) {
       if (!name.empty()) name += "@" + region_name(regions, instance.key);
       prov = to_.provenance().derived("cut_chunks", {op.prov});
     }
@@ -374,24 +424,28 @@ class Rebuilder {
         to_.append(op.kind, std::move(attrs), std::move(operands), std::move(types), scope, prov, name);
     to_.op(made).phase = op.phase;
     to_.op(made).chunk = chunk;
-    results_[id] = to_.op(made).results;
+    return to_.op(made).results;
   }
 
   const ir::Graph& from_;
   const Cut& cut_;
+  const std::vector<ir::ChunkId>& chunk_of_;
   ir::Graph to_;
-  std::vector<ir::ValueId> plain_;                 // [old value] of leaves
-  std::vector<std::vector<ir::ValueId>> results_;  // [instance]
+  std::vector<ir::ValueId> plain_;                                            // [old value] of leaves
+  std::vector<std::vector<ir::ValueId>> results_;                             // [instance]
+  std::map<std::pair<size_t, ir::ChunkId>, std::vector<ir::ValueId>> views_;  // of another chunk's instance
 };
 
 }  // namespace
 
-Result<ir::ChunkedGraph> cut_chunks(ir::Graph graph, const std::vector<strategy::Annotation>& annotations,
-                                    diag::Diagnostics& diags, const ModelTags& model_tags) {
+Result<ir::ChunkedGraph> cut_chunks(ir::Graph graph, const strategy::Strategy& strategy, diag::Diagnostics& diags,
+                                    const ModelTags& model_tags) {
+  const std::vector<strategy::Annotation>& annotations = strategy.annotations;
   std::vector<analysis::OpRole> roles = analysis::op_roles(graph);
   Regions regions;
   PIPER_ASSIGN(regions.columns, assign_regions(graph, roles, annotations, diags));
   PIPER_RETURN_IF_ERROR(add_model_tags(graph, roles, annotations, model_tags, regions.columns, diags));
+  choose_tag_of_all(strategy.needs_tag, regions.columns);
   for (size_t c = 0; c < regions.columns.size(); ++c) {
     if (regions.columns[c].is_partition) regions.partitions.push_back(c);
   }
@@ -402,19 +456,20 @@ Result<ir::ChunkedGraph> cut_chunks(ir::Graph graph, const std::vector<strategy:
   PIPER_RETURN_IF_ERROR(check_flow(graph, annotations, regions, diags));
   remark_joins(graph, roles, regions, diags);
 
-  Cut cut = make_instances(graph, regions);
+  Cut cut = make_instances(graph, regions, views_of_weights(graph, roles, readers));
   assign_levels(cut);
   ir::ChunkedGraph result;
   const std::vector<ir::ChunkId> chunk_of = number_chunks(cut, result.chunks);
   std::vector<size_t> order(cut.instances.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return chunk_of[a] < chunk_of[b]; });
-  const bool as_it_was = cut.instances.size() == graph.num_ops() && std::is_sorted(order.begin(), order.end());
+  const bool as_it_was = cut.instances.size() == graph.num_ops() && std::is_sorted(order.begin(), order.end()) &&
+                         !views_cross(cut, chunk_of);
   if (as_it_was) {
     for (size_t i = 0; i < order.size(); ++i) graph.op(ir::OpId(i)).chunk = chunk_of[i];
     result.graph = std::move(graph);
   } else {
-    result.graph = Rebuilder(graph, cut).build(regions, order, chunk_of);
+    result.graph = Rebuilder(graph, cut, chunk_of).build(regions, order);
   }
   for (const TagColumn& column : regions.columns) result.tags.push_back({column.tag, column.count});
   return result;

@@ -2,6 +2,7 @@
 
 #include "compiler/strategy/load_sections.h"
 #include "compiler/strategy/mesh.h"
+#include "compiler/strategy/needed_tag.h"
 #include "schemas/plan/file_bytes.h"
 
 namespace piper::strategy {
@@ -107,6 +108,7 @@ Result<Strategy> parse_strategy(const std::string& name, const std::string& text
     align_replicas(context, strategy);
     renumber_devices(context, strategy);
   }
+  strategy.needs_tag = needed_tag(strategy);
   return strategy;
 }
 

@@ -78,6 +78,18 @@ Annotation stages(const std::string& tag, int64_t count) {
   return a;
 }
 
+strategy::Strategy strategy_of(std::vector<Annotation> annotations) {
+  strategy::Strategy strategy;
+  strategy.annotations = std::move(annotations);
+  return strategy;
+}
+// All ops need a tag: this one, or any ("").
+strategy::Strategy needing(const std::string& tag, std::vector<Annotation> annotations) {
+  strategy::Strategy strategy = strategy_of(std::move(annotations));
+  strategy.needs_tag = tag;
+  return strategy;
+}
+
 // Every op has a chunk, edges lead to the same or a later chunk, op order is topological, the
 // verifier is content and names are unique.
 void check_invariants(const ir::ChunkedGraph& cut) {
@@ -98,14 +110,18 @@ void check_invariants(const ir::ChunkedGraph& cut) {
   if (!status.ok()) FAIL_CHECK(status.error().message);
 }
 
-ir::ChunkedGraph cut(Model model, const std::vector<Annotation>& annotations, std::string* remarks = nullptr) {
+ir::ChunkedGraph cut_by(Model model, const strategy::Strategy& strategy, std::string* remarks = nullptr) {
   diag::Diagnostics diags;
-  auto result = regions::cut_chunks(std::move(model.graph), annotations, diags);
+  auto result = regions::cut_chunks(std::move(model.graph), strategy, diags);
   INFO(diags.render_text(true));
   REQUIRE(result.ok());
   if (remarks != nullptr) *remarks = diags.render_text(true);
   check_invariants(*result);
   return std::move(result).value();
+}
+
+ir::ChunkedGraph cut(Model model, const std::vector<Annotation>& annotations, std::string* remarks = nullptr) {
+  return cut_by(std::move(model), strategy_of(annotations), remarks);
 }
 
 std::string chunk_names(const ir::ChunkedGraph& cut) {
@@ -125,10 +141,13 @@ std::string chunk_of(const ir::ChunkedGraph& cut, const std::string& value) {
   return "no such value";
 }
 
-std::string error(Model model, const std::vector<Annotation>& annotations) {
+std::string error_by(Model model, const strategy::Strategy& strategy) {
   diag::Diagnostics diags;
-  CHECK(!regions::cut_chunks(std::move(model.graph), annotations, diags).ok());
+  CHECK(!regions::cut_chunks(std::move(model.graph), strategy, diags).ok());
   return diags.render_text(false);
+}
+std::string error(Model model, const std::vector<Annotation>& annotations) {
+  return error_by(std::move(model), strategy_of(annotations));
 }
 
 }  // namespace
@@ -225,11 +244,19 @@ TEST_CASE("rows of experts cost their products") {
   CHECK(regions::estimate_flops(graph, graph.op(ir::OpId(0))) == 2 * 6 * 5 * 8);
 }
 
-TEST_CASE("modules alone: the first tag takes everything, the rest joins its neighbours") {
-  const auto result = cut(Model(4), {modules("PP", {"*.h.0", "*.h.1", "*.h.2", "*.h.3"})});
-  CHECK(chunk_names(result) == "PP0 PP1 PP2 PP3");
-  CHECK(chunk_of(result, "embedding") == "PP0");
-  CHECK(chunk_of(result, "loss") == "PP3");
+TEST_CASE("a tag of modules is theirs alone") {
+  const auto result = cut(Model(2, true), {modules("EP", {"*.mlp.experts"})});
+  CHECK(chunk_names(result) == "rest EP0 rest.2 EP1 rest.3");
+  CHECK(chunk_of(result, "loss") == "rest.3");
+}
+
+TEST_CASE("a tag of modules is everybody's where all need one") {
+  for (const char* tag : {"PP", ""}) {
+    const auto result = cut_by(Model(4), needing(tag, {modules("PP", {"*.h.0", "*.h.1", "*.h.2", "*.h.3"})}));
+    CHECK(chunk_names(result) == "PP0 PP1 PP2 PP3");
+    CHECK(chunk_of(result, "embedding") == "PP0");
+    CHECK(chunk_of(result, "loss") == "PP3");
+  }
 }
 
 TEST_CASE("an op of a stage that reads nothing from earlier stages does not make a chunk of its own") {
@@ -260,6 +287,37 @@ TEST_CASE("a weight used in two regions is read in both, its views are copied") 
   CHECK(chunk_of(result, "turned") == "PP1");
 }
 
+TEST_CASE("each chunk of a region has its own view of a weight") {
+  Model model(2, true);
+  ValueId first, last;
+  for (size_t i = 0; i < model.graph.num_ops(); ++i) {
+    const ir::Op& op = model.graph.op(ir::OpId(i));
+    if (op.kind == OpKind::kEmbedding) first = op.results[0];
+    if (op.kind == OpKind::kAdd && model.graph.scope(op.scope) == "h.1") last = op.results[0];
+  }
+  model.in("");
+  const ValueId turned = model.b.add1(OpKind::kPermute, {model.weight({8, 8})}, ir::PermuteAttrs{{1, 0}}, "turned");
+  for (const ValueId x : {first, last}) {
+    const ValueId y = model.b.sum(model.b.add1(OpKind::kMatmul, {x, turned}), {0, 1, 2}, false);
+    model.graph.loss = model.b.add1(OpKind::kAdd, {y, model.graph.loss});
+  }
+  REQUIRE(model.b.status().ok());
+  const auto result = cut(std::move(model), {modules("EP", {"*.mlp.experts"})});
+  CHECK(chunk_names(result) == "rest EP0 rest.2 EP1 rest.3");
+  std::vector<std::string> views, products;
+  for (size_t i = 0; i < result.graph.num_ops(); ++i) {
+    const ir::Op& op = result.graph.op(ir::OpId(i));
+    const std::string& chunk = result.chunks[op.chunk.index].name;
+    if (op.kind == OpKind::kPermute) views.push_back(chunk);
+    if (op.kind == OpKind::kMatmul) products.push_back(chunk);
+  }
+  CHECK(views == std::vector<std::string>{"rest", "rest.3"});
+  CHECK(products == views);
+  auto again = ir::parse_graph(ir::print(result.graph), "a.pir");
+  if (!again.ok()) FAIL(again.error().message);
+  CHECK(ir::print(*again) == ir::print(result.graph));
+}
+
 TEST_CASE("the cut is deterministic and survives printing") {
   const auto a = cut(Model(4, true), {starts("PP", {"*.h.0", "*.h.2"}), modules("EP", {"*.mlp.experts"})});
   const auto b = cut(Model(4, true), {starts("PP", {"*.h.0", "*.h.2"}), modules("EP", {"*.mlp.experts"})});
@@ -272,7 +330,7 @@ TEST_CASE("the cut is deterministic and survives printing") {
 TEST_CASE("one glob of several may match nothing") {
   diag::Diagnostics diags;
   Model model;
-  CHECK(regions::cut_chunks(std::move(model.graph), {modules("EP", {"*.head", "*.mpl"})}, diags).ok());
+  CHECK(regions::cut_chunks(std::move(model.graph), strategy_of({modules("EP", {"*.head", "*.mpl"})}), diags).ok());
   CHECK(diags.render_text(false).find("warning[P0210]: no module of the model matches '*.mpl'") != std::string::npos);
 }
 
@@ -294,7 +352,7 @@ TEST_CASE("a region that feeds an earlier one is refused") {
   model.in("h.0.again");
   const ValueId x = model.b.add1(OpKind::kRelu, {model.graph.loss});
   model.graph.loss = x;
-  const std::string text = error(std::move(model), {modules("PP", {"*.h.0", "*.h.1", "*.h.2"})});
+  const std::string text = error_by(std::move(model), needing("PP", {modules("PP", {"*.h.0", "*.h.1", "*.h.2"})}));
   CHECK(text.find("error[P0212]: PP 2 feeds PP 0, an earlier region") != std::string::npos);
 }
 
@@ -328,7 +386,7 @@ TEST_CASE("a model brings its own tags") {
   Tagged t;
   t.annotate("PP", block_pair);
   diag::Diagnostics diags;
-  const auto result = regions::cut_chunks(std::move(t.model.graph), {}, diags, t.tags);
+  const auto result = regions::cut_chunks(std::move(t.model.graph), needing("PP", {}), diags, t.tags);
   REQUIRE(result.ok());
   check_invariants(*result);
   CHECK(chunk_names(*result) == "PP0 PP1");
@@ -337,25 +395,30 @@ TEST_CASE("a model brings its own tags") {
   CHECK(result->tags[0].count == 2);
 }
 
-TEST_CASE("the tag on the most ops is the one that every op joins") {
+TEST_CASE("the tag on the most ops is everybody's where all need some tag") {
   Tagged t{Model(4, true), {}};
   t.annotate("EP", expert_block);
   t.annotate("PP", block_pair);
   for (auto& [node, tags] : t.tags)
     std::sort(tags.begin(), tags.end(), [](const auto& a, const auto& b) { return a.tag < b.tag; });
   diag::Diagnostics diags;
-  const auto result = regions::cut_chunks(std::move(t.model.graph), {}, diags, t.tags);
+  ir::Graph graph = t.model.graph;
+  const auto result = regions::cut_chunks(std::move(t.model.graph), needing("", {}), diags, t.tags);
   REQUIRE(result.ok());
   check_invariants(*result);
   CHECK(chunk_names(*result).find("EP1.PP0") != std::string::npos);
   CHECK(chunk_of(*result, "loss").substr(0, 3) == "PP1");
+  const auto whole = regions::cut_chunks(std::move(graph), strategy_of({}), diags, t.tags);
+  REQUIRE(whole.ok());
+  CHECK(chunk_of(*whole, "loss").substr(0, 4) == "rest");
 }
 
 TEST_CASE("an annotation goes before the model's own tag and says so") {
   Tagged t;
   t.annotate("PP", block_pair);
   diag::Diagnostics diags;
-  const auto result = regions::cut_chunks(std::move(t.model.graph), {starts("PP", {"h.0", "h.1"})}, diags, t.tags);
+  const auto result =
+      regions::cut_chunks(std::move(t.model.graph), strategy_of({starts("PP", {"h.0", "h.1"})}), diags, t.tags);
   REQUIRE(result.ok());
   CHECK(chunk_of(*result, "loss") == "PP1");
   CHECK(chunk_names(*result) == "PP0 PP1");
@@ -368,7 +431,7 @@ TEST_CASE("tags of the model that leave out an index are refused") {
     t.annotate(first < 0 ? "bad" : "PP",
                [&](const std::string& scope) { return scope.rfind("h.", 0) == 0 ? first : -2; });
     diag::Diagnostics diags;
-    CHECK(!regions::cut_chunks(std::move(t.model.graph), {}, diags, t.tags).ok());
+    CHECK(!regions::cut_chunks(std::move(t.model.graph), strategy_of({}), diags, t.tags).ok());
     CHECK(diags.render_text(false).find("error[P0316]") != std::string::npos);
   }
 }

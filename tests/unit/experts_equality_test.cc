@@ -98,14 +98,14 @@ TEST_CASE("programs of experts that compute something else are refused") {
           call(program(b, "EP0.experts.B.b2"), "tanh_backward").kernel = "sigmoid_backward";
         }) == "P0641");
   CHECK(refusal([](Bundle& b) {  // combined by scores instead of routing weights
-          Program& router = program(b, "EP0.F.b2");
+          Program& router = program(b, "rest.F.b2");
           const Operand scores = call(router, "softmax").inputs[0];
           Operand& gate = call(router, "copy", 1).inputs[0];
           gate.slot = scores.slot;
           gate.offset = scores.offset;
         }) == "P0641");
   CHECK(refusal([](Bundle& b) {  // gradients of routing weights that experts of the ranks exchanged
-          auto& strides = call(program(b, "EP0.B.b2"), "copy").inputs[0].strides;
+          auto& strides = call(program(b, "rest.B.b2"), "copy").inputs[0].strides;
           std::swap(strides[1], strides[2]);
         }) == "P0641");
   CHECK(refusal([](Bundle& b) {  // a gradient twice: rule 8
@@ -218,7 +218,7 @@ void check_refused(const std::function<void(Bundle&)>& change, const std::string
 TEST_CASE("programs of experts by rows that compute something else are refused") {
   check_refused(
       [](Bundle& b) {  // rows taken back by the positions of the other router
-        Program& backward = program(b, "EP0.rest.2.B.b2");
+        Program& backward = program(b, "rest.2.B.b2");
         KernelCall &leaves = call(backward, "take_rows"), &enters = call(backward, "take_rows", 1);
         std::swap(leaves.inputs[1], enters.inputs[2]);
         std::swap(leaves.inputs[2], enters.inputs[1]);
@@ -240,14 +240,14 @@ TEST_CASE("programs of experts by rows that compute something else are refused")
                 "P0641");
   check_refused(
       [](Bundle& b) {  // an expert takes more rows than the model's capacity
-        for (plan::Attr& attr : call(program(b, "EP0.F.b2"), "expert_order").attrs)
+        for (plan::Attr& attr : call(program(b, "rest.F.b2"), "expert_order").attrs)
           if (attr.name == "capacity") attr.value = std::get<int64_t>(attr.value) + 1;
       },
       "P0641", "expert_order", kBounded);
   check_refused(
       [](Bundle& b) {  // an order of another microbatch
         for (RankPlan& rank : b.ranks) {
-          const auto orders = arguments(b, rank, "EP0.B.b2", "expert_order_3");
+          const auto orders = arguments(b, rank, "rest.B.b2", "expert_order_3");
           REQUIRE(orders.size() == 2);
           *orders[1] = *orders[0];
         }

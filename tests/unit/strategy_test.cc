@@ -71,6 +71,29 @@ run: {data: corpus.bin, steps: 2000, seed: 1, sampling: shuffled}
 
 }  // namespace
 
+TEST_CASE("operators need a tag where directives place tags alone") {
+  const auto needs = [](const std::string& directives, const std::string& more = "") {
+    return load("piper: 1\nmodel: {batch: 8}\ndirectives: [" + directives + "]\n" + more +
+                "optimizer: {sgd: {lr: 0.1}}\n")
+        .needs_tag.value_or("none");
+  };
+  CHECK(needs("") == "none");
+  CHECK(needs(R"({op: recompute, filter: {EP: "*"}})") == "none");
+  CHECK(needs(R"({op: replicate, filter: {}, devices: [0, 1]}, {op: shard, filter: {EP: "*"}, devices: [0, 1]})") ==
+        "none");
+  CHECK(needs(R"({op: place, filter: {EP: 0}, devices: [0]}, {op: place, filter: {EP: "-"}, devices: [1]})") == "none");
+  CHECK(needs("{op: place, filter: {MB: 0}, devices: [0]}, {op: place, filter: {MB: 1}, devices: [1]}") == "none");
+  CHECK(needs("{op: shard, filter: {}, dim: column, devices: [0, 1]}") == "none");
+  const std::string places =
+      "{op: place, filter: {PP: 0}, devices: [0, 1]}, {op: place, filter: {PP: 1}, devices: [2, 3]}";
+  CHECK(needs(places).empty());
+  // It divides weights over devices that others give.
+  CHECK(needs(places + ", {op: shard, filter: {}, dim: column, devices: [[0, 1], [2, 3]]}").empty());
+  // It divides no region without experts.
+  CHECK(needs("{op: replicate, filter: {}, devices: [0, 1]}, {op: shard, filter: {}, devices: [0, 1]}").empty());
+  CHECK(needs("", "schedule: {family: 1f1b, microbatches: 2, stages: BLOCK}\n") == "BLOCK");
+}
+
 TEST_CASE("every key of the language is read") {
   const Strategy s = load(kEveryKey);
   CHECK(s.file_name == "s.yaml");
