@@ -58,6 +58,7 @@ int run(const LaunchOptions& options) {
     return kRefused;
   }
   std::vector<std::string> arguments = plan->arguments;
+  const std::vector<std::string> before = checkpoints_of(arguments);
   std::mt19937 chance(std::random_device{}());
   for (int32_t attempt = 0;; ++attempt) {
     const auto outcome = Supervisor(*plan, *signals).run(arguments, plan->attempt + attempt);
@@ -76,11 +77,13 @@ int run(const LaunchOptions& options) {
         !worth_restarting(outcome->exit_status))
       return outcome->exit_status;
     const auto pause = pause_before(attempt + 1, std::uniform_real_distribution<double>(0, 1)(chance));
-    std::fprintf(stderr, "piper-launch: restart %d of %d in %.1f s, from the newest valid checkpoint\n", attempt + 1,
-                 plan->restarts, static_cast<double>(pause.count()) / 1e3);
+    const bool begun = has_begun(before, checkpoints_of(plan->arguments));
+    std::fprintf(stderr, "piper-launch: restart %d of %d in %.1f s, %s\n", attempt + 1, plan->restarts,
+                 static_cast<double>(pause.count()) / 1e3,
+                 begun ? "from the newest valid checkpoint" : "as at first: it had not begun");
     if (const int number = pause_for(pause, *signals); number != 0)
       return number == SIGUSR1 ? kStoppedOnRequest : outcome->exit_status;
-    arguments = resuming(plan->arguments);
+    arguments = begun ? resuming(plan->arguments) : plan->arguments;
   }
 }
 

@@ -1,7 +1,12 @@
 #include "launcher/restarts.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <string_view>
+#include <system_error>
+
+#include "schemas/checkpoint/manifest.h"
 
 namespace piper::launcher {
 
@@ -36,6 +41,29 @@ std::vector<std::string> resuming(const std::vector<std::string>& arguments) {
   }
   result.push_back("--resume=latest-valid");
   return result;
+}
+
+std::vector<std::string> checkpoints_of(const std::vector<std::string>& arguments, const std::string& working) {
+  constexpr std::string_view kFlag = "--checkpoint";
+  std::filesystem::path folder;
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    if (arguments[i] == kFlag && i + 1 < arguments.size()) folder = arguments[i + 1];
+    else if (is_flag(arguments[i], std::string(kFlag)) && arguments[i] != kFlag)
+      folder = arguments[i].substr(kFlag.size() + 1);
+  }
+  std::vector<std::string> names;
+  if (folder.empty()) return names;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(working.empty() ? folder : working / folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    if (std::string name = entry->path().filename().string(); checkpoint::step_of_folder(name) >= 0)
+      names.push_back(std::move(name));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool has_begun(const std::vector<std::string>& before, const std::vector<std::string>& now) {
+  return before.empty() || now != before;
 }
 
 std::vector<int64_t> counted_restarts(const std::vector<int64_t>& earlier, int64_t now,

@@ -21,6 +21,14 @@ bool has_flag(const std::vector<std::string>& arguments, const std::string& name
 // The same run, going on from the newest valid checkpoint, whatever it began from.
 std::vector<std::string> resuming(const std::vector<std::string>& arguments);
 
+// Names of the checkpoints in the folder of --checkpoint, in order; none where there is no such folder or flag. A
+// relative folder is one of `working`; "": of this process.
+std::vector<std::string> checkpoints_of(const std::vector<std::string>& arguments, const std::string& working = "");
+
+// Whether the newest checkpoint is this run's, given those before its first attempt: a run that finds others takes up
+// one of them, as it was told, or refuses them, and until it has begun the next attempt has to do the same.
+bool has_begun(const std::vector<std::string>& before, const std::vector<std::string>& now);
+
 // Times (milliseconds) of `earlier` restarts that count against a budget: those of the last `window`, and what a clock
 // that was set back puts after `now`.
 std::vector<int64_t> counted_restarts(const std::vector<int64_t>& earlier, int64_t now,

@@ -19,6 +19,10 @@ namespace {
 // Another start goes on where it was.
 bool saves(const Job& job) { return has_flag(job.spec.arguments, "--checkpoint"); }
 
+bool began(const Job& job) {
+  return has_begun(job.checkpoints_before, checkpoints_of(job.spec.arguments, job.spec.folder));
+}
+
 }  // namespace
 
 int64_t now_ms() {
@@ -207,6 +211,7 @@ void Daemon::start(Job& job) {
   job.state = JobState::kRunning;
   job.started_ms = now_ms();
   job.next_start_ms = 0;
+  if (job.attempts == 0) job.checkpoints_before = checkpoints_of(job.spec.arguments, job.spec.folder);
   ++job.attempts;
   job.fence_ms = job.spec.nodes > 1 ? nodes_->fence().count() : 0;
   job.why.clear();
@@ -319,7 +324,7 @@ void Daemon::wait_for_restart(Job& job, const std::string& why) {
   job.state = JobState::kWaiting;
   job.why = why;
   job.next_start_ms = now + pause.count();
-  job.resume = true;
+  job.resume = job.resume || began(job);
   save(job);
   save_record();
   say(job, "ended with " + job.why + "; starts again in " + std::to_string(pause.count()) + " ms");
@@ -344,7 +349,7 @@ void Daemon::requeue(Job& job, const std::string& why) {
   activities_.erase(job.id);
   job.state = JobState::kQueued;
   job.next_start_ms = 0;
-  job.resume = job.resume || job.attempts > 0;
+  job.resume = job.resume || (job.attempts > 0 && began(job));
   job.why = why;
   save(job);
   say(job, why + "; it is queued again");

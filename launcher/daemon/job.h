@@ -51,6 +51,7 @@ struct Job {
   int exit_status = -1;     // of the last attempt that ended; -1: none has
   std::string why;          // one line about that
   bool resume = false;      // the next start goes on from the newest valid checkpoint
+  std::vector<std::string> checkpoints_before;  // those that the first attempt found (restarts.h)
   bool cancelling = false;  // it was asked to end
   // Of a job of several nodes:
   std::vector<std::string> placed;    // where the last attempt was, by the node's number in the job

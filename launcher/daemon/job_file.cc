@@ -10,6 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr int kVersion = 1;
+constexpr const char* kBefore = "checkpoints_before";
 constexpr std::array<const char*, kNumJobStates> kStates = {"queued", "running", "waiting",
                                                             "done",   "failed",  "cancelled"};
 
@@ -61,6 +62,7 @@ std::string job_text(const Job& job) {
   const auto write = [&](const char* key, const auto& member) { text[key] = member; };
   fields(write, job);
   node_fields(write, job);
+  write(kBefore, job.checkpoints_before);
   return text.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -73,6 +75,7 @@ Result<Job> read_job(const std::string& text, const std::string& where) {
     fields(read, job);
     job.state = state_of(json.at("state").get<std::string>());
     if (json.contains("nodes")) node_fields(read, job);  // what an older piperd wrote is of one
+    if (json.contains(kBefore)) read(kBefore, job.checkpoints_before);
     const JobSpec& spec = job.spec;
     if (job.id <= 0 || spec.arguments.empty() || spec.ranks <= 0 || spec.nodes <= 0 || spec.ranks % spec.nodes != 0)
       throw std::runtime_error("values that no job has");

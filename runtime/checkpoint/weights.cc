@@ -129,7 +129,7 @@ Status check_tied(const plan::WeightFiles& files, const plan::TensorInfo& tensor
 // The buffers of whose values the plan is made; those that the loaded file does not have are as they were.
 Status WeightSource::check_loaded(const plan::WeightFiles& files) const {
   for (const auto& [name, tensor] : info_) {
-    PIPER_RETURN_IF_ERROR(check_tied(*model_, *tensor));
+    PIPER_RETURN_IF_ERROR(check_tied(files, *tensor));
     if (tensor->buffer != plan::ModelBuffer::kFixed) continue;
     const plan::TensorView* const loaded = find_by_names(files, *tensor);
     if (loaded == nullptr) continue;

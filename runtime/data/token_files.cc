@@ -124,7 +124,8 @@ Result<std::vector<std::string>> token_files_in(const std::string& folder) {
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     std::string name = entry->path().filename().string();
     if (name.front() == '.') continue;
-    if (name.ends_with(".idx") && !index_beside(tokens_beside(entry->path().string())).empty()) continue;
+    // Read with its tokens; where these are missing, it is named as what lacks them.
+    if (name.ends_with(".idx") && fs::exists(tokens_beside(entry->path().string()), error)) continue;
     if (entry->is_directory(error))
       return Status::failure("R0210", "'" + folder + "' holds the folder '" + name +
                                           "': a folder of token files may contain only files; name folders one by one");

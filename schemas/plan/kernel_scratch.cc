@@ -37,6 +37,23 @@ int64_t padded_channel_bytes(const KernelCall& call) {
   return bytes;
 }
 
+// Bytes of the columns [n, j * kernel.., output..] of a convolution as a matrix product, which the library does on CPU
+// ranks for one sample, and for all types but f32.
+int64_t column_bytes(const KernelCall& call, DeviceKind device, bool f32) {
+  const bool of_weight = call.kernel == "convolution_backward_weight";
+  const std::vector<Operand>& weights = of_weight ? call.outputs : call.inputs;
+  const std::vector<Operand>& results = call.kernel == "convolution" ? call.outputs : call.inputs;
+  const size_t position = of_weight ? 0 : 1;
+  if (device != DeviceKind::kCpu || results.empty() || results[0].shape.size() < 3 || weights.size() <= position)
+    return 0;
+  const std::vector<int64_t>&y = results[0].shape, &w = weights[position].shape;
+  if (f32 && y[0] > 1) return 0;
+  int64_t bytes = y[0] * dtype_bytes(results[0].dtype);
+  for (size_t axis = 2; axis < y.size(); ++axis) bytes *= y[axis];
+  for (size_t axis = 1; axis < w.size(); ++axis) bytes *= w[axis];
+  return bytes;
+}
+
 // Whether a BLAS product reads or writes an operand in place: one of its last two axes has elements side by side, and
 // no other axis steps by less than what lies there.
 bool is_plain_matrix(const Operand& operand) {
@@ -210,7 +227,9 @@ int64_t scratch_bytes(const KernelInfo& info, const KernelCall& call, DeviceKind
       const int64_t widths = narrow ? 2 : 1, weights = narrow ? 3 : 1;
       const int64_t laid_out =
           std::max(16 * largest, padded_channel_bytes(call));  // both, where few channels have each
-      return widths * 2 * operands + (widths * laid_out + weights * padded) * threads + kScratchSlack;
+      return widths * 2 * operands +
+             std::max((widths * laid_out + weights * padded) * threads, column_bytes(call, device, f32)) +
+             kScratchSlack;
     }
     case Scratch::kBlocks: {
       int64_t most = kScratchSlack;

@@ -141,6 +141,9 @@ def main():
     check("a bundle without weights starts from a base and first adapters", not wrong, wrong)
 
     save_file({"layers.0.lora_c": torch.zeros(1)}, work / "others.safetensors")
+    code, said = bench.end_of([bench.bin / "piper-run", work / "without", "--data", work / "data.safetensors", "--steps", 1,
+                               "--adapters", work / "initial.safetensors"])
+    check("adapters without a base: refused", code == 1 and "R0501" in said, f"{code} {said}")
     for what, flags, status, word in (
             ("a file that lacks adapters", given[:2], 1, "R0501"),
             ("a glob of nothing", [*given[:2], "--missing", "*.lora_c"], 1, "R0505"),

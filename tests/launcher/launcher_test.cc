@@ -150,6 +150,21 @@ TEST_CASE("a run that is started again continues from the newest checkpoint") {
   CHECK(resuming({"run", "--resume", "plans", "--checkpoint", "c"}) == resumed);
 }
 
+TEST_CASE("a run that has not begun is started again as it was") {
+  const TempFolder folder;
+  const Arguments arguments = {"run", "plans", "--checkpoint", "ck", "--resume=exact:2"};
+  CHECK(checkpoints_of(arguments, folder.path()).empty());
+  for (const char* name : {"step-000000002", "step-000000004", ".in-progress-step-000000006", "abandoned-step-000000006"})
+    std::filesystem::create_directories(folder.path() / "ck" / name);
+  const Arguments before = {"step-000000002", "step-000000004"};
+  CHECK(checkpoints_of(arguments, folder.path()) == before);
+  CHECK(checkpoints_of({"run", "--checkpoint=" + (folder.path() / "ck").string()}) == before);
+  CHECK(checkpoints_of({"run", "plans"}, folder.path()).empty());
+  CHECK_FALSE(has_begun(before, before));
+  CHECK(has_begun(before, {"step-000000002"}));
+  CHECK(has_begun({}, {}));  // it cannot take up another run
+}
+
 TEST_CASE("pauses double, up to five minutes and a quarter") {
   using std::chrono::milliseconds;
   CHECK(pause_before(1, 0) == milliseconds(1000));

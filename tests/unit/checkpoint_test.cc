@@ -126,18 +126,23 @@ TEST_CASE("two names of one parameter with different values are R0506") {
   const TempFolder folder;
   plan::Manifest manifest;
   manifest.tensors = {info("wte", 2, {"lm_head", "decoder"})};
-  const auto opened = [&](const std::vector<plan::TensorToWrite>& tensors) {
-    REQUIRE(plan::write_safetensors(folder / "w.safetensors", tensors).ok());
-    return WeightSource::open("/nowhere", folder / "w.safetensors", manifest);
-  };
-  CHECK(opened({two_floats("wte", 1, 2), two_floats("lm_head", 1, 2), two_floats("decoder", 1, 2)}).ok());
-  CHECK(opened({two_floats("decoder", 1, 2)}).ok());
-  for (const auto& tensors : {std::vector{two_floats("wte", 1, 2), two_floats("lm_head", 1, 3)},
-                              std::vector{two_floats("lm_head", 1, 2), two_floats("decoder", 2, 2)}}) {
-    const auto source = opened(tensors);
-    REQUIRE_FALSE(source.ok());
-    CHECK(source.error().code == "R0506");
-    CHECK(source.error().message.find("'" + tensors[0].name + "' and '" + tensors[1].name + "'") != std::string::npos);
+  const std::string path = folder / "w.safetensors";
+  const LoadOptions as_adapters{path, {}};
+  for (const bool adapters : {false, true}) {
+    const auto opened = [&](const std::vector<plan::TensorToWrite>& tensors) {
+      REQUIRE(plan::write_safetensors(path, tensors).ok());
+      return WeightSource::open("/nowhere", adapters ? "" : path, manifest, adapters ? as_adapters : LoadOptions());
+    };
+    CHECK(opened({two_floats("wte", 1, 2), two_floats("lm_head", 1, 2), two_floats("decoder", 1, 2)}).ok());
+    CHECK(opened({two_floats("decoder", 1, 2)}).ok());
+    for (const auto& tensors : {std::vector{two_floats("wte", 1, 2), two_floats("lm_head", 1, 3)},
+                                std::vector{two_floats("lm_head", 1, 2), two_floats("decoder", 2, 2)}}) {
+      const auto source = opened(tensors);
+      REQUIRE_FALSE(source.ok());
+      CHECK(source.error().code == "R0506");
+      CHECK(source.error().message.find("'" + tensors[0].name + "' and '" + tensors[1].name + "'") !=
+            std::string::npos);
+    }
   }
 }
 

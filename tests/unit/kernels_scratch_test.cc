@@ -28,14 +28,16 @@ void run(const std::string& name, const Tensors& out, const Tensors& in, const s
 void convolve(Ints x, Ints w, int64_t stride, int64_t padding, int64_t groups,
               at::MemoryFormat layout = at::MemoryFormat::Contiguous, at::ScalarType type = at::kFloat) {
   INFO("x " << at::IntArrayRef(x) << " w " << at::IntArrayRef(w) << " stride " << stride << " groups " << groups);
-  const std::vector<Attr> attrs{{"stride", Ints{stride, stride}},
-                                {"padding", Ints{padding, padding}},
-                                {"dilation", Ints{1, 1}},
+  const size_t spatial = x.size() - 2;
+  const std::vector<Attr> attrs{{"stride", Ints(spatial, stride)},
+                                {"padding", Ints(spatial, padding)},
+                                {"dilation", Ints(spatial, 1)},
                                 {"groups", groups}};
   std::vector<Attr> with_x = attrs, with_w = attrs;
   with_x.push_back({"shape", x});
   with_w.push_back({"shape", w});
-  const Ints y{x[0], w[0], (x[2] + 2 * padding - w[2]) / stride + 1, (x[3] + 2 * padding - w[3]) / stride + 1};
+  Ints y{x[0], w[0]};
+  for (size_t axis = 2; axis < x.size(); ++axis) y.push_back((x[axis] + 2 * padding - w[axis]) / stride + 1);
   const auto activation = [&](const Ints& shape) { return some(shape).to(type).contiguous(layout); };
   const at::Tensor weight = some(w).to(type), bias = some({w[0]}).to(type);
   run("convolution", {activation(y)}, {activation(x), weight, bias}, attrs);
@@ -157,6 +159,16 @@ TEST_CASE_METHOD(Fixture, "kernels stay within their scratch bounds at the sizes
       convolve({batch, 64, 28, 28}, {64, 1, 3, 3}, 1, 1, 64);
       convolve({batch, 17, 9, 9}, {5, 17, 3, 3}, 2, 0, 1);
       convolve({batch, 3, 64, 64}, {192, 3, 16, 16}, 16, 0, 1);
+      // As products of columns: of one sample, and of types that oneDNN does not have.
+      for (const auto type : {at::kFloat, at::kDouble}) {
+        const auto plain = at::MemoryFormat::Contiguous;
+        convolve({batch, 8, 24, 24, 24}, {8, 8, 3, 3, 3}, 1, 1, 1, plain, type);
+        convolve({batch, 16, 1000}, {16, 16, 64}, 1, 0, 1, plain, type);
+        convolve({batch, 16, 1200}, {16, 16, 31}, 1, 15, 1, plain, type);
+        convolve({batch, 3, 40, 40}, {8, 3, 9, 9}, 1, 4, 1, plain, type);
+        convolve({batch, 8, 40, 40}, {8, 1, 9, 9}, 1, 4, 8, plain, type);
+        convolve({batch, 16, 300}, {16, 4, 31}, 1, 15, 4, plain, type);
+      }
       for (const auto layout : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast})
         for (const auto type : {at::kFloat, at::kBFloat16}) {
           convolve({batch, 16, 8, 8}, {16, 1, 7, 7}, 1, 3, 16, layout, type);
