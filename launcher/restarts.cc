@@ -6,8 +6,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "schemas/checkpoint/manifest.h"
-
 namespace piper::launcher {
 
 namespace {
@@ -44,7 +42,7 @@ std::vector<std::string> resuming(const std::vector<std::string>& arguments) {
 }
 
 std::vector<std::string> checkpoints_of(const std::vector<std::string>& arguments, const std::string& working) {
-  constexpr std::string_view kFlag = "--checkpoint";
+  constexpr std::string_view kFlag = "--checkpoint", kStep = "step-";
   std::filesystem::path folder;
   for (size_t i = 1; i < arguments.size(); ++i) {
     if (arguments[i] == kFlag && i + 1 < arguments.size()) folder = arguments[i + 1];
@@ -56,8 +54,7 @@ std::vector<std::string> checkpoints_of(const std::vector<std::string>& argument
   std::error_code error;
   std::filesystem::directory_iterator entry(working.empty() ? folder : working / folder, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
-    if (std::string name = entry->path().filename().string(); checkpoint::step_of_folder(name) >= 0)
-      names.push_back(std::move(name));
+    if (std::string name = entry->path().filename().string(); name.starts_with(kStep)) names.push_back(std::move(name));
   std::sort(names.begin(), names.end());
   return names;
 }

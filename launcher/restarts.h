@@ -26,7 +26,7 @@ std::vector<std::string> resuming(const std::vector<std::string>& arguments);
 std::vector<std::string> checkpoints_of(const std::vector<std::string>& arguments, const std::string& working = "");
 
 // Whether the newest checkpoint is this run's, given those before its first attempt: a run that finds others takes up
-// one of them, as it was told, or refuses them, and until it has begun the next attempt has to do the same.
+// the one that was asked for, or refuses them, and until it has begun the next attempt has to do the same.
 bool has_begun(const std::vector<std::string>& before, const std::vector<std::string>& now);
 
 // Times (milliseconds) of `earlier` restarts that count against a budget: those of the last `window`, and what a clock

@@ -319,7 +319,11 @@ class Tracker {
 }  // namespace
 
 bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batch) {
-  if (op.kind != OpKind::kMatmul && op.kind != OpKind::kSum && op.kind != OpKind::kMean) return false;
+  return (op.kind == OpKind::kMatmul || op.kind == OpKind::kSum || op.kind == OpKind::kMean) &&
+         sums_over_samples(graph, op, batch);
+}
+
+bool sums_over_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batch) {
   const ir::AxisMap axes(graph, op);
   return std::any_of(axes.axes().begin(), axes.axes().end(), [&](const ir::OpAxis& axis) {
     std::optional<BatchFactor> samples;
@@ -330,7 +334,10 @@ bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batc
       if (samples && (samples->outer != f.outer || samples->inner != f.inner)) return false;
       samples = f;
     }
-    return axis.role == ir::AxisRole::kSummed && samples.has_value();
+    // A mean over rows divides by those that count.
+    const bool over_rows = axis.role == ir::AxisRole::kWhole && ir::axis_rule(op.kind) == AxisRule::kRowLoss &&
+                           axis.in_operand(1) != nullptr;
+    return (axis.role == ir::AxisRole::kSummed || over_rows) && samples.has_value();
   });
 }
 

@@ -35,6 +35,8 @@ struct BatchMap {
 // The op's result is the sum, or the mean, of what it is on the pieces of a batch: it reduces the batch axis, or
 // contracts it with that of the other operand, or with constants of the samples.
 bool adds_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batch);
+// The op sums along the axis that holds the samples, which is the same of all its operands. Asked of losses, too.
+bool sums_over_samples(const ir::Graph& graph, const ir::Op& op, const BatchMap& batch);
 // Numbers of a kTotal value at most: a device has their sum over all devices before its first forward.
 inline constexpr int64_t kMostTotals = 4096;
 // Where no rule says where the batch axis of an operand goes, the result is kMixed: safe, refused under a split.

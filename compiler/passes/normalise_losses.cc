@@ -168,12 +168,15 @@ class Normaliser {
     const ir::Value& value = graph_.value(v);
     if (batch_.of(v).kind == analysis::BatchKind::kNone || value.kind != ir::ValueKind::kOpResult)
       return weighted(v, reader.valid() ? reader : value.producer);
+    // Whoever reads samples without a sum over them mixes them with others.
+    if (per_sample(v) && reader.valid() && !covered(graph_.op(reader))) return not_separable(reader);
     OpId id = value.producer;
     const ir::Op op = graph_.op(id);
     switch (op.kind) {
       case OpKind::kCrossEntropyLoss:
       case OpKind::kNllLoss:
       case OpKind::kMseLoss: {
+        if (!analysis::sums_over_samples(graph_, op, batch_)) break;  // of totals, or of samples that it mixes
         PIPER_ASSIGN(const ir::Op wide, with_totals(op));
         return op.kind == OpKind::kMseLoss ? squared_error(wide) : class_loss(wide);
       }

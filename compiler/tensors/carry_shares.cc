@@ -1,6 +1,8 @@
 #include "compiler/tensors/carry_shares.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "compiler/tensors/products.h"
 
@@ -14,7 +16,15 @@ using ir::ValueId;
 class Carrier {
  public:
   Carrier(const ir::Graph& graph, const std::vector<ChunkCut>& chunks, FollowedCuts& found)
-      : graph_(graph), chunks_(chunks), uses_(graph.uses()), has_gradient_(find_gradients(graph)), found_(found) {}
+      : graph_(graph),
+        chunks_(chunks),
+        uses_(graph.uses()),
+        has_gradient_(find_gradients(graph)),
+        is_cut_(graph.num_values()),
+        found_(found) {
+    for (const FollowedCuts::Weight& weight : found.weights) is_cut_[weight.parameter.index] = true;
+    for (const OwnRead& read : found.own) own_.emplace(read.op, read.operand);
+  }
 
   void run() {
     for (size_t i = 0; i < graph_.num_ops(); ++i)
@@ -32,16 +42,22 @@ class Carrier {
                                            [&](const ir::Graph::Output& output) { return output.value == v; });
   }
 
-  // Whether the operator is linear in an operand, all others being the same at every place. What carries a share is
-  // not: the product of two sums is not the sum of the places' products.
+  bool is_part(ValueId v) const { return found_.part[v.index].axis >= 0; }
+  // What carries a share does: the product of two sums is not the sum of the places' products.
+  bool differs_by_place(OpId id, uint32_t operand) const {
+    const ValueId v = graph_.op(id).operands[operand];
+    return is_part(v) || found_.share[v.index] || found_.carried[v.index] || is_cut_[v.index] ||
+           own_.count({id, operand}) > 0;
+  }
+
+  // Whether the operator is linear in an operand, of which a place has the whole or a share, all others being the same
+  // at every place.
   bool is_linear(OpId id, uint32_t operand) const {
     const ir::Op& op = graph_.op(id);
-    if (op.results.size() != 1) return false;
+    if (op.results.size() != 1 || is_part(op.results[0]) || is_part(op.operands[operand])) return false;
     for (uint32_t i = 0; i < op.operands.size(); ++i)
       if (const ValueId v = op.operands[i]; v.valid() && i != operand)
-        if (v == op.operands[operand] || found_.part[v.index].axis >= 0 || found_.share[v.index] ||
-            found_.carried[v.index])
-          return false;
+        if (v == op.operands[operand] || differs_by_place(id, i)) return false;
     switch (op.kind) {
       case OpKind::kReshape:
       case OpKind::kPermute:
@@ -106,6 +122,8 @@ class Carrier {
   const std::vector<ChunkCut>& chunks_;
   const ir::Uses uses_;
   const std::vector<bool> has_gradient_;
+  std::vector<bool> is_cut_;                 // [value] a parameter of which each place has a part
+  std::set<std::pair<OpId, uint32_t>> own_;  // operands of which an operator reads the place's part
   FollowedCuts& found_;
 };
 

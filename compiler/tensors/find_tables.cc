@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/ir/axis_map.h"
+#include "compiler/tensors/products.h"
 
 namespace piper::tensors {
 namespace {
@@ -36,6 +37,10 @@ OpId product_of_classes(const ir::Graph& graph, const ir::Op& loss) {
   return {};
 }
 
+bool has_own_bias(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& product) {
+  return !bias_of(product).valid() || is_parameter_of_one(graph, uses, bias_of(product));
+}
+
 }  // namespace
 
 std::vector<Table> find_tables(const ir::Graph& graph, const std::vector<ChunkCut>& chunks,
@@ -62,7 +67,7 @@ std::vector<Table> find_tables(const ir::Graph& graph, const std::vector<ChunkCu
                             !std::get<ir::EmbeddingAttrs>(op.attrs).scale_grad_by_freq &&
                             of_samples[op.operands[1].index];
       const bool product = op.kind == OpKind::kLinear && op.operands[1] == p.value && op.operands[0] != p.value &&
-                           makes_logits.count(reader) > 0;
+                           makes_logits.count(reader) > 0 && has_own_bias(graph, uses, op);
       const int32_t here = chunks[op.chunk.index].cut;
       fits = fits && (looks_up || product) && asked[op.chunk.index] && (cut < 0 || here == cut) &&
              shape[0] >= chunks[op.chunk.index].places;

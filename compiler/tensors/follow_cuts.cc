@@ -26,13 +26,10 @@ bool is_output(const ir::Graph& graph, ValueId v) {
                      [&](const ir::Graph::Output& output) { return output.value == v; });
 }
 
-bool is_parameter_of_one(const ir::Graph& graph, const ir::Uses& uses, ValueId v) {
-  if (graph.value(v).kind != ir::ValueKind::kParameter || uses[v.index].size() != 1) return false;
-  const ir::Parameter& p = graph.parameters()[graph.value(v).payload];
-  const bool by_expert = p.shards > 1 && graph.type(v).shape.size() == 1;  // no axis but that of the experts
-  const bool over_places = p.shards > 1 && p.share >= 0;  // whole experts, of which another place has others
-  return !by_expert && !over_places && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone &&
-         !is_output(graph, v);
+bool is_read_once(const ir::Graph& graph, const ir::Uses& uses, ValueId v) {
+  if (uses[v.index].size() != 1) return false;
+  const std::vector<ValueId>& operands = graph.op(uses[v.index][0]).operands;
+  return std::count(operands.begin(), operands.end(), v) == 1;
 }
 
 // The axes of `from` that a reshape puts together into each axis of `to`, [begin, end); empty where an axis of extent
@@ -66,7 +63,8 @@ OwnWeight own_weight(const ir::Graph& graph, const ir::Uses& uses, ValueId read)
   OwnWeight weight{read, {}};
   while (!is_parameter_of_one(graph, uses, weight.parameter)) {
     const ValueId v = weight.parameter;
-    if (graph.value(v).kind != ir::ValueKind::kOpResult || uses[v.index].size() != 1 || is_output(graph, v)) return {};
+    if (graph.value(v).kind != ir::ValueKind::kOpResult || !is_read_once(graph, uses, v) || is_output(graph, v))
+      return {};
     const ir::Op& view = graph.op(graph.value(v).producer);
     if (!is_view_of_weight(graph, view)) return {};
     weight.views.push_back(v);
@@ -480,6 +478,15 @@ std::vector<bool> find_of_samples(const ir::Graph& graph) {
     for (const ValueId result : op.results) of_samples[result.index] = any;
   }
   return of_samples;
+}
+
+bool is_parameter_of_one(const ir::Graph& graph, const ir::Uses& uses, ValueId v) {
+  if (graph.value(v).kind != ir::ValueKind::kParameter || !is_read_once(graph, uses, v)) return false;
+  const ir::Parameter& p = graph.parameters()[graph.value(v).payload];
+  const bool by_expert = p.shards > 1 && graph.type(v).shape.size() == 1;  // no axis but that of the experts
+  const bool over_places = p.shards > 1 && p.share >= 0;  // whole experts, of which another place has others
+  return !by_expert && !over_places && !p.cut && !p.matrix && p.buffer == plan::ModelBuffer::kNone &&
+         !is_output(graph, v);
 }
 
 ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op) {

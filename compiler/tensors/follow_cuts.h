@@ -91,6 +91,9 @@ std::vector<bool> find_of_samples(const ir::Graph& graph);
 bool is_there(const ir::AxisPlace& place, const PartAlong& part);
 const ir::OpAxis* axis_of_operand(const ir::AxisMap& map, uint32_t operand, const PartAlong& part);  // null: none
 
+// A parameter of one reader, which reads it once, that can be cut.
+bool is_parameter_of_one(const ir::Graph& graph, const ir::Uses& uses, ir::ValueId v);
+
 // The parameter of a product (products.h), which may be permuted: nothing else reads it, so that a place can have a
 // part of it. Invalid where there is none.
 ir::ValueId weight_of(const ir::Graph& graph, const ir::Uses& uses, const ir::Op& op);

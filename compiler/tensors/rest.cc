@@ -6,6 +6,7 @@
 
 #include "compiler/ir/axis_map.h"
 #include "compiler/ir/op_traits.h"
+#include "compiler/tensors/products.h"
 
 namespace piper::tensors {
 namespace {
@@ -137,11 +138,14 @@ class RestWalk {
     if (const auto wanted = decided_.wanted.find(share); along.axis < 0 && wanted != decided_.wanted.end())
       along = wanted->second;
     if (along.axis < 0 || decided_.not_scattered.count(share) > 0) return;
+    // All of a bias is added to each row of the sum, which must then have all features.
+    const bool biased = bias_of(op).valid();
+    if (biased && along.axis + 1 == static_cast<int32_t>(shape(share).size())) return;
     const int64_t extent = shape(share)[static_cast<size_t>(along.axis)];
     if (extent % (here(op).places * along.segments) != 0) return found_.uneven.emplace_back(id, extent), void();
     become_part(share, along, cut);
     found_.scattered.push_back(share);
-    if (op.kind == OpKind::kLinear && op.operands.size() > 2) use_parameter(op.operands[2], cut, id);
+    if (biased) use_parameter(bias_of(op), cut, id);
   }
 
   // ---------------------------------------------------------------- rows of experts

@@ -48,11 +48,11 @@ struct Job {
   int32_t restarts = 0;                  // of these, after failures
   std::vector<int64_t> restarted_ms;     // the newest of them, which the budget counts
   int32_t incidents = 0;
-  int exit_status = -1;     // of the last attempt that ended; -1: none has
-  std::string why;          // one line about that
-  bool resume = false;      // the next start goes on from the newest valid checkpoint
+  int exit_status = -1;                         // of the last attempt that ended; -1: none has
+  std::string why;                              // one line about that
+  bool resume = false;                          // the next start goes on from the newest valid checkpoint
   std::vector<std::string> checkpoints_before;  // those that the first attempt found (restarts.h)
-  bool cancelling = false;  // it was asked to end
+  bool cancelling = false;                      // it was asked to end
   // Of a job of several nodes:
   std::vector<std::string> placed;    // where the last attempt was, by the node's number in the job
   FailingNode failing;                // on which the last attempts failed

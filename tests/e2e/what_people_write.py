@@ -173,9 +173,10 @@ REPLICAS = (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split,
             f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
 
 
-def columns(microbatches):
-    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: {microbatches}}}\n"
-            f"  - {{op: shard, filter: {{}}, dim: column, devices: [0, 1]}}\noptimizer: {{sgd: {{lr: {LR}}}}}\n")
+def columns(microbatches, *more):
+    shards = "".join(f"  - {{op: shard, filter: {{}}, dim: {dim}, devices: [0, 1]}}\n" for dim in ("column", *more))
+    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: {microbatches}}}\n{shards}"
+            f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
 
 
 MIXES = {form: "P0331" for form in (2, 4, 8)}
@@ -411,6 +412,27 @@ for name, product in {"einsum": lambda u, v: torch.einsum("bd,bd->b", u, v), "ma
                       "in_a_sum": lambda u, v: (u * v).sum(-1), "scores": lambda u, v: (u.view(-1, 2, 4) @ v.view(-1, 2, 4).transpose(1, 2)).flatten(1).tanh().sum(-1),
                       "of_one": lambda u, v: (u * u).sum(-1) + v.sum(-1)}.items():
     CASES[f"product_of_towers_{name}"] = Case(None, model=functools.partial(people_models.ProductOfTowers, product=product), forms=(columns(2), columns(8)))
+for name, options in {"": {}, "_wide": {"sizes": (4, 8, 16, 16, 3)}, "_frozen": {"sizes": (4, 8, 16, 16, 3), "frozen": (1,)}}.items():
+    CASES[f"bottleneck{name}"] = Case(None, model=functools.partial(people_models.Bottleneck, **options), forms=(1, columns(2), columns(8)))
+CASES["squared_matrix"] = Case(None, model=people_models.SquaredMatrix, forms=(1, columns(2), columns(8)))
+for name, use in {"twice": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.3 * F.cross_entropy(m.head(torch.tanh(h)), y),
+                  "bias_squared": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.1 * m.head.bias.pow(2).sum(),
+                  "bias_summed": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.1 * m.head.bias.sum()}.items():
+    CASES[f"head_{name}"] = Case(None, model=functools.partial(people_models.HeadTwice, use=use), forms=(columns(1, "vocabulary"), columns(2, "vocabulary"), columns(8, "vocabulary")),
+                                 data=lambda n: {"ids": torch.randint(0, 12, (n,)), "labels": torch.randint(0, 12, (n,))})
+CASES["sequence_first_mlp"] = Case(None, model=people_models.SequenceFirstMlp, data=sequences, forms=(columns(1), columns(2), columns(8)))
+for name, options in {"": {}, "_of_two": {"tokens": 2}, "_without_bias": {"bias": False}}.items():
+    CASES[f"token_mixer{name}"] = Case(None, model=functools.partial(people_models.TokenMixer, **options), forms=(columns(2), columns(2, "sequence"), columns(8, "sequence")),
+                                       data=lambda n, tokens=options.get("tokens", 6): {"x": torch.randn(n, tokens, 4), "y": torch.randn(n, tokens, 3)})
+# Losses whose rows are not the samples, or not those of both operands.
+for name, loss in {"listwise": lambda p: F.cross_entropy(p[:, :1].reshape(1, -1), torch.zeros(1, dtype=torch.long)), "classes_in_rows": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2])),
+                   "summed": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2]), reduction="sum"), "nll": lambda p: F.nll_loss(p.log_softmax(0).t(), torch.tensor([1, 0, 2]))}.items():
+    CASES[f"loss_over_samples_{name}"] = Case(lambda m, p, y, mask, loss=loss: loss(p), refused=MIXES)
+CASES["loss_of_other_samples_mse"] = Case(lambda m, p, y, mask: F.mse_loss(p.t().reshape(-1), y.reshape(-1)), refused=MIXES)
+CASES["loss_of_other_samples_classes"] = Case(lambda m, p, y, mask: F.cross_entropy(torch.stack([p, -p], -1).transpose(0, 1).reshape(-1, 2), (y > 0).long().reshape(-1)), refused=MIXES)
+for name, mixed in {"difference": lambda p, y: p[:, :1] - y[:, 0], "product": lambda p, y: p[:, :1] * y[:, 0], "choice": lambda p, y: torch.where(y[:, 0] > 0, p[:, :1], 0.0)}.items():
+    CASES[f"pairs_of_samples_{name}"] = Case(lambda m, p, y, mask, mixed=mixed: mixed(p, y).sum() / 10 + (p ** 2).mean(), refused=MIXES)
+CASES["loss_of_totals"] = Case(lambda m, p, y, mask: F.mse_loss(y.mean(0), torch.tensor([1., 2., 3.]), reduction="sum") + (p - y).pow(2).mean())
 for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
     CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))
 # Sums over the batch of what several samples of the data made are no sums of pieces, also where no parameter enters.

@@ -154,7 +154,8 @@ TEST_CASE("a run that has not begun is started again as it was") {
   const TempFolder folder;
   const Arguments arguments = {"run", "plans", "--checkpoint", "ck", "--resume=exact:2"};
   CHECK(checkpoints_of(arguments, folder.path()).empty());
-  for (const char* name : {"step-000000002", "step-000000004", ".in-progress-step-000000006", "abandoned-step-000000006"})
+  for (const char* name :
+       {"step-000000002", "step-000000004", ".in-progress-step-000000006", "abandoned-step-000000006"})
     std::filesystem::create_directories(folder.path() / "ck" / name);
   const Arguments before = {"step-000000002", "step-000000004"};
   CHECK(checkpoints_of(arguments, folder.path()) == before);

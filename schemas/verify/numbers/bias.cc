@@ -8,10 +8,25 @@
 namespace piper::verify {
 namespace {
 
+// All elements of a product, in the order in which it made them of the rows of its first operand. Samples may be along
+// any axis of these.
+bool is_as_made(const View& view, const View& rows, const Number& product) {
+  if (view.offset != 0 || view.axes.size() != rows.axes.size()) return false;
+  int64_t next = 1;
+  for (size_t axis = view.axes.size(); axis-- > 0;) {
+    const ViewAxis &a = view.axes[axis], &row = rows.axes[axis];
+    const bool last = axis + 1 == view.axes.size();
+    if (a.samples != row.samples || (!last && a.extent != row.extent) || (a.extent != 1 && a.stride != next))
+      return false;
+    next *= a.extent;
+  }
+  return next * dtype_bytes(view.dtype) == product.bytes;
+}
+
 bool is_product(const View& view, const NumberTable& table) {
-  if (view.number < 0 || table[view.number].by != Maker(Kernel::kLinear) || !is_whole(view, table)) return false;
+  if (view.number < 0 || table[view.number].by != Maker(Kernel::kLinear)) return false;
   const std::vector<View>& operands = table[view.number].operands;
-  return operands.size() == 3 && operands[2].number < 0;
+  return operands.size() == 3 && operands[2].number < 0 && is_as_made(view, operands[0], table[view.number]);
 }
 
 // One element after the other along the last axis, the same for each row.
