@@ -410,6 +410,18 @@ class TinyRoutedTokens(nn.Module):
         return F.cross_entropy(self.last(x).flatten(0, 1), labels.flatten())
 
 
+class TinyBottleneck(nn.Module):
+    """Products by bare matrices, of which the third makes less than the second."""
+
+    def __init__(self):
+        super().__init__()
+        for k, (inputs, outputs) in enumerate(((4, 8), (8, 16), (16, 8), (8, 3))):
+            setattr(self, f"w{k}", nn.Parameter(torch.randn(inputs, outputs) / inputs ** 0.5))
+
+    def forward(self, x, target):
+        return F.mse_loss(torch.tanh(torch.relu(x @ self.w0) @ self.w1 @ self.w2) @ self.w3, target)
+
+
 def tokens():
     return torch.randint(1, VOCAB, (BATCH, SEQ))
 
@@ -460,6 +472,7 @@ def main():
     export(TinyStacked(), {"input_ids": tokens(), "labels": tokens()}, out / "tiny_stacked.onnx")
     export(TinyRoutedTokens(), {"input_ids": tokens(), "labels": tokens()}, out / "tiny_routed_tokens.onnx")
     export(TinySlots(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_slots.onnx")
+    export(TinyBottleneck(), {"x": torch.randn(BATCH, 4), "target": torch.randn(BATCH, 3)}, out / "tiny_bottleneck.onnx")
     for path in out.glob("*.onnx"):
         shrink(path)
 
