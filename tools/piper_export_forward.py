@@ -11,9 +11,11 @@ import torch
 
 @contextlib.contextmanager
 def as_trained(model, loss):
-    """The model in training mode, and everything about its forward as a step of training needs it."""
+    """The model in training mode, and everything about its forward as a step of training needs it. Parts that were put into evaluation mode
+    within a model in training mode (frozen norms) stay in it."""
     modes = [(module, module.training) for module in model.modules()]
-    model.train()
+    if not model.training:
+        model.train()
     try:
         with warnings.catch_warnings(), returning_loss(model, loss), _without_cache(model):
             warnings.simplefilter("ignore")

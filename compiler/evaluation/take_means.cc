@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/ir/copy_graph.h"
+#include "compiler/ir/op_traits.h"
 #include "schemas/base/check.h"
 
 namespace piper::evaluation {
@@ -134,9 +135,10 @@ class TakeMeans {
     return append(op, std::move(operands), chunk_of(inner, op.chunk));
   }
 
+  // Where v is made, unless a conversion has that chunk to itself.
   ir::ChunkId chunk_of(ValueId v, ir::ChunkId otherwise) const {
     const ir::Op* op = maker(v);
-    return op != nullptr ? op->chunk : otherwise;
+    return op != nullptr && !ir::is_conversion(op->kind) ? op->chunk : otherwise;
   }
 
   ValueId append(const ir::Op& like, std::vector<ValueId> operands, ir::ChunkId chunk) {
@@ -159,7 +161,7 @@ class TakeMeans {
   // is made, else where it was.
   ValueId addend(ValueId v, const std::vector<Around>& around) {
     const ir::Op last = graph_.op(graph_.value(graph_.loss).producer);
-    ir::ChunkId chunk = chunk_of(v, last.chunk);
+    ir::ChunkId chunk = chunk_of(v, around.empty() ? last.chunk : graph_.op(around.back().like).chunk);
     const auto narrow = [&](const ir::Op& like, ValueId x) {
       ir::GraphBuilder b = builder(like, chunk);
       return finish(b, b.cast(b.reshape(x, {}), DType::kF32));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -32,7 +33,8 @@ class Casts {
         takes_(analysis::operand_types(from.graph, precision.keep)),
         to_(to),
         copy_(from.graph, to),
-        narrow_(readers_want_narrow()) {}
+        narrow_(readers_want_narrow()),
+        uses_(from_.uses()) {}
 
   void run() {
     for (const ir::Parameter& parameter : from_.parameters()) make_master(parameter);
@@ -129,7 +131,8 @@ class Casts {
     ChunkId chunk = reader.chunk;
     if (value.kind == ValueKind::kOpResult) {
       const ChunkId producer = to_.op(value.producer).chunk;
-      const bool where_made = (is_half(type) && narrow_[old.index]) || exchanges(reader.chunk);
+      const bool where_made =
+          (is_half(type) ? narrow_[old.index] : chunks_that_widen(old) > 1) || exchanges(reader.chunk);
       if (where_made && !exchanges(producer)) chunk = producer;
     }
     const auto key = std::make_tuple(v.index, type, chunk.index);
@@ -138,6 +141,16 @@ class Casts {
     b.set_chunk(chunk);
     const std::optional<double> number = number_of(value);
     return converted_[key] = number ? b.scalar(*number, type) : b.cast(v, type);
+  }
+
+  // In how many chunks a value of 16 bits may be read in f32. Its gradients are added up in f32, before they are
+  // rounded, only where all these read one cast.
+  size_t chunks_that_widen(ValueId old) const {
+    std::set<ChunkId> chunks;
+    for (const OpId reader : uses_[old.index])
+      if (takes_[reader.index] == Takes::kF32 || takes_[reader.index] == Takes::kWidest)
+        chunks.insert(from_.op(reader).chunk);
+    return chunks.size();
   }
 
   bool exchanges(ChunkId chunk) const { return chunk.valid() && chunks_[chunk.index].exchange; }
@@ -160,6 +173,7 @@ class Casts {
   ir::Graph& to_;
   ir::CopyGraph copy_;
   const std::vector<bool> narrow_;                                      // [value of `from`]
+  const ir::Uses uses_;                                                 // of `from`
   std::map<std::tuple<uint32_t, DType, uint32_t>, ValueId> converted_;  // (value, type, chunk)
 };
 

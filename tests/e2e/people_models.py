@@ -310,6 +310,74 @@ class TokenMixer(nn.Module):
         return (self.out(x + mixed) - y).pow(2).mean()
 
 
+class Sampled(nn.Module):
+    """Places that are computed in floats and rounded down. `places`: of a number of tokens."""
+
+    def __init__(self, case, places):
+        super().__init__()
+        self.a, self.b, self.places = nn.Linear(4, 4), nn.Linear(4, 3), places
+
+    def forward(self, x, y):
+        chosen = self.places(x.shape[1]).long()
+        return (self.b(torch.tanh(self.a(x))[:, chosen]) - y[:, chosen]).pow(2).mean()
+
+
+class NumbersInBf16(nn.Module):
+    """`read`: a tensor of bf16 and numbers that bf16 does not hold."""
+
+    def __init__(self, case, read):
+        super().__init__()
+        self.a, self.b, self.read = nn.Linear(4, 6), nn.Linear(6, 3), read
+
+    def forward(self, x, y, mask):
+        z = torch.tanh(self.a(x)).to(torch.bfloat16)
+        return (self.b(self.read(z).float()) - y).pow(2).mean()
+
+
+class TrainedMask(nn.Module):
+    """Attention written out, with a column of sinks and a mask that is trained."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(4, 4) for _ in range(4))
+        self.bias, self.sink, self.last = nn.Parameter(torch.randn(2, 5, 5) / 2), nn.Parameter(torch.randn(2)), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        q, k, v = (part(x).unflatten(-1, (2, 2)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        scores = q @ k.transpose(2, 3) / 2 ** 0.5 + self.bias
+        sinks = self.sink.view(1, 2, 1, 1).expand(x.shape[0], 2, x.shape[1], 1)
+        kept = torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+        return (self.last(self.out((kept @ v).transpose(1, 2).flatten(2))) - y).pow(2).mean()
+
+
+class LayerScale(nn.Module):
+    """Activations of 16 bits that a norm reads in f32, and so does a sum after it."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.norm, self.up, self.down, self.b = nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8), nn.Linear(8, 3)
+        self.scale = nn.Parameter(torch.rand(8))
+
+    def forward(self, x, y):
+        x = self.a(x)
+        x = x + self.down(torch.tanh(self.up(self.norm(x)))) * self.scale
+        return torch.nn.functional.mse_loss(self.b(x), y)
+
+
+class FrozenNorm(nn.Module):
+    """A batch norm in evaluation mode within a model in training mode."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.norm, self.b = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)
+        self.norm.running_mean.normal_()
+        self.norm.running_var.uniform_(0.5, 2)
+        self.norm.eval()
+
+    def forward(self, x, y, mask):
+        return (self.b(torch.tanh(self.norm(self.a(x)))) - y).pow(2).mean()
+
+
 class TermTimesTotal(nn.Module):
     """A number of the step is the gradient of a term that an earlier stage makes. `factor`: of (term, mask)."""
 

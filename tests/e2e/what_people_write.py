@@ -163,6 +163,13 @@ def frozen_first(module):
     module.a.requires_grad_(False)
 
 
+def strategy(form, batch=BATCH):
+    if isinstance(form, str):
+        return form
+    split = f"directives:\n  - {{op: split, num_microbatches: {form}}}\n" if form > 1 else ""
+    return f"piper: 1\nmodel: {{batch: {batch}}}\n{split}optimizer: {{sgd: {{lr: {LR}}}}}\n"
+
+
 def family(name, microbatches=2, stages=2):
     starts = ["a", "b", "c", "d"][:stages]
     return (f"piper: 1\nmodel: {{batch: {BATCH}}}\nannotate:\n  - {{tag: PP, starts: {json.dumps(starts)}}}\n"
@@ -435,6 +442,19 @@ CASES["loss_of_other_samples_classes"] = Case(lambda m, p, y, mask: F.cross_entr
 for name, mixed in {"difference": lambda p, y: p[:, :1] - y[:, 0], "product": lambda p, y: p[:, :1] * y[:, 0], "choice": lambda p, y: torch.where(y[:, 0] > 0, p[:, :1], 0.0)}.items():
     CASES[f"pairs_of_samples_{name}"] = Case(lambda m, p, y, mask, mixed=mixed: mixed(p, y).sum() / 10 + (p ** 2).mean(), refused=MIXES)
 CASES["loss_of_totals"] = Case(lambda m, p, y, mask: F.mse_loss(y.mean(0), torch.tensor([1., 2., 3.]), reduction="sum") + (p - y).pow(2).mean())
+for name, places in {"linspace": lambda n: torch.linspace(0, n - 1, 16), "arange": lambda n: torch.arange(0, n - 2, (n - 2) / 14),
+                     "powers": lambda n: 7.0 ** torch.arange(1.0, 3.0)}.items():
+    CASES[f"places_by_{name}"] = Case(None, model=functools.partial(people_models.Sampled, places=places), forms=(1, 8), kinds=("pt2",),
+                                      data=lambda n: {"x": torch.randn(n, 64, 4), "y": torch.randn(n, 64, 3)})
+for name, read in {"product": lambda z: z * 0.3, "quotient": lambda z: z / 3.0 - 0.1, "zero_axes": lambda z: z * torch.tensor(0.3), "sum": lambda z: 0.7 + z, "addcmul": lambda z: torch.addcmul(z, z, z.flip(1), value=0.3)}.items():
+    CASES[f"number_in_bf16_{name}"] = Case(None, model=functools.partial(people_models.NumbersInBf16, read=read), forms=(1, 2), kinds=("pt2",))
+CASES["pow_in_place"] = Case(lambda m, p, y, mask: ((p * 1.0).pow_(2) - y).pow(2).mean(), kinds=("pt2",))
+CASES["sinks_and_a_trained_mask"] = Case(None, model=people_models.TrainedMask, data=sequences, forms=(1, 2, columns(2)), kinds=("pt2",))
+CASES["layer_scale_in_bf16"] = Case(None, model=people_models.LayerScale, data=sequences, own_masks=True,
+                                    forms=tuple(form + "precision: {compute: bf16}\n" for form in (strategy(2), family("gpipe"), family("1f1b"))))
+CASES["evaluated_over_places"] = Case(None, model=people_models.LayerScale, data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)},
+                                      forms=tuple(columns(n, "sequence") + "eval: {data: held_out.safetensors, every: 1, batches: 1}\n" for n in (1, 2)))
+CASES["frozen_norm"] = Case(None, model=people_models.FrozenNorm, forms=(1, 2, 8), kinds=("pt2",))
 for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
     CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))
 # Sums over the batch of what several samples of the data made are no sums of pieces, also where no parameter enters.
@@ -474,13 +494,6 @@ for name, (mask, attends) in people_models.MASKS_BY_DATA.items():
 
 
 
-def strategy(form, batch=BATCH):
-    if isinstance(form, str):
-        return form
-    split = f"directives:\n  - {{op: split, num_microbatches: {form}}}\n" if form > 1 else ""
-    return f"piper: 1\nmodel: {{batch: {batch}}}\n{split}optimizer: {{sgd: {{lr: {LR}}}}}\n"
-
-
 def made(case):
     torch.manual_seed(1)
     return (case.model or TwoLayers)(case)
@@ -517,8 +530,9 @@ def outcome(bench, model, form, case, wanted):
         return f"piperc does not say '{case.said}': {text}"
     if case.plan and (case.plan.lstrip("!") in "".join(p.read_text() for p in (folder / "plans" / "programs").iterdir())) == case.plan.startswith("!"):
         return f"the plan does not say {case.plan}"
+    evaluated = ("--eval-data", folder / "data.safetensors") if "eval:" in strategy(form, case.batch) else ()
     code, text = bench.end_of([bench.bin / "piper-run", folder / "plans", "--data", folder / "data.safetensors", "--steps", STEPS,
-                               "--log", folder / "log.jsonl", "--threads", 1])
+                               "--log", folder / "log.jsonl", "--threads", 1, *evaluated])
     if code:
         return f"piper-run exits with {code}: {text}"
     losses = logged(folder)

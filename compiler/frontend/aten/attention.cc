@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "compiler/frontend/aten/dropout.h"
 #include "compiler/frontend/aten/softmax.h"
 #include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/aten/trained_values.h"
 #include "compiler/ir/shapes.h"
 
 namespace piper::frontend::aten {
@@ -18,23 +18,6 @@ ValueId with_heads(Call& c, ValueId x, int64_t heads) {
   if (s[1] == heads || s[1] == 0) return x;
   const int64_t n = heads / s[1];
   return c.reshape(c.expand(c.unsqueeze(x, 2), {s[0], s[1], n, s[2], s[3]}), {s[0], heads, s[2], s[3]});
-}
-
-// A float mask that is made from trained parameters (learned relative positions) has a gradient.
-bool is_trained(const ir::Graph& graph, ValueId mask) {
-  std::vector<ValueId> work{mask};
-  std::set<uint32_t> seen;
-  while (!work.empty()) {
-    const ValueId v = work.back();
-    work.pop_back();
-    if (!v.valid() || !seen.insert(v.index).second) continue;
-    const ir::Value& value = graph.value(v);
-    if (value.kind == ir::ValueKind::kParameter && graph.parameters()[value.payload].trainable) return true;
-    if (value.kind != ir::ValueKind::kOpResult || !is_floating(value.type.dtype)) continue;
-    const ir::Op& op = graph.op(value.producer);
-    if (op.kind != OpKind::kDetach) work.insert(work.end(), op.operands.begin(), op.operands.end());
-  }
-  return false;
 }
 
 // Attention written out: softmax(q k^T scale + mask), dropped, times v. For what the fused operator has
@@ -139,7 +122,7 @@ Item attention(Call& c) {
   const double scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(c.extent(q, 3)));
   const double p = c.real("dropout_p");
   if (p < 0 || p >= 1) return c.refuse("P0325", "attention dropout with probability " + std::to_string(p));
-  const bool written = p > 0 || (mask.valid() && is_trained(c.graph(), mask));
+  const bool written = p > 0 || (mask.valid() && depends_on_trained(c.graph(), mask));
   ValueId y = written ? written_out(c, q, k, v, mask, c.flag("is_causal"), scale, p)
                       : fused(c, q, k, v, mask, c.flag("is_causal"), scale);
   for (int64_t extra = 4; extra > r; --extra) y = c.squeeze(y, extra - 3);

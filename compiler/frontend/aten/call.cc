@@ -1,6 +1,8 @@
 #include "compiler/frontend/aten/call.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -23,6 +25,14 @@ int category(DType t) {
 DType wider(DType a, DType b) {
   if (category(a) != category(b)) return category(a) > category(b) ? a : b;
   return dtype_bytes(a) >= dtype_bytes(b) ? a : b;
+}
+
+// Whether a type of 16 bits has the number.
+bool holds(DType half, float number) {
+  const uint32_t bits = std::bit_cast<uint32_t>(number);
+  if (half == DType::kBF16) return (bits & 0xffff) == 0;
+  const float size = std::abs(number);
+  return number == 0 || std::isinf(number) || (size >= 0x1p-14f && size <= 65504.0f && (bits & 0x1fff) == 0);
 }
 
 }  // namespace
@@ -433,11 +443,25 @@ double Call::value(const Item& number) const {
 
 ValueId Call::binary(OpKind kind, const Item& a, const Item& b) {
   const DType t = promoted(graph(), {&a, &b});
+  // Products and quotients of a tensor of 16 bits and a number are computed in f32, the number too, and rounded once;
+  // in sums PyTorch rounds the number first.
+  const auto is_wider = [&](const Item& item) {
+    if (!item.is_tensor()) return item.is_number() && !holds(t, static_cast<float>(value(item)));
+    const ir::TensorType& type = graph().type(item.tensor);
+    return type.shape.empty() && is_floating(type.dtype) && type.dtype != t;
+  };
+  if ((kind == OpKind::kMul || kind == OpKind::kDiv) && is_half(t) && (is_wider(a) || is_wider(b))) {
+    const ValueId x = as(a, DType::kF32), y = as(b, DType::kF32);
+    return cast(op(kind, {x, y}), t);
+  }
   const ValueId x = as(a, t), y = as(b, t);
   return op(kind, {x, y});
 }
 
-ValueId Call::binary(OpKind kind, ValueId a, double b) { return op(kind, {a, scalar(b, dtype(a))}); }
+ValueId Call::binary(OpKind kind, ValueId a, double b) {
+  if (is_half(dtype(a))) return binary(kind, Item::of_tensor(a), Item::of_float(b));
+  return op(kind, {a, scalar(b, dtype(a))});
+}
 
 std::vector<int64_t> Call::all_dims(ValueId x) const {
   std::vector<int64_t> out;

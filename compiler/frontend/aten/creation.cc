@@ -32,6 +32,15 @@ Item filled(Call& c, std::vector<int64_t> shape, DType dtype) {
 
 }  // namespace
 
+namespace {
+
+// start + i x step in f64, whose results are then rounded to the type that is asked for.
+ValueId on_a_line(Call& c, ValueId i, double start, double step) {
+  return c.binary(OpKind::kAdd, c.binary(OpKind::kMul, c.cast(i, DType::kF64), step), start);
+}
+
+}  // namespace
+
 Item arange(Call& c) {
   const bool has_start = c.target() != "aten.arange.default";
   const Item zero = Item::of_int(0), one = Item::of_int(1);
@@ -50,17 +59,19 @@ Item arange(Call& c) {
   const int64_t count = std::max<int64_t>(0, static_cast<int64_t>(steps_wanted));
   const bool varies = start.varies || end.varies || step.varies;
   if (!real) return made(c.range(start.integer, count, step.integer, t, varies));
-  const ValueId steps = c.cast(c.range(0, count, 1, DType::kI64, varies), DType::kF32);
-  const ValueId scaled = c.binary(OpKind::kMul, steps, step.number());
-  return made(c.cast(c.binary(OpKind::kAdd, scaled, start.number()), t));
+  return made(c.cast(on_a_line(c, c.range(0, count, 1, DType::kI64, varies), start.number(), step.number()), t));
 }
 
+// The second half is counted from the end, and what is of f32 by numbers of f32, rounded once.
 Item linspace(Call& c) {
-  const double start = c.real("start"), end = c.real("end");
-  const int64_t steps = c.integer("steps");
-  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
-  const ValueId i = c.cast(c.range(0, steps, 1, DType::kI64), DType::kF32);
-  return made(c.cast(c.binary(OpKind::kAdd, c.binary(OpKind::kMul, i, step), start), c.dtype_or("dtype", DType::kF32)));
+  const DType t = c.dtype_or("dtype", DType::kF32);
+  const auto rounded = [&](double v) { return t == DType::kF32 ? static_cast<double>(static_cast<float>(v)) : v; };
+  const double start = rounded(c.real("start")), end = rounded(c.real("end"));
+  const int64_t steps = c.integer("steps"), first = steps / 2;
+  const double step = steps > 1 ? rounded((end - start) / static_cast<double>(steps - 1)) : 0;
+  const ValueId from_start = on_a_line(c, c.range(0, first, 1, DType::kI64), start, step),
+                from_end = on_a_line(c, c.range(steps - 1 - first, steps - first, -1, DType::kI64), end, -step);
+  return made(c.cast(c.cat({from_start, from_end}, 0), t));
 }
 
 Item eye(Call& c) {

@@ -290,7 +290,10 @@ class Functionaliser {
     tensor(self);
     PIPER_RETURN_IF_ERROR(check_owner(self, c));
     ProgramCall made = c;
-    made.call.target = functional + c.call.target.substr(c.call.target.rfind('.'));
+    std::string overload = c.call.target.substr(c.call.target.rfind('.') + 1);
+    // `pow.Scalar` is a number to the power of a tensor.
+    if (is_one_of(op, {"aten.pow_", "aten.float_power_"})) overload.insert(0, "Tensor_");
+    made.call.target = functional + "." + overload;
     const bool keeps_dtype =
         is_one_of(op, {"aten.copy_", "aten.fill_", "aten.zero_", "aten.masked_fill_", "aten.detach_"});
     const bool casts = !keeps_dtype && mixes_dtypes(written, self);

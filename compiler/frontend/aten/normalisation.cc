@@ -36,6 +36,10 @@ std::vector<ValueId> batch_norm_values(Call& c, bool has_statistics) {
   attrs.eps = c.real("eps");
   const ValueId mean = has_statistics ? c.tensor_or_none("running_mean") : ValueId();
   const ValueId var = has_statistics ? c.tensor_or_none("running_var") : ValueId();
+  if (mean.valid() && is_half(c.dtype(c.tensor("input"))))
+    c.refuse("P0324",
+             "running statistics are computed in f32: keep the batch norms of the model in f32, or export the "
+             "model in f32 and write `precision: {compute: bf16}` into the strategy");
   for (ValueId v : {mean, var})
     if (v.valid() && c.graph().value(v).kind != ir::ValueKind::kBuffer)
       c.refuse("P0324", "the running statistics of a batch norm in training mode must be buffers of the model");
@@ -79,10 +83,9 @@ Item rms_norm(Call& c) {
   const ValueId x = c.tensor("input");
   ir::LayerNormAttrs attrs;
   attrs.axes = static_cast<int64_t>(c.ints("normalized_shape").size());
-  // PyTorch's default is the machine epsilon of the input's dtype.
-  const double smallest = c.dtype(x) == DType::kF64    ? std::numeric_limits<double>::epsilon()
-                          : c.dtype(x) == DType::kBF16 ? 0.0078125
-                                                       : static_cast<double>(std::numeric_limits<float>::epsilon());
+  // PyTorch's default is the machine epsilon of the type in which it computes.
+  const double smallest = c.dtype(x) == DType::kF64 ? std::numeric_limits<double>::epsilon()
+                                                    : static_cast<double>(std::numeric_limits<float>::epsilon());
   attrs.eps = c.has("eps") ? c.real("eps") : smallest;
   const std::vector<ValueId> r = c.ops(OpKind::kRmsNorm, {x, c.tensor_or_none("weight")}, attrs);
   if (c.kind() == OpKind::kRmsNorm) return made(r[0]);

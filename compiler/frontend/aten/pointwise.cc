@@ -70,8 +70,8 @@ Item unary_step(Call& c) {
 // On integers in the default dtype, as PyTorch's.
 Item binary_float(Call& c) {
   const Item &a = c.arg("self"), &b = c.arg("other");
-  const DType t = promoted(c.graph(), {&a, &b}), to = is_floating(t) ? t : DType::kF32;
-  return made(c.op(c.kind(), {c.as(a, to), c.as(b, to)}));
+  if (is_floating(promoted(c.graph(), {&a, &b}))) return made(c.binary(c.kind(), a, b));
+  return made(c.op(c.kind(), {c.as(a, DType::kF32), c.as(b, DType::kF32)}));
 }
 Item log_sigmoid_forward(Call& c) {
   return Item::of_list({made(c.op(OpKind::kLogSigmoid, {c.tensor("self")})), Item::none()});
@@ -269,14 +269,12 @@ Item float_power(Call& c) {
   return made(c.op(OpKind::kPow, {c.as(c.arg("self"), DType::kF64), c.as(c.arg("exponent"), DType::kF64)}));
 }
 
-// base ^ x = exp(x * log(base))
 Item pow_of_scalar(Call& c) {
   const double base = c.real("self");
   if (const DType t = promoted(c.graph(), {&c.arg("self"), &c.arg("exponent")}); !is_floating(t))
     return made(integer_power(c, c.as(c.arg("self"), t), c.as(c.arg("exponent"), t)));
   const ValueId x = floating(c, "exponent");
-  if (base <= 0) return made(c.op(OpKind::kPow, {c.scalar(base, c.dtype(x)), x}));
-  return made(c.op(OpKind::kExp, {c.binary(OpKind::kMul, x, std::log(base))}));
+  return made(c.op(OpKind::kPow, {c.scalar(base, c.dtype(x)), x}));
 }
 
 Item clamp(Call& c) {
@@ -356,10 +354,16 @@ Item ldexp(Call& c) {
   return made(c.binary(OpKind::kMul, c.arg("self"), made(c.op(OpKind::kExp2, {floating(c, "other")}))));
 }
 
+// Rounded once, also in 16 bits.
 Item addcmul(Call& c) {
-  ValueId product = c.binary(c.kind(), c.tensor("tensor1"), c.tensor("tensor2"));
+  const DType own = c.dtype(c.tensor("self"));
+  const auto wide = [&](const char* name) {
+    return is_half(own) ? c.cast(c.tensor(name), DType::kF32) : c.tensor(name);
+  };
+  ValueId product = c.binary(c.kind(), wide("tensor1"), wide("tensor2"));
   if (c.real("value") != 1) product = c.binary(OpKind::kMul, product, c.real("value"));
-  return made(c.binary(OpKind::kAdd, c.tensor("self"), product));
+  const ValueId sum = c.binary(OpKind::kAdd, wide("self"), product);
+  return made(is_half(own) ? c.cast(sum, own) : sum);
 }
 
 Item logical(Call& c) {

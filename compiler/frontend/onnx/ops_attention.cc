@@ -8,6 +8,7 @@
 
 #include "compiler/frontend/aten/softmax.h"
 #include "compiler/frontend/onnx/ops.h"
+#include "compiler/frontend/aten/trained_values.h"
 
 namespace piper::frontend::onnx {
 namespace {
@@ -151,6 +152,8 @@ std::optional<ValueId> match_attention(NodeImport& n, ValueId probabilities, Val
       q[1] % k[1] != 0 || q[3] != value_shape[3])
     return std::nullopt;
   const Mask m = mask.valid() ? read_mask(n, mask, shape[2], shape[3]) : Mask{};
+  if (m.value.valid() && depends_on_trained(n.graph(), m.value))
+    return std::nullopt;  // it has no derivative by its mask
   std::vector<ValueId> operands = {scores->q, transposed(n, scores->k), values};
   if (m.value.valid()) operands.push_back(m.value);
   return n.emit(OpKind::kSdpa, operands, ir::SdpaAttrs{m.is_causal, scores->scale}, n.first_output());

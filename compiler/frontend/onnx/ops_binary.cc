@@ -100,11 +100,6 @@ void import_pow(NodeImport& n) {
     return n.result(OpKind::kPowScalar, {a}, ir::ExponentAttrs{*exponent});
   if (!is_floating(n.dtype(a)) && !is_floating(n.dtype(b)))
     return n.is_call("aten.pow.Tensor_Tensor", {a, n.cast(b, n.dtype(a))});
-  const std::optional<double> base = n.known_number(a);
-  if (base && *base > 0 && is_floating(n.dtype(a)) && n.rank(a) <= n.rank(b)) {
-    const ValueId x = n.cast(b, n.dtype(a));
-    return n.result(OpKind::kExp, {n.emit(OpKind::kMul, {x, n.scalar_like(std::log(*base), a)})});
-  }
   if (!is_floating(n.dtype(a))) return n.refuse("integers to the power of other numbers are not supported");
   n.result(OpKind::kPow, {a, n.cast(b, n.dtype(a))});
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/frontend/fold.h"
+#include "compiler/frontend/aten/trained_values.h"
 #include "compiler/ir/copy_graph.h"
 #include "compiler/ir/shapes.h"
 
@@ -157,6 +158,7 @@ class SinkRecogniser {
         shape(a.sink) != Shape{q[0], q[1], q[2], 1})
       return false;
     if (!a.mask.valid()) return true;
+    if (depends_on_trained(from_, a.mask)) return false;  // the operator has no derivative by it
     const Shape& mask = shape(a.mask);
     const Shape scores{q[0], q[1], q[2], k[2]};
     return from_.type(a.mask).dtype == dtype && !mask.empty() && mask.back() == k[2] &&
