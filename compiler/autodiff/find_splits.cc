@@ -14,7 +14,8 @@ const ir::SliceAttrs& slice_of(const ir::Graph& graph, ir::OpId id) {
 
 // The slices sorted by start where they cover the axis once; an empty split otherwise.
 Split as_split(const ir::Graph& graph, ir::ValueId value, std::vector<ir::OpId> parts) {
-  if (parts.size() < 2) return {};
+  // Chunks that read parts of a parameter have no chunk in common; its gradient is made in one way, however many do.
+  if (parts.size() < 2 || graph.value(value).kind != ir::ValueKind::kOpResult) return {};
   Split split{slice_of(graph, parts[0]).dim, parts, *std::min_element(parts.begin(), parts.end()), {}};
   split.chunk = graph.op(split.first).chunk;
   std::sort(split.parts.begin(), split.parts.end(),
@@ -23,10 +24,7 @@ Split as_split(const ir::Graph& graph, ir::ValueId value, std::vector<ir::OpId> 
   for (ir::OpId part : split.parts) {
     const ir::SliceAttrs& slice = slice_of(graph, part);
     if (slice.dim != split.dim || slice.step != 1 || slice.start != covered || slice.end <= covered) return {};
-    if (graph.op(part).chunk != split.chunk) {
-      if (graph.value(value).kind != ir::ValueKind::kOpResult) return {};
-      split.chunk = graph.op(graph.value(value).producer).chunk;
-    }
+    if (graph.op(part).chunk != split.chunk) split.chunk = graph.op(graph.value(value).producer).chunk;
     covered = slice.end;
   }
   if (covered != graph.type(value).shape[static_cast<size_t>(split.dim)]) return {};

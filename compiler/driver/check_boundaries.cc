@@ -1,6 +1,8 @@
 #include "compiler/driver/check_boundaries.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 
 #include "schemas/base/check.h"
 
@@ -100,11 +102,32 @@ Status values_are_per_sample(const ir::Module& module, diag::Diagnostics& diags)
   return Status();
 }
 
+// A batch norm that several chunks call updates one set of running statistics.
+Status statistics_on_one_group(const ir::Module& module, diag::Diagnostics& diags) {
+  const ir::Distribution& d = module.distribution;
+  std::map<uint32_t, ir::ChunkId> updated_in;  // buffer -> the first chunk
+  for (size_t i = 0; i < module.graph().num_ops(); ++i) {
+    const ir::Op& op = module.graph().op(ir::OpId(i));
+    if (op.kind != ir::OpKind::kBatchNorm || op.phase != ir::Phase::kForward || op.operands.size() < 4) continue;
+    const ir::ValueId statistic = op.operands[3];
+    if (!statistic.valid() || module.graph().value(statistic).kind != ir::ValueKind::kBuffer) continue;
+    const ir::ChunkId first = updated_in.try_emplace(statistic.index, op.chunk).first->second;
+    if (d.group(first, 0) == d.group(op.chunk, 0)) continue;
+    auto error = diags.error("P0274", d.chunks[op.chunk.index].devices[0]);
+    error << "'" << module.graph().value(statistic).name << "' is updated in " << module.chunks()[first.index].name
+          << " and in " << module.chunks()[op.chunk.index].name << ", which run on different devices";
+    error.note("the other devices are here", d.chunks[first.index].devices[0]);
+    return error;
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status check_boundaries(const ir::Module& module, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(same_crossings(module, diags));
   PIPER_RETURN_IF_ERROR(groups_nest(module, diags));
+  PIPER_RETURN_IF_ERROR(statistics_on_one_group(module, diags));
   return values_are_per_sample(module, diags);
 }
 

@@ -364,6 +364,31 @@ class LayerScale(nn.Module):
         return torch.nn.functional.mse_loss(self.b(x), y)
 
 
+class NormOfBothStages(nn.Module):
+    """One batch norm, called after the first layer and after the second."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.norm, self.c = nn.Linear(4, 6), nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.norm(self.a(x)))
+        return (self.c(torch.tanh(self.norm(self.b(h)))) - y).pow(2).mean()
+
+
+class FactorsOfLayers(nn.Module):
+    """One parameter has a number for each layer."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.c, self.factors = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 3), nn.Parameter(torch.rand(2))
+
+    def forward(self, x, y, mask):
+        first = torch.tanh(self.a(x))
+        h = torch.tanh(self.b(first)) * self.factors[0] + first * self.factors[1]
+        return (self.c(h) - y).pow(2).mean()
+
+
 class FrozenNorm(nn.Module):
     """A batch norm in evaluation mode within a model in training mode."""
 

@@ -454,6 +454,8 @@ CASES["layer_scale_in_bf16"] = Case(None, model=people_models.LayerScale, data=s
                                     forms=tuple(form + "precision: {compute: bf16}\n" for form in (strategy(2), family("gpipe"), family("1f1b"))))
 CASES["evaluated_over_places"] = Case(None, model=people_models.LayerScale, data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)},
                                       forms=tuple(columns(n, "sequence") + "eval: {data: held_out.safetensors, every: 1, batches: 1}\n" for n in (1, 2)))
+CASES["norm_of_both_stages"] = Case(None, model=people_models.NormOfBothStages, forms=(1, family("gpipe", 1)), refused={family("gpipe", 1): "P0274"}, kinds=("pt2",))
+CASES["factors_of_layers"] = Case(None, model=people_models.FactorsOfLayers, forms=(1, 8, columns(2), columns(8), family("1f1b")))
 CASES["frozen_norm"] = Case(None, model=people_models.FrozenNorm, forms=(1, 2, 8), kinds=("pt2",))
 for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
     CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))
