@@ -25,10 +25,12 @@ from torch import nn
 
 import harness
 import people_models
+import people_models_over_places
 import piper_export
 from people_models import NO_WEIGHTS, NORMS, NormTwice, NoWeightsFirst, StepsAcrossStages, TermOfFirstStage, TermTimesTotal, Transformers, WeightsOfLastStage, error
+from people_strategies import BATCH, LR, REPLICAS, columns, family, strategy
 
-BATCH, LR, STEPS = 8, 0.1, 3
+STEPS = 3
 
 
 def small_data(n):
@@ -161,30 +163,6 @@ def closed_and_open(module):
 
 def frozen_first(module):
     module.a.requires_grad_(False)
-
-
-def strategy(form, batch=BATCH):
-    if isinstance(form, str):
-        return form
-    split = f"directives:\n  - {{op: split, num_microbatches: {form}}}\n" if form > 1 else ""
-    return f"piper: 1\nmodel: {{batch: {batch}}}\n{split}optimizer: {{sgd: {{lr: {LR}}}}}\n"
-
-
-def family(name, microbatches=2, stages=2):
-    starts = ["a", "b", "c", "d"][:stages]
-    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\nannotate:\n  - {{tag: PP, starts: {json.dumps(starts)}}}\n"
-            f"schedule: {{family: {name}, microbatches: {microbatches}}}\noptimizer: {{sgd: {{lr: {LR}}}}}\n")
-
-
-REPLICAS = (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: 2}}\n"
-            f"  - {{op: place, filter: {{}}, devices: [0, 1]}}\n  - {{op: replicate, filter: {{}}, devices: [0, 1]}}\n"
-            f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
-
-
-def columns(microbatches, *more):
-    shards = "".join(f"  - {{op: shard, filter: {{}}, dim: {dim}, devices: [0, 1]}}\n" for dim in ("column", *more))
-    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: {microbatches}}}\n{shards}"
-            f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
 
 
 MIXES = {form: "P0331" for form in (2, 4, 8)}
@@ -419,19 +397,19 @@ for name, carry in (("alone", 0.0), ("carried", 0.5)):
 for name, product in {"einsum": lambda u, v: torch.einsum("bd,bd->b", u, v), "matmul": lambda u, v: (u.unsqueeze(1) @ v.unsqueeze(2)).flatten(),
                       "in_a_sum": lambda u, v: (u * v).sum(-1), "scores": lambda u, v: (u.view(-1, 2, 4) @ v.view(-1, 2, 4).transpose(1, 2)).flatten(1).tanh().sum(-1),
                       "of_one": lambda u, v: (u * u).sum(-1) + v.sum(-1)}.items():
-    CASES[f"product_of_towers_{name}"] = Case(None, model=functools.partial(people_models.ProductOfTowers, product=product), forms=(columns(2), columns(8)))
+    CASES[f"product_of_towers_{name}"] = Case(None, model=functools.partial(people_models_over_places.ProductOfTowers, product=product), forms=(columns(2), columns(8)))
 for name, options in {"": {}, "_wide": {"sizes": (4, 8, 16, 16, 3)}, "_frozen": {"sizes": (4, 8, 16, 16, 3), "frozen": (1,)}}.items():
-    CASES[f"bottleneck{name}"] = Case(None, model=functools.partial(people_models.Bottleneck, **options), forms=(1, columns(2), columns(8)),
+    CASES[f"bottleneck{name}"] = Case(None, model=functools.partial(people_models_over_places.Bottleneck, **options), forms=(1, columns(2), columns(8)),
                                       said="With two samples in each piece, everything is proved")
-CASES["squared_matrix"] = Case(None, model=people_models.SquaredMatrix, forms=(1, columns(2), columns(8)))
+CASES["squared_matrix"] = Case(None, model=people_models_over_places.SquaredMatrix, forms=(1, columns(2), columns(8)))
 for name, use in {"twice": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.3 * F.cross_entropy(m.head(torch.tanh(h)), y),
                   "bias_squared": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.1 * m.head.bias.pow(2).sum(),
                   "bias_summed": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.1 * m.head.bias.sum()}.items():
-    CASES[f"head_{name}"] = Case(None, model=functools.partial(people_models.HeadTwice, use=use), forms=(columns(1, "vocabulary"), columns(2, "vocabulary"), columns(8, "vocabulary")),
+    CASES[f"head_{name}"] = Case(None, model=functools.partial(people_models_over_places.HeadTwice, use=use), forms=(columns(1, "vocabulary"), columns(2, "vocabulary"), columns(8, "vocabulary")),
                                  data=lambda n: {"ids": torch.randint(0, 12, (n,)), "labels": torch.randint(0, 12, (n,))})
-CASES["sequence_first_mlp"] = Case(None, model=people_models.SequenceFirstMlp, data=sequences, forms=(columns(1), columns(2), columns(8)))
+CASES["sequence_first_mlp"] = Case(None, model=people_models_over_places.SequenceFirstMlp, data=sequences, forms=(columns(1), columns(2), columns(8)))
 for name, options in {"": {}, "_of_two": {"tokens": 2}, "_without_bias": {"bias": False}}.items():
-    CASES[f"token_mixer{name}"] = Case(None, model=functools.partial(people_models.TokenMixer, **options), forms=(columns(2), columns(2, "sequence"), columns(8, "sequence")),
+    CASES[f"token_mixer{name}"] = Case(None, model=functools.partial(people_models_over_places.TokenMixer, **options), forms=(columns(2), columns(2, "sequence"), columns(8, "sequence")),
                                        data=lambda n, tokens=options.get("tokens", 6): {"x": torch.randn(n, tokens, 4), "y": torch.randn(n, tokens, 3)})
 # Losses whose rows are not the samples, or not those of both operands.
 for name, loss in {"listwise": lambda p: F.cross_entropy(p[:, :1].reshape(1, -1), torch.zeros(1, dtype=torch.long)), "classes_in_rows": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2])),
@@ -450,12 +428,12 @@ for name, read in {"product": lambda z: z * 0.3, "quotient": lambda z: z / 3.0 -
     CASES[f"number_in_bf16_{name}"] = Case(None, model=functools.partial(people_models.NumbersInBf16, read=read), forms=(1, 2), kinds=("pt2",))
 CASES["pow_in_place"] = Case(lambda m, p, y, mask: ((p * 1.0).pow_(2) - y).pow(2).mean(), kinds=("pt2",))
 CASES["sinks_and_a_trained_mask"] = Case(None, model=people_models.TrainedMask, data=sequences, forms=(1, 2, columns(2)), kinds=("pt2",))
-CASES["layer_scale_in_bf16"] = Case(None, model=people_models.LayerScale, data=sequences, own_masks=True,
+CASES["layer_scale_in_bf16"] = Case(None, model=people_models_over_places.LayerScale, data=sequences, own_masks=True,
                                     forms=tuple(form + "precision: {compute: bf16}\n" for form in (strategy(2), family("gpipe"), family("1f1b"))))
-CASES["evaluated_over_places"] = Case(None, model=people_models.LayerScale, data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)},
+CASES["evaluated_over_places"] = Case(None, model=people_models_over_places.LayerScale, data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)},
                                       forms=tuple(columns(n, "sequence") + "eval: {data: held_out.safetensors, every: 1, batches: 1}\n" for n in (1, 2)))
 CASES["norm_of_both_stages"] = Case(None, model=people_models.NormOfBothStages, forms=(1, family("gpipe", 1)), refused={family("gpipe", 1): "P0274"}, kinds=("pt2",))
-CASES["factors_of_layers"] = Case(None, model=people_models.FactorsOfLayers, forms=(1, 8, columns(2), columns(8), family("1f1b")))
+CASES["factors_of_layers"] = Case(None, model=people_models_over_places.FactorsOfLayers, forms=(1, 8, columns(2), columns(8), family("1f1b")))
 CASES["frozen_norm"] = Case(None, model=people_models.FrozenNorm, forms=(1, 2, 8), kinds=("pt2",))
 for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
     CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))
@@ -548,7 +526,7 @@ def exported(bench, name, case, kind, data):
     """The exporter's own check of what it wrote is another test's (export_checks.py)."""
     def write(path):
         piper_export.export(made(case), {k: v[:6].clone() for k, v in data.items()}, path, check=False)
-    return bench.exported_once(f"people_{name}.{kind}", [sys.modules[__name__], people_models], {"case": name}, write)
+    return bench.exported_once(f"people_{name}.{kind}", [sys.modules[__name__], people_models, people_models_over_places], {"case": name}, write)
 
 
 def containers(case, every):

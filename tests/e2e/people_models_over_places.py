@@ -1,0 +1,103 @@
+"""Models in the style of what people write, which meet tensor parallelism in ways that a transformer does not. Used by what_people_write.py."""
+import torch
+from torch import nn
+
+
+class ProductOfTowers(nn.Module):
+    """`product`: of the two towers' results, a number for each sample. Cut by columns, each result is a sum over devices."""
+
+    def __init__(self, case, product):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 6), nn.Linear(6, 8, bias=False)
+        self.c, self.d = nn.Linear(3, 6), nn.Linear(6, 8, bias=False)
+        self.product = product
+
+    def forward(self, x, y, mask):
+        left, right = self.b(torch.relu(self.a(x))), self.d(torch.relu(self.c(y)))
+        return (self.product(left, right) - mask).pow(2).mean()
+
+
+class Bottleneck(nn.Module):
+    """Products by bare matrices, of which one makes less than the product before it. `frozen`: numbers of matrices."""
+
+    def __init__(self, case, sizes=(4, 8, 16, 8, 3), frozen=()):
+        super().__init__()
+        for k in range(4):
+            setattr(self, f"w{k}", nn.Parameter(torch.randn(sizes[k], sizes[k + 1]) / sizes[k] ** 0.5, requires_grad=k not in frozen))
+
+    def forward(self, x, y, mask):
+        h = torch.relu(x @ self.w0) @ self.w1
+        return (torch.tanh(h @ self.w2) @ self.w3 - y).pow(2).mean()
+
+
+class SquaredMatrix(nn.Module):
+    """A weight that one operator reads twice."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.w, self.b = nn.Parameter(torch.randn(4, 4) / 2), nn.Linear(4, 3)
+
+    def forward(self, x, y, mask):
+        return (self.b(torch.relu(x @ (self.w @ self.w))) - y).pow(2).mean()
+
+
+class HeadTwice(nn.Module):
+    """`use`: how the loss reads the head and its bias, of (module, hidden, labels)."""
+
+    def __init__(self, case, use):
+        super().__init__()
+        self.embed, self.a, self.head, self.use = nn.Embedding(12, 8), nn.Linear(8, 8), nn.Linear(8, 12), use
+
+    def forward(self, ids, labels):
+        return self.use(self, torch.tanh(self.a(self.embed(ids))), labels)
+
+
+class SequenceFirstMlp(nn.Module):
+    """Samples are the second axis."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(4, 8), nn.Linear(8, 4), nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return (self.c(self.b(torch.relu(self.a(x.transpose(0, 1))))).transpose(0, 1) - y).pow(2).mean()
+
+
+class TokenMixer(nn.Module):
+    """An MLP along the sequence, as in MLP-Mixer (Tolstikhin et al. 2021)."""
+
+    def __init__(self, case, tokens=6, bias=True):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(4), nn.Linear(4, 3)
+        self.a, self.b = nn.Linear(tokens, 8), nn.Linear(8, tokens, bias=bias)
+
+    def forward(self, x, y):
+        mixed = self.b(torch.nn.functional.gelu(self.a(self.norm(x).transpose(1, 2)))).transpose(1, 2)
+        return (self.out(x + mixed) - y).pow(2).mean()
+
+
+class LayerScale(nn.Module):
+    """Activations of 16 bits that a norm reads in f32, and so does a sum after it."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.norm, self.up, self.down, self.b = nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8), nn.Linear(8, 3)
+        self.scale = nn.Parameter(torch.rand(8))
+
+    def forward(self, x, y):
+        x = self.a(x)
+        x = x + self.down(torch.tanh(self.up(self.norm(x)))) * self.scale
+        return torch.nn.functional.mse_loss(self.b(x), y)
+
+
+class FactorsOfLayers(nn.Module):
+    """One parameter has a number for each layer."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.c, self.factors = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 3), nn.Parameter(torch.rand(2))
+
+    def forward(self, x, y, mask):
+        first = torch.tanh(self.a(x))
+        h = torch.tanh(self.b(first)) * self.factors[0] + first * self.factors[1]
+        return (self.c(h) - y).pow(2).mean()

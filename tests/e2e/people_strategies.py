@@ -1,0 +1,28 @@
+"""The strategies under which what_people_write.py trains its models."""
+import json
+
+BATCH, LR = 8, 0.1
+
+
+def strategy(form, batch=BATCH):
+    if isinstance(form, str):
+        return form
+    split = f"directives:\n  - {{op: split, num_microbatches: {form}}}\n" if form > 1 else ""
+    return f"piper: 1\nmodel: {{batch: {batch}}}\n{split}optimizer: {{sgd: {{lr: {LR}}}}}\n"
+
+
+def family(name, microbatches=2, stages=2):
+    starts = ["a", "b", "c", "d"][:stages]
+    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\nannotate:\n  - {{tag: PP, starts: {json.dumps(starts)}}}\n"
+            f"schedule: {{family: {name}, microbatches: {microbatches}}}\noptimizer: {{sgd: {{lr: {LR}}}}}\n")
+
+
+REPLICAS = (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: 2}}\n"
+            f"  - {{op: place, filter: {{}}, devices: [0, 1]}}\n  - {{op: replicate, filter: {{}}, devices: [0, 1]}}\n"
+            f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
+
+
+def columns(microbatches, *more):
+    shards = "".join(f"  - {{op: shard, filter: {{}}, dim: {dim}, devices: [0, 1]}}\n" for dim in ("column", *more))
+    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: {microbatches}}}\n{shards}"
+            f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
