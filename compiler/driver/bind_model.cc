@@ -314,12 +314,10 @@ Result<ir::ModelVariant> bind_at(const Compilation& c, int64_t local_batch, diag
 
 Status cut_variant(const Compilation& c, ir::ModelVariant& variant, diag::Diagnostics& diags) {
   const regions::ModelTags tags = c.model == nullptr ? regions::ModelTags() : c.model->node_tags();
-  PIPER_ASSIGN(variant.chunked,
-               regions::cut_chunks(std::move(variant.chunked.graph), c.strategy, diags, tags));
+  PIPER_ASSIGN(variant.chunked, regions::cut_chunks(std::move(variant.chunked.graph), c.strategy, diags, tags));
   if (!variant.like) return Status();
   diag::Diagnostics unheard = diags;  // it is the same model
-  PIPER_ASSIGN(ir::ChunkedGraph like,
-               regions::cut_chunks(std::move(*variant.like), c.strategy, unheard, tags));
+  PIPER_ASSIGN(ir::ChunkedGraph like, regions::cut_chunks(std::move(*variant.like), c.strategy, unheard, tags));
   variant.like = std::move(like.graph);
   return Status();
 }

@@ -167,7 +167,7 @@ struct Strategy {
   std::vector<Annotation> annotations;
   std::vector<Directive> directives;
   std::optional<std::string> needs_tag;  // needed_tag.h, of the directives as they were loaded
-  int32_t ranks_per_node = 0;  // 0: not said
+  int32_t ranks_per_node = 0;            // 0: not said
   std::optional<Schedule> schedule;
   std::vector<StreamConfig> streams;
   std::vector<Span> per_microbatch_spans;
