@@ -420,7 +420,7 @@ CASES["loss_of_other_samples_classes"] = Case(lambda m, p, y, mask: F.cross_entr
 for name, mixed in {"difference": lambda p, y: p[:, :1] - y[:, 0], "product": lambda p, y: p[:, :1] * y[:, 0], "choice": lambda p, y: torch.where(y[:, 0] > 0, p[:, :1], 0.0)}.items():
     CASES[f"pairs_of_samples_{name}"] = Case(lambda m, p, y, mask, mixed=mixed: mixed(p, y).sum() / 10 + (p ** 2).mean(), refused=MIXES)
 CASES["loss_of_totals"] = Case(lambda m, p, y, mask: F.mse_loss(y.mean(0), torch.tensor([1., 2., 3.]), reduction="sum") + (p - y).pow(2).mean())
-for name, places in {"linspace": lambda n: torch.linspace(0, n - 1, 16), "arange": lambda n: torch.arange(0, n - 2, (n - 2) / 14),
+for name, places in {"linspace": lambda n: torch.linspace(0, n - 1, 16), "linspace_of_one": lambda n: torch.linspace(3, n - 1, 1), "arange": lambda n: torch.arange(0, n - 2, (n - 2) / 14),
                      "powers": lambda n: 7.0 ** torch.arange(1.0, 3.0)}.items():
     CASES[f"places_by_{name}"] = Case(None, model=functools.partial(people_models.Sampled, places=places), forms=(1, 8), kinds=("pt2",),
                                       data=lambda n: {"x": torch.randn(n, 64, 4), "y": torch.randn(n, 64, 3)})
@@ -430,6 +430,8 @@ CASES["pow_in_place"] = Case(lambda m, p, y, mask: ((p * 1.0).pow_(2) - y).pow(2
 CASES["sinks_and_a_trained_mask"] = Case(None, model=people_models.TrainedMask, data=sequences, forms=(1, 2, columns(2)), kinds=("pt2",))
 CASES["layer_scale_in_bf16"] = Case(None, model=people_models_over_places.LayerScale, data=sequences, own_masks=True,
                                     forms=tuple(form + "precision: {compute: bf16}\n" for form in (strategy(2), family("gpipe"), family("1f1b"))))
+CASES["mean_of_a_product_in_bf16"] = Case(lambda m, p, y, mask: (p * 0.3).mean() + 2.0, own_masks=True,
+                                          forms=tuple(strategy(n) + "precision: {compute: bf16}\n" for n in (1, 2, 8)))
 CASES["evaluated_over_places"] = Case(None, model=people_models_over_places.LayerScale, data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)},
                                       forms=tuple(columns(n, "sequence") + "eval: {data: held_out.safetensors, every: 1, batches: 1}\n" for n in (1, 2)))
 CASES["norm_of_both_stages"] = Case(None, model=people_models.NormOfBothStages, forms=(1, family("gpipe", 1)), refused={family("gpipe", 1): "P0274"}, kinds=("pt2",))

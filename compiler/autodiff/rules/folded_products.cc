@@ -1,5 +1,6 @@
 #include "compiler/autodiff/rules/folded_products.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "compiler/ir/shapes.h"
@@ -24,6 +25,12 @@ double read_as(const std::vector<std::byte>& data) {
   T value{};
   std::memcpy(&value, data.data(), sizeof value);
   return static_cast<double>(value);
+}
+
+// Products by these are the same before and after their factors are rounded to fewer bits, as `precision` asks for.
+bool is_power_of_two(double value) {
+  int exponent = 0;
+  return std::abs(std::frexp(value, &exponent)) == 0.5;
 }
 
 }  // namespace
@@ -61,8 +68,10 @@ ValueId multiply(const RuleContext& ctx, ValueId g, ValueId x) {
   const std::optional<double> g_constant = constant_value(graph, g), x_constant = constant_value(graph, x);
   const std::optional<ir::Shape> shape = ir::broadcast_shape(ctx.b.type(g).shape, ctx.b.type(x).shape);
   PIPER_CHECK(shape, to_string(ctx.b.type(g)), " times ", to_string(ctx.b.type(x)));
-  if (g_constant && x_constant)
+  if (g_constant && x_constant && (is_power_of_two(*g_constant) || is_power_of_two(*x_constant)))
     return ctx.b.expand(scalar(ctx, *g_constant * *x_constant, ctx.b.type(g).dtype), *shape);
+  if (g_constant && x_constant)
+    return ctx.b.expand(ctx.b.add1(OpKind::kMul, {strip_broadcast(graph, g), strip_broadcast(graph, x)}), *shape);
   if (g_constant == 1.0) return ctx.b.expand(x, *shape);
   if (x_constant == 1.0) return ctx.b.expand(g, *shape);
   return ctx.b.add1(OpKind::kMul, {g, x});

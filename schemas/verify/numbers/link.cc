@@ -211,7 +211,7 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
   };
   bool first = true;
   for (const int32_t maker : makers->second) {
-    if (maker == program) continue;
+    if (maker == program) return unknown("a value that its own reader makes");
     // Rule 9: what a slot says is a part, or a share, is what its maker says is one. Where shares were added up, or one
     // is where a whole should be, it was added up over the places of its cut (rule 8).
     const Slot* const made = slot_of(maker, made_as);

@@ -129,7 +129,7 @@ class Applied {
     const View& x = operands_[0];
     const bool by_constant = operands_[2].number >= 0 && table_[operands_[2].number].constant;
     if (over(x) == Over::kNothing || over(x) == Over::kSum)
-      return by_constant ? "" : "a mask for each sample of what has none";
+      return by_constant && (batch == nullptr || *batch == 1) ? "" : "a mask for each sample of what has none";
     if (by_constant) return "one mask for samples that have their own";
     const auto axis = static_cast<size_t>(std::max(sample_axis(x), 0));
     int64_t in_front = 1, from_there = 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,7 +69,10 @@ int32_t share_of(View value, int64_t bytes, double times, NumberTable& table) {
   made.call = table[value.number].call;
   take_factors(value, times, table);
   made.by = Maker::How::kShare;
-  made.what = std::to_string(static_cast<float>(times));
+  // As many digits of a small weight as of a large one; what differs by rounding, drop_equal_shares() joins.
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.6e", times);
+  made.what = digits;
   made.times = times;
   // What is the same at all places is numbered by its places.
   const int64_t elements = bytes / dtype_bytes(value.dtype);
