@@ -2,7 +2,7 @@
 from edits.bundle import Bundle, call, call_of, edit, only, put
 
 COMPOSITION = "cut_whole_dense_experts"
-TOKENS, EXPERTS, BACK = "EP0.rest.3.F.b2", "EP0.experts.F.b2", "EP0.experts.B.b2"
+TOKENS, EXPERTS, BACK = "rest.rest.2.F.b2", "EP0.experts.F.b2", "EP0.experts.B.b2"
 
 
 @edit(COMPOSITION, "P0641", "operands that number experts by different axes")
@@ -45,7 +45,7 @@ def rows_of_places_added(bundle: Bundle):
 @edit(COMPOSITION, "P0641", "shares of a sum that are not added up")
 def experts_counted_twice(bundle: Bundle):
     """A place adds up the share of the first rank's experts twice, and that of the second's never."""
-    only(bundle.programs["EP0.rest.F.b2"]["calls"], call="sum")["in"] = ["sum_1_2.returned f32[2,6,8]{0,8,1}"]
+    only(bundle.programs["rest.2.F.b2"]["calls"], call="sum")["in"] = ["sum_1_2.returned f32[2,6,8]{0,8,1}"]
 
 
 @edit(COMPOSITION, "P0641", "13 are proved; not \"grad mixture.down_bias\"")
@@ -67,7 +67,7 @@ def gradient_of_a_place_alone(bundle: Bundle):
 @edit(COMPOSITION, "P0641", "shares of a sum that are not added up")
 def tokens_of_one_expert_rank(bundle: Bundle):
     """The gradient of a token has what the first rank's experts give it, twice."""
-    call_of(bundle, "EP0.rest.3.B.b2", "workspace f32[1,1,6,8]")["in"] = ["all_to_all_3 f32[2,1,6,8]{0,48,8,1}"]
+    call_of(bundle, "rest.rest.2.B.b2", "workspace f32[1,1,6,8]")["in"] = ["all_to_all_3 f32[2,1,6,8]{0,48,8,1}"]
 
 
 @edit(COMPOSITION, "P0637", "of all places' rows, together with values of its own")

@@ -28,4 +28,4 @@ def number_of_targets_for_loss(bundle: Bundle):
 @edit("experts_capacity", "P0641", 'adds to "dropped" what the model does not')
 def rows_sent_for_rows_dropped(bundle: Bundle):
     """The number of rows that a rank gets is reported as the number of those that were dropped."""
-    only(bundle.programs["EP0.rest.2.F.b2"]["calls"], out=["dropped i64[]"])["in"] = ["sum_5 i64[]"]
+    only(bundle.programs["rest.2.F.b2"]["calls"], out=["dropped i64[]"])["in"] = ["sum_5 i64[]"]
