@@ -213,7 +213,7 @@ class ReverseWalk {
   void contribute(GraphBuilder& builder, ValueId value, ChunkId chunk, ValueId gradient) {
     const ir::Value& to = graph_.value(value);
     const bool leaves = to.kind == ValueKind::kOpResult && graph_.op(to.producer).chunk != chunk;
-    // From here on `to` dangles: appending moves the list.
+    // The last look at `to`: appending an operator moves the list that it is in.
     if (to.kind == ValueKind::kParameter && graph_.parameters()[to.payload].master)
       gradient = builder.cast(gradient, *graph_.parameters()[to.payload].master);
     // A number of the step is its chunk's own: another chunk hears of it as of any gradient (emit/layout.cc).

@@ -110,7 +110,7 @@ TEST_CASE("a folder of Megatron's files is its tokens") {
   INFO((source.ok() ? "" : source.error().message));
   REQUIRE(source.ok());
   CHECK((*source)->num_samples() == 3);
-  folder.write("c.idx", index(8, 2, {4}));  // whose tokens were left behind
+  folder.write("c.idx", index(8, 2, {4}));  // whose tokens are missing
   CHECK(refusal(options_of(folder.path().string())).find("there is no '" + folder / "c.bin") != std::string::npos);
 }
 
