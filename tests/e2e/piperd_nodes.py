@@ -119,10 +119,15 @@ def nodes(bench, *names, slots=1):
 
 
 def under_way(node, bench, name):
-    """A job after some checkpoints, placed when all slots are free."""
+    """A job after some checkpoints, placed when all slots are free. Nodes other than the first say with their next answer what their ranks do."""
     until(lambda: all(other["used"] == 0 for other in node.status()["nodes"] if other["answers"]), "all slots are free")
     job = node.submit(*bench.submission(name))
-    return job, until(lambda: (found := node.status(job))["checkpoint_step"] >= 3 and found, lambda: f"a checkpoint: {node.status(job)}")
+
+    def saved():
+        found = node.status(job)
+        return found if found["checkpoint_step"] >= 3 and all("pid" in rank for rank in found["rank_states"]) else None
+
+    return job, until(saved, lambda: f"a checkpoint: {node.status(job)}")
 
 
 def goes_on(node, bench, job, name, what, restarts=1):
