@@ -29,6 +29,7 @@ const strategy::DirectiveSpec& place_spec() {
           },
       .example = "{op: place, filter: {PP: 0}, devices: [0, 1], stream: pp}",
       .filter_forbids = {"PASS"},
+      .gives_devices = true,
   };
   return spec;
 }

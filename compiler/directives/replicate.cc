@@ -113,6 +113,7 @@ const strategy::DirectiveSpec& replicate_spec() {
           },
       .example = "{op: replicate, filter: {PP: 0}, devices: [0, 1], bucket_size: 25}",
       .filter_forbids = {"MB", "PASS"},
+      .gives_devices = true,
   };
   return spec;
 }

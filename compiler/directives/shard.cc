@@ -114,6 +114,7 @@ const strategy::DirectiveSpec& shard_spec() {
           },
       .example = "{op: shard, filter: {EP: \"*\"}, devices: [0, 1], stream: ep}",
       .filter_forbids = {"MB", "PASS"},
+      .gives_devices = true,
   };
   return spec;
 }

@@ -40,6 +40,7 @@ struct DirectiveSpec {
   std::vector<ArgSpec> args;
   std::string_view example;                      // one directive as YAML
   std::vector<std::string_view> filter_forbids;  // tags the filter must not name, e.g. {"MB", "PASS"}
+  bool gives_devices = false;                    // it says which devices run its regions
 };
 
 }  // namespace piper::strategy

@@ -1,7 +1,6 @@
 #include "compiler/strategy/needed_tag.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "compiler/strategy/directive_args.h"
 
@@ -21,12 +20,12 @@ std::optional<std::string> needed_tag(const Strategy& strategy) {
   if (strategy.schedule) return strategy.schedule->stages_tag;
   bool any = false, untagged_have_devices = false, of_all_experts = false;
   for (const Directive& directive : strategy.directives) {
-    const std::string_view name = directive.spec->name;
+    if (!directive.spec->gives_devices) continue;
+    const bool divides = directive.spec->name == "shard";
     // Weights and activations are divided over devices that others give.
-    const bool of_experts = name == "shard" && arg_or_default<std::string>(directive, "dim") == "expert";
-    if (!of_experts && name != "place" && name != "replicate") continue;
+    if (divides && arg_or_default<std::string>(directive, "dim") != "expert") continue;
     any = true;
-    (of_experts ? of_all_experts : untagged_have_devices) |= matches_untagged(directive);
+    (divides ? of_all_experts : untagged_have_devices) |= matches_untagged(directive);
   }
   if (of_all_experts || (any && !untagged_have_devices)) return "";
   return std::nullopt;

@@ -68,10 +68,12 @@ ValueId multiply(const RuleContext& ctx, ValueId g, ValueId x) {
   const std::optional<double> g_constant = constant_value(graph, g), x_constant = constant_value(graph, x);
   const std::optional<ir::Shape> shape = ir::broadcast_shape(ctx.b.type(g).shape, ctx.b.type(x).shape);
   PIPER_CHECK(shape, to_string(ctx.b.type(g)), " times ", to_string(ctx.b.type(x)));
-  if (g_constant && x_constant && (is_power_of_two(*g_constant) || is_power_of_two(*x_constant)))
-    return ctx.b.expand(scalar(ctx, *g_constant * *x_constant, ctx.b.type(g).dtype), *shape);
-  if (g_constant && x_constant)
-    return ctx.b.expand(ctx.b.add1(OpKind::kMul, {strip_broadcast(graph, g), strip_broadcast(graph, x)}), *shape);
+  if (g_constant && x_constant) {
+    const bool exact = is_power_of_two(*g_constant) || is_power_of_two(*x_constant);
+    return ctx.b.expand(exact ? scalar(ctx, *g_constant * *x_constant, ctx.b.type(g).dtype)
+                              : ctx.b.add1(OpKind::kMul, {strip_broadcast(graph, g), strip_broadcast(graph, x)}),
+                        *shape);
+  }
   if (g_constant == 1.0) return ctx.b.expand(x, *shape);
   if (x_constant == 1.0) return ctx.b.expand(g, *shape);
   return ctx.b.add1(OpKind::kMul, {g, x});

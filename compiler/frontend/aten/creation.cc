@@ -67,7 +67,7 @@ Item linspace(Call& c) {
   const DType t = c.dtype_or("dtype", DType::kF32);
   const auto rounded = [&](double v) { return t == DType::kF32 ? static_cast<double>(static_cast<float>(v)) : v; };
   const double start = rounded(c.real("start")), end = rounded(c.real("end"));
-  const int64_t steps = c.integer("steps"), first = (steps + (steps == 1 ? 1 : 0)) / 2;
+  const int64_t steps = c.integer("steps"), first = steps == 1 ? 1 : steps / 2;
   const double step = steps > 1 ? rounded((end - start) / static_cast<double>(steps - 1)) : 0;
   const ValueId from_start = on_a_line(c, c.range(0, first, 1, DType::kI64), start, step),
                 from_end = on_a_line(c, c.range(steps - 1 - first, steps - first, -1, DType::kI64), end, -step);
