@@ -62,4 +62,21 @@ void collect_accesses(const Bundle& bundle, const RankPlan& plan, const Action& 
   std::visit(Collect{bundle, plan, accesses}, action);
 }
 
+std::vector<Access> reported_by(const plan::RankPlan& plan, const plan::Manifest& manifest) {
+  const int64_t number = dtype_bytes(DType::kF32);
+  const auto squares = static_cast<int64_t>(plan::num_grad_squares(manifest));
+  std::vector<Access> reported = {{plan.loss, number},
+                                  {plan.grad_norm, number},
+                                  {plan.grad_squares, number * squares},
+                                  {plan.dropped, dtype_bytes(DType::kI64)},
+                                  {plan.overflow, number}};
+  for (const plan::Mean& mean : plan.means) {
+    reported.push_back({mean.sum, number});
+    reported.push_back({mean.count, number});
+  }
+  std::erase_if(reported, [](const Access& access) { return access.where.buffer < 0 || access.bytes == 0; });
+  for (Access& access : reported) access.reads = true;
+  return reported;
+}
+
 }  // namespace piper::verify

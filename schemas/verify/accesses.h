@@ -22,4 +22,7 @@ struct Access {
 void collect_accesses(const plan::Bundle& bundle, const plan::RankPlan& plan, const plan::Action& action,
                       std::vector<Access>& accesses);
 
+// What the executor reads of the rank when a step has ended: the loss, norms, counts.
+std::vector<Access> reported_by(const plan::RankPlan& plan, const plan::Manifest& manifest);
+
 }  // namespace piper::verify

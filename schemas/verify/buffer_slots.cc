@@ -2,21 +2,22 @@
 
 #include <algorithm>
 
+#include "schemas/verify/accesses.h"
+
 namespace piper::verify {
 namespace {
 
 using namespace plan;
 
-std::vector<bool> which_last(const RankPlan& plan) {
+std::vector<bool> which_last(const RankPlan& plan, std::span<const RankPlan* const> alike, const Manifest& manifest) {
   std::vector<bool> lasts(plan.buffers.size());
   for (size_t b = 0; b < lasts.size(); ++b) lasts[b] = plan.buffers[b].cls != BufferClass::kArena;
   const auto read = [&](const BufferRange& where) {
     if (where.buffer >= 0) lasts[static_cast<size_t>(where.buffer)] = true;
   };
-  for (const BufferRange* where : {&plan.seed_step, &plan.learning_rate, &plan.loss, &plan.grad_norm, &plan.dropped,
-                                   &plan.loss_scale, &plan.overflow})
-    read(*where);
-  for (const Mean& mean : plan.means) read(mean.sum), read(mean.count);
+  for (const BufferRange* where : {&plan.seed_step, &plan.learning_rate, &plan.loss_scale}) read(*where);
+  for (const RankPlan* rank : alike)
+    for (const Access& access : reported_by(*rank, manifest)) read(access.where);
   for (const Placement& placement : plan.placements) read(placement.part.where);
   for (const InputSlice& input : plan.inputs) read(input.where);
   for (const ScalarValue& scalar : plan.scalars) read({scalar.buffer, 0});
@@ -25,8 +26,8 @@ std::vector<bool> which_last(const RankPlan& plan) {
 
 }  // namespace
 
-BufferSlots buffer_slots(const RankPlan& plan) {
-  const std::vector<bool> lasts = which_last(plan);
+BufferSlots buffer_slots(const RankPlan& plan, std::span<const RankPlan* const> alike, const Manifest& manifest) {
+  const std::vector<bool> lasts = which_last(plan, alike, manifest);
   BufferSlots slots;
   std::vector<size_t>& last = slots.last_named;
   last.assign(plan.buffers.size(), 0);

@@ -22,8 +22,10 @@ struct BufferSlots {
   static constexpr size_t kAlways = ~size_t{0};
   std::vector<size_t> last_named;
 };
+// For ranks that do the same work, of which `plan` is the first; what each of them reports lasts.
 // Slots are for the instructions' arguments and operands, workspaces aside, in issue order.
-BufferSlots buffer_slots(const plan::RankPlan& plan);
+BufferSlots buffer_slots(const plan::RankPlan& plan, std::span<const plan::RankPlan* const> alike,
+                         const plan::Manifest& manifest);
 
 // Calls visit(buffer) for all that an instruction names, also where it takes no bytes of it.
 template <class Visit>

@@ -72,9 +72,13 @@ Flow::Flow(const Bundle& bundle, Layouts& layouts, const std::vector<SlotLayouts
     }
   ranks_.reserve(bundle.ranks.size());
   std::vector<const BufferSlots*> slots_of(bundle.ranks.size());
+  std::vector<std::vector<const RankPlan*>> alike(bundle.ranks.size());  // [first of them]
+  for (size_t p = 0; p < bundle.ranks.size(); ++p)
+    alike[like_[p] < 0 ? p : static_cast<size_t>(like_[p])].push_back(&bundle.ranks[p]);
   for (size_t p = 0; p < bundle.ranks.size(); ++p) {
     const RankPlan& plan = bundle.ranks[p];
-    if (like_[p] < 0) buffer_slots_.push_back(std::make_unique<BufferSlots>(buffer_slots(plan)));
+    if (like_[p] < 0)
+      buffer_slots_.push_back(std::make_unique<BufferSlots>(buffer_slots(plan, alike[p], bundle.manifest)));
     slots_of[p] = like_[p] < 0 ? buffer_slots_.back().get() : slots_of[static_cast<size_t>(like_[p])];
     ranks_.push_back({&plan, RankContents(plan, *slots_of[p])});
     ranks_.back().contents.slice.assign(tensors_.size(), -1);

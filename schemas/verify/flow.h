@@ -78,6 +78,7 @@ class Flow {
   Status check_squares(const Rank& rank);
   Status check_loss();
   Status check_means();
+  Status check_all_reported(const std::vector<plan::Mean>& means) const;
   Status check_dropped();
   Status check_measures(const std::vector<SampleRange>& updated) const;
   Status check_measured_gradients() const;
@@ -115,6 +116,7 @@ class Flow {
     int32_t at = -1;        // the part that others sent here
     bool scaled = false;    // the loss scale is among what was read, or entered it
     bool by_place = false;  // samples are counted by place (Value::by_place)
+    int64_t of_piece = 0;   // samples that the program says it is for; 0: it says nothing
   };
   bool is_called(const Value& value, int32_t label);  // whether a slot of this label may have it
   bool is_made(int32_t label) const;                  // by a program
@@ -190,7 +192,10 @@ class Flow {
   std::map<int32_t, std::pair<int32_t, bool>> exchanged_;
   // By name: the addends that every use of a sum of this name had.
   std::map<std::string, std::vector<int32_t>> used_sums_;
-  std::set<Sum> checked_sums_;         // of those that were read as values
+  std::set<Sum> checked_sums_;                   // of those that were read as values
+  std::map<int32_t, std::string> sums_read_as_;  // label of a reader -> the name of the sums that it reads
+  // By addend and what ranks keep (Places::kept): samples of runs that read none.
+  std::map<std::pair<int32_t, int32_t>, int64_t> counted_;
   std::map<int32_t, Place> measured_;  // by sum: where the first that clips or skips by it is
   Pieces scratch_, scratch_more_;
 };

@@ -73,6 +73,21 @@ Status Flow::check_loss() {
               : violates(Rule::kSums, describe_rank(*reporting->plan) + " reports what is no norm of the gradients");
 }
 
+// For an evaluation: what is added to a term's sum, or to its count, is reported.
+Status Flow::check_all_reported(const std::vector<Mean>& means) const {
+  for (size_t a = 0; a < first_adder_.size(); ++a) {
+    const Addend& addend = ledger_.addends[static_cast<int32_t>(a)];
+    const bool counts = addend.number == StepNumber::kCount;
+    if (first_adder_[a].instruction < 0 || (!counts && addend.number != StepNumber::kLoss)) continue;
+    bool reported = false;
+    for (size_t m = 0; m < means.size(); ++m)
+      reported = reported || (is_number(addend, addend.number, static_cast<int32_t>(m)) &&
+                              (counts ? means[m].count : means[m].sum).buffer >= 0);
+    if (!reported) return violates(Rule::kSums, "nobody reports " + in_quotes(addend.slot) + ", which is added up");
+  }
+  return {};
+}
+
 // For an evaluation: each reported sum and each count is one over all samples, of the term that it is reported as.
 Status Flow::check_means() {
   const auto reporting = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
@@ -81,6 +96,7 @@ Status Flow::check_means() {
   if (reporting == ranks_.end() || reporting->plan->means.empty())
     return violates(Rule::kSums, "the reporting rank has no mean");
   const std::vector<Mean>& means = reporting->plan->means;
+  PIPER_RETURN_IF_ERROR(check_all_reported(means));
   for (size_t m = 0; m < means.size(); ++m)
     for (const auto& [where, number] :
          {std::pair(means[m].sum, StepNumber::kLoss), std::pair(means[m].count, StepNumber::kCount)}) {

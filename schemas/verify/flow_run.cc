@@ -1,5 +1,6 @@
 // Runs: what they read must be what their slots name, for the same samples; what they make is of those samples.
 #include <algorithm>
+#include <utility>
 
 #include "schemas/plan/actions.h"
 #include "schemas/plan/names.h"
@@ -67,6 +68,8 @@ Status Flow::check_no_value(const Rank& rank, const Content& content, const Buff
     const Addend& first = ledger_.addends[ledger_.terms(sum)[0].first];
     if (first.tensor >= 0) return reads("a gradient");
     if (is_made(label)) return reads("a sum");
+    if (const std::string& known = sums_read_as_.emplace(label, first.slot).first->second; known != first.slot)
+      return reads("the sum " + in_quotes(first.slot) + ", and other runs " + in_quotes(known));
     if (!checked_sums_.insert(sum).second) return {};
     const std::string lacks = use_sum(first.slot, sum);
     return lacks.empty() ? Status() : refuted(Rule::kSums, rank, "reads " + in_quotes(slot) + " with " + lacks);
@@ -103,8 +106,10 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, const ProgramEffec
   int32_t samples = 0, first = -1;
   int32_t parts = 0, at = -1;
   bool alike = true, by_place = false;
+  int64_t done = 0;  // bytes of the slot
   for (const auto& piece : scratch_) {
     const auto& content = piece.content;
+    const int64_t begin = std::exchange(done, done + piece.bytes);
     const bool rounding = scratch_.size() > 1 && &piece == &scratch_.back() && piece.bytes < kRounding;
     if (content.is<Nothing>() && rounding) continue;  // after the value
     const auto* const value = content.as<Value>();
@@ -119,6 +124,8 @@ Status Flow::read_value(Rank& rank, const BufferRange& where, const ProgramEffec
     const bool saved = label >= 0 && ledger_.labels[label].find('\n') != std::string::npos;
     if (saved && (content.origin != 0 || value->bytes != bytes))
       return refuted(Rule::kMeaning, rank, "reads a part of a saved block as " + in_quotes(slot));
+    if (value->samples == 0 && value->parts <= 1 && (content.origin != begin || value->bytes != bytes))
+      return refuted(Rule::kMeaning, rank, "reads a part of " + in_quotes(slot) + ", which has no samples");
     const int32_t here = samples_of(*value, piece);
     if (here < 0)
       return refuted(Rule::kMeaning, rank,
@@ -257,6 +264,8 @@ Status Flow::read_scalar(Rank& rank, const BufferRange& where, int64_t bytes, in
     PIPER_RETURN_IF_ERROR(check_spread(rank, static_cast<int32_t>(value->spread), Places::kWhole, slot));
     if (value->samples != 0)
       return refuted(Rule::kMeaning, rank, "reads samples where " + in_quotes(slot) + " should be");
+    if (scratch_.size() != 1 || piece.content.origin != 0 || value->bytes != bytes)
+      return refuted(Rule::kMeaning, rank, "reads a part of something where " + in_quotes(slot) + " should be");
   }
   if (number != StepNumber::kLearningRate && number != StepNumber::kSeedStep && number != StepNumber::kSampleOffset &&
       number != StepNumber::kPlace)
@@ -341,9 +350,11 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
       scratch_.clear();
       rank.contents.take(where, bytes, scratch_);
       bool any = false;
+      int64_t done = 0;
       for (const auto& piece : scratch_) {
         const auto* const sum = piece.content.as<Sum>();
-        if (sum == nullptr) continue;
+        if (sum == nullptr || piece.content.origin != std::exchange(done, done + piece.bytes))
+          return refuted(Rule::kSums, rank, "uses " + in_quotes(slot) + ", to all of which nothing was added");
         any = true;
         for (const auto& [addend, samples] : ledger_.terms(*sum)) {
           if (const std::string& added = ledger_.addends[addend].slot; added != slot)
@@ -370,7 +381,14 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
   const int64_t base = tensor >= 0 ? std::max<int64_t>(rank.contents.slice[static_cast<size_t>(tensor)], 0) *
                                          element_bytes_[static_cast<size_t>(tensor)]
                                    : 0;
+  // Runs that read no sample are counted by what their program says: together they are of each sample of the step once.
   int32_t samples = seen.samples;
+  if (samples == 0 && seen.of_piece > 0) {
+    asked_for_all_ = true;
+    int64_t& counted = counted_[{what.addend, rank.kept}];
+    samples = ledger_.samples.range(counted, seen.of_piece);
+    counted += seen.of_piece;
+  }
   if (const int32_t share = ledger_.addends[what.addend].share; share >= 0) {
     const int32_t place = places_.place(share, rank.plan->rank);
     if (place < 0)
@@ -408,6 +426,9 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
 
 std::string Flow::use_sum(const std::string& name, const Sum& sum) {
   asked_for_all_ = true;
+  for (const auto& term : ledger_.terms(sum))
+    if (ledger_.addends[term.first].chunk.empty() && !bundle_.reference.empty())
+      return "a value that no program adds to it";
   std::vector<int32_t> addends;
   for (const auto& term : ledger_.terms(sum)) addends.push_back(term.first);  // ascending
   const auto [known, fresh] = used_sums_.emplace(name, addends);
@@ -431,9 +452,16 @@ Status Flow::run(Rank& rank, const Run& run) {
       PIPER_RETURN_IF_ERROR(check_layout(rank, where(bound.slot), bound.bytes,
                                          layouts[static_cast<size_t>(bound.slot)].reads, name(bound.slot)));
   Seen seen;
+  if (program.of) seen.of_piece = program.of->samples;
   const auto spread = [&](int32_t index) { return spread_of(rank, program.slots[static_cast<size_t>(index)]); };
   for (const auto& bound : effects.reads)
     PIPER_RETURN_IF_ERROR(read_value(rank, where(bound.slot), bound, spread(bound.slot), name(bound.slot), seen));
+  int64_t num_samples = 0;
+  for (const SampleRange& range : ledger_.samples.ranges(seen.samples)) num_samples += range.count;
+  if (program.of && seen.samples != 0 && seen.parts <= 1 && !seen.by_place && num_samples != program.of->samples)
+    return refuted(Rule::kMeaning, rank,
+                   "reads " + text(ledger_.samples.ranges(seen.samples)) + ", and its program is for " +
+                       std::to_string(program.of->samples));
   for (const auto& [index, tensor, bytes] : effects.parameters)
     PIPER_RETURN_IF_ERROR(read_parameter(rank, where(index), bytes, tensor, name(index), seen));
   for (const auto& [index, label, bytes] : effects.scalars)

@@ -1,6 +1,7 @@
 #include "schemas/verify/flow_transfers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "schemas/plan/actions.h"
 #include "schemas/plan/names.h"
@@ -314,13 +315,17 @@ Status Flow::Transfers::exchange() {
   for (size_t j = 0; j < members.size(); ++j)
     for (size_t i = 0; i < members.size(); ++i) {
       scratch_.clear();
-      cut_out(sent_[i], part * static_cast<int64_t>(j), part * static_cast<int64_t>(j + 1), scratch_);
+      int64_t begin = part * static_cast<int64_t>(j);
+      cut_out(sent_[i], begin, begin + part, scratch_);
       for (auto& piece : scratch_) {
         auto* const value = piece.content.as<Value>();
         if (value == nullptr) continue;
         if (moved_.empty() || moved_.back() != std::pair(i, value->label)) moved_.emplace_back(i, value->label);
         // Rows that came in parts go back in parts, other values go to every member for all of their samples.
         value->at = value->parts > 0 ? -1 : static_cast<int32_t>(j);
+        if (value->parts == 0 && (value->bytes != part * num_members || piece.content.origin != begin))
+          return flow_.refuted(Rule::kMeaning, *members[i].rank, "sends parts of what is not all of a value");
+        begin += piece.bytes;
         if (value->parts > 0) value->samples = flow_.samples_of(*value, piece);
         if (value->samples < 0)
           return flow_.refuted(Rule::kMeaning, *members[i].rank, "a part begins or ends inside a sample");
@@ -394,12 +399,22 @@ Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& 
   rank.contents.take(counts, members * dtype_bytes(DType::kI64), scratch_);
   PIPER_RETURN_IF_ERROR(flow_.check_elements(rank, scratch_, DType::kI64));
   const auto* const first = scratch_[0].content.as<Value>();
+  const int64_t whole = members * dtype_bytes(DType::kI64);
+  int64_t done = 0;
   const int32_t own = flow_.places_.id(plan::Spread::kPart, across_, rank.plan->rank);
-  for (const Piece& piece : scratch_)
-    if (const auto* const value = piece.content.as<Value>(); value == nullptr || value->label != first->label ||
-                                                             value->spread != first->spread ||
-                                                             (value->spread != Places::kWhole && value->spread != own))
+  for (const Piece& piece : scratch_) {
+    const int64_t begin = std::exchange(done, done + piece.bytes);
+    const auto* const value = piece.content.as<Value>();
+    if (value == nullptr || value->label != first->label || value->spread != first->spread ||
+        (value->spread != Places::kWhole && value->spread != own))
       return flow_.refuted(Rule::kMeaning, rank, "counts the rows that it moves by what is no value of a program");
+    // All of one value, or of values that were exchanged, one of each member.
+    const bool of_one = value->bytes == whole && piece.content.origin == begin;
+    const bool of_members =
+        value->parts > 0 && piece.content.origin == 0 && value->bytes == piece.bytes && piece.bytes * members == whole;
+    if (!of_one && !of_members)
+      return flow_.refuted(Rule::kMeaning, rank, "counts the rows that it moves by a part of the counts");
+  }
   // Rows that came from several ranks and went back to them are their own again.
   const int32_t counted = first->samples, moved = samples_of_all(rows);
   const bool alike = std::all_of(rows.begin(), rows.end(), [&](const Piece& piece) {

@@ -186,9 +186,9 @@ std::string Ledger::use(const Sum& used) {
     used_[static_cast<size_t>(addend)] = 1;
     const int32_t share = addends[static_cast<int32_t>(addend)].share;
     const std::string wrong = lacks(sum, share < 0 ? 1 : places_[static_cast<size_t>(share)]);
-    // Terms that depend on no sample cannot be counted.
-    if (wrong.empty() || sums_.compare(sum, {}).exact()) continue;
     const auto& what = addends[addend];
+    // A value without samples that is added cannot be counted.
+    if (wrong.empty() || (what.chunk.empty() && sums_.compare(sum, {}).exact())) continue;
     return wrong + " in what " + (what.chunk.empty() ? "is" : what.chunk) +
            (what.chunk.empty() ? " in \"" : " adds to \"") + what.slot + "\"";
   }

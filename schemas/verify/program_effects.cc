@@ -34,17 +34,6 @@ int32_t Addends::id(const Addend& addend) {
   return it->second;
 }
 
-namespace {
-
-bool dense(const Operand& operand) {
-  int64_t stride = 1;
-  for (size_t axis = operand.shape.size(); axis-- > 0;) {
-    if (operand.shape[axis] != 1 && operand.strides.at(axis) != stride) return false;
-    stride *= operand.shape[axis];
-  }
-  return true;
-}
-
 bool is_zero_fill(const KernelCall& call) {
   if (call.kernel != Kernel::kFill) return false;
   for (const auto& attr : call.attrs)
@@ -54,6 +43,17 @@ bool is_zero_fill(const KernelCall& call) {
       return (real && *real == 0) || (integer && *integer == 0);
     }
   return false;
+}
+
+namespace {
+
+bool dense(const Operand& operand) {
+  int64_t stride = 1;
+  for (size_t axis = operand.shape.size(); axis-- > 0;) {
+    if (operand.shape[axis] != 1 && operand.strides.at(axis) != stride) return false;
+    stride *= operand.shape[axis];
+  }
+  return true;
 }
 
 using Op = ProgramEffects::Op;

@@ -98,7 +98,25 @@ class RaceChecker {
       for (const auto& access : accesses)
         if (access.writes) PIPER_RETURN_IF_ERROR(write(access, touch));
     }
-    return check_reported();
+    return check_reported(*plan_);
+  }
+
+  // Rule 6: what the executor reads of a rank that did this work, when all streams are through, is still there.
+  Status check_reported(const RankPlan& alike) const {
+    for (const Access& access : reported_by(alike, bundle_.manifest)) {
+      if (buffer(access).cls != BufferClass::kArena) continue;
+      const int64_t from = start(access), to = from + access.bytes;
+      for (auto at = std::prev(segments_.upper_bound(from)); at != segments_.end() && at->first < to; ++at) {
+        const Segment& segment = at->second;
+        if (segment.writer.instruction < 0)
+          return violates(Rule::kContents, "nothing wrote " + in_quotes(access.where.buffer) + ", which is reported");
+        if (segment.buffer != access.where.buffer)
+          return violates(Rule::kContents, name(segment.writer.instruction) + " overwrote " +
+                                               in_quotes(access.where.buffer) + ", which is reported, as " +
+                                               in_quotes(segment.buffer));
+      }
+    }
+    return {};
   }
 
  private:
@@ -164,24 +182,6 @@ class RaceChecker {
         return violates(Rule::kContents, name(static_cast<int32_t>(instruction)) + " writes " +
                                              in_quotes(access.where.buffer) + ", which " +
                                              (by == By::kRun ? "runs" : "it may") + " only read");
-    return {};
-  }
-
-  // Rule 6: what the executor reads when all streams are through is still there.
-  Status check_reported() {
-    std::vector<BufferRange> reported{plan_->loss, plan_->grad_norm, plan_->grad_squares, plan_->dropped,
-                                      plan_->overflow};
-    for (const Mean& mean : plan_->means) reported.insert(reported.end(), {mean.sum, mean.count});
-    for (const BufferRange& where : reported) {
-      if (where.buffer < 0 || plan_->buffers[static_cast<size_t>(where.buffer)].cls != BufferClass::kArena) continue;
-      const int64_t at = base_[static_cast<size_t>(where.buffer)] + where.offset;
-      const Segment& segment = std::prev(segments_.upper_bound(at))->second;
-      if (segment.writer.instruction < 0)
-        return violates(Rule::kContents, "nothing wrote " + in_quotes(where.buffer) + ", which is reported");
-      if (segment.buffer != where.buffer)
-        return violates(Rule::kContents, name(segment.writer.instruction) + " overwrote " + in_quotes(where.buffer) +
-                                             ", which is reported, as " + in_quotes(segment.buffer));
-    }
     return {};
   }
 
@@ -297,9 +297,18 @@ Status check_races(const Bundle& bundle, std::span<const RankPlan* const> alike,
       // What is gathered in the arena need not have been there before: of the whole, that could not be said.
       together = together && first.buffers[static_cast<size_t>(data->buffer)].cls != BufferClass::kArena;
     }
-  if (!any) return RaceChecker(bundle, first, nullptr).check(num_accesses);
+  // Ranks that do the same work report different things.
+  const auto check_others = [&](RaceChecker& checked) {
+    for (const RankPlan* plan : alike.subspan(1)) PIPER_RETURN_IF_ERROR(checked.check_reported(*plan));
+    return Status();
+  };
+  if (!any) {
+    RaceChecker each(bundle, first, nullptr);
+    PIPER_RETURN_IF_ERROR(each.check(num_accesses));
+    return check_others(each);
+  }
   int64_t counted = 0;
-  if (together && RaceChecker(bundle, first, &own).check(counted).ok()) {
+  if (RaceChecker whole(bundle, first, &own); together && whole.check(counted).ok() && check_others(whole).ok()) {
     num_accesses += counted;
     std::vector<size_t> runs;  // that have arguments of a rank's own
     for (size_t i = 0; i < first.instructions.size(); ++i)

@@ -64,7 +64,8 @@ class Seam {
     for (const Buffer& buffer : evaluation_.buffers) PIPER_RETURN_IF_ERROR(check_buffer(buffer));
     for (const Placement& placement : evaluation_.placements) PIPER_RETURN_IF_ERROR(check_placement(placement));
     for (const ScalarValue& scalar : evaluation_.scalars) PIPER_RETURN_IF_ERROR(check_scalar(scalar));
-    return {};
+    PIPER_RETURN_IF_ERROR(check_set(evaluation_.seed_step, training_.seed_step));
+    return check_set(evaluation_.learning_rate, training_.learning_rate);
   }
 
  private:
@@ -134,6 +135,15 @@ class Seam {
     return wrong("sets " + in_quotes(name) + " to what the training does not");
   }
 
+  // What the executor sets before each step, and before each evaluation.
+  Status check_set(const BufferRange& where, const BufferRange& training) const {
+    if (where.buffer < 0) return {};
+    const std::string& name = evaluation_.buffers[static_cast<size_t>(where.buffer)].name;
+    const bool one = training.buffer >= 0 && training.offset == where.offset &&
+                     training_.buffers[static_cast<size_t>(training.buffer)].name == name;
+    return one ? Status() : wrong("sets " + in_quotes(name) + " before it runs, and its training another buffer");
+  }
+
   const RankPlan& training_;
   const RankPlan& evaluation_;
   std::unordered_map<std::string_view, const Buffer*> buffers_;
@@ -150,6 +160,20 @@ Status check_inputs(const Manifest& training, const Manifest& evaluation) {
                           " than its training");
   }
   return {};
+}
+
+// What the evaluation reads is what the training trains.
+Status check_tensors(const Manifest& training, const Manifest& evaluation) {
+  const auto same = [](const TensorInfo& a, const TensorInfo& b) {
+    return std::tie(a.name, a.dtype, a.shape, a.buffer, a.cut) == std::tie(b.name, b.dtype, b.shape, b.buffer, b.cut);
+  };
+  const bool tensors = std::equal(evaluation.tensors.begin(), evaluation.tensors.end(), training.tensors.begin(),
+                                  training.tensors.end(), same);
+  if (!tensors) return seam_refuted("the evaluation is of other tensors than its training");
+  const bool cuts =
+      std::equal(evaluation.cuts.begin(), evaluation.cuts.end(), training.cuts.begin(), training.cuts.end(),
+                 [](const Cut& a, const Cut& b) { return a.name == b.name && a.groups == b.groups; });
+  return cuts ? Status() : seam_refuted("the evaluation cuts tensors over other ranks than its training");
 }
 
 Status first_failure(std::vector<Status>& statuses) {
@@ -175,6 +199,7 @@ Status check_seams(const Bundle& training, const Bundle& evaluation) {
     return seam_refuted("the evaluation is reported by rank " + std::to_string(evaluation.manifest.reporting_rank) +
                         ", its training by rank " + std::to_string(training.manifest.reporting_rank));
   PIPER_RETURN_IF_ERROR(check_inputs(training.manifest, evaluation.manifest));
+  PIPER_RETURN_IF_ERROR(check_tensors(training.manifest, evaluation.manifest));
   std::vector<Status> statuses(training.ranks.size());
   parallel_for(statuses.size(), [&](size_t i) { statuses[i] = Seam(training.ranks[i], evaluation.ranks[i]).check(); });
   return first_failure(statuses);

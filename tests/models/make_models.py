@@ -422,6 +422,17 @@ class TinyBottleneck(nn.Module):
         return F.mse_loss(torch.tanh(torch.relu(x @ self.w0) @ self.w1 @ self.w2) @ self.w3, target)
 
 
+class TinyTable(nn.Module):
+    """An input without samples, which is added at each position, and a number of the step at each place of a target."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 3, bias=False)
+
+    def forward(self, x, positions, target):
+        return F.mse_loss(self.out(x + positions), target - target.mean(0))
+
+
 def tokens():
     return torch.randint(1, VOCAB, (BATCH, SEQ))
 
@@ -473,6 +484,8 @@ def main():
     export(TinyRoutedTokens(), {"input_ids": tokens(), "labels": tokens()}, out / "tiny_routed_tokens.onnx")
     export(TinySlots(), {"x": torch.randn(BATCH, 6), "target": torch.randn(BATCH, 3)}, out / "tiny_slots.onnx")
     export(TinyBottleneck(), {"x": torch.randn(BATCH, 4), "target": torch.randn(BATCH, 3)}, out / "tiny_bottleneck.onnx")
+    export(TinyTable(), {"x": torch.randn(BATCH, SEQ, 4), "positions": torch.randn(SEQ, 4), "target": torch.randn(BATCH, SEQ, 3)},
+           out / "tiny_table.onnx", static_inputs={"positions"})
     for path in out.glob("*.onnx"):
         shrink(path)
 

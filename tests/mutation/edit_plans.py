@@ -13,14 +13,14 @@ import shutil
 import subprocess
 import sys
 
-from edits import (added_values, constants, counters, evaluation, experts_of_pieces, experts_of_places, inputs, kept_tensors, loss_scale,
+from edits import (added_values, constants, counters, evaluation, exchanges, experts_of_pieces, experts_of_places, inputs, kept_tensors, loss_scale,
                    names, operands, predicates, programs, reports, roles, running_statistics, saved_blocks, scalars, sums)
 from edits.bundle import Bundle, Edit, text_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 60  # that a proof may take; one of these takes 0.1
 TOPICS = (added_values, operands, predicates, programs, roles, sums, saved_blocks, scalars, constants, counters, running_statistics,
-          kept_tensors, reports, inputs, loss_scale, evaluation, names, experts_of_places, experts_of_pieces)
+          kept_tensors, reports, inputs, loss_scale, evaluation, names, exchanges, experts_of_places, experts_of_pieces)
 
 
 def compile_composition(bin_folder: pathlib.Path, name: str, bundle: pathlib.Path):

@@ -13,6 +13,7 @@
 #include "schemas/verify/numbers/exchange.h"
 #include "schemas/verify/numbers/parts_of_places.h"
 #include "schemas/verify/numbers/sums.h"
+#include "schemas/verify/program_effects.h"
 
 namespace piper::verify {
 
@@ -38,10 +39,11 @@ bool is_read(const Program& program, int32_t slot) {
   });
 }
 
-bool is_added_to(const Program& program, int32_t slot) {
+// Whether calls change what a slot holds, and do not only clear it.
+bool is_changed(const Program& program, int32_t slot) {
   return std::any_of(program.calls.begin(), program.calls.end(), [&](const KernelCall& call) {
-    return call.accumulate &&
-           std::any_of(call.outputs.begin(), call.outputs.end(), [&](const Operand& out) { return out.slot == slot; });
+    if (!call.accumulate && is_zero_fill(call)) return false;
+    return std::any_of(call.outputs.begin(), call.outputs.end(), [&](const Operand& out) { return out.slot == slot; });
   });
 }
 
@@ -275,7 +277,12 @@ int32_t LinkedPrograms::total_of_slot(const std::string& name, int64_t bytes) {
       return s.role == SlotRole::kGradient && held_name(s) == name;
     });
     const auto index = static_cast<int32_t>(slot - slots.begin());
-    if (slot == slots.end() || is_read(*runs_[p].program, index)) continue;
+    if (slot == slots.end()) continue;
+    if (is_read(*runs_[p].program, index)) {
+      if (is_changed(*runs_[p].program, index))
+        return table_.unfit("a sum that one of its readers changes", static_cast<int32_t>(p), 0);
+      continue;
+    }
     if (state_[p] == 1) return table_.unknown("a sum over the step that depends on itself");
     evaluate(static_cast<int32_t>(p));
     Terms terms;
@@ -304,8 +311,8 @@ void LinkedPrograms::evaluate(int32_t program) {
     }
     if (slot.role == SlotRole::kGradient && is_read(*run.program, static_cast<int32_t>(s))) {
       run.totals.resize(run.slots.size(), -1);
-      run.totals[s] = is_added_to(*run.program, static_cast<int32_t>(s))
-                          ? table_.unfit("a sum to which its reader adds", program, 0)
+      run.totals[s] = is_changed(*run.program, static_cast<int32_t>(s))
+                          ? table_.unfit("a sum that its reader changes", program, 0)
                       : deepest ? table_.unknown(kTooDeep)
                                 : total_of_slot(held_name(slot), slot.bytes);
     }

@@ -21,6 +21,7 @@
 #include "schemas/verify/numbers/parts_of_places.h"
 #include "schemas/verify/numbers/shared_calls.h"
 #include "schemas/verify/numbers/sums.h"
+#include "schemas/verify/program_effects.h"
 
 namespace piper::verify {
 
@@ -169,16 +170,11 @@ class ProgramCalls {
 
   void fill(const KernelCall& call) {
     const Operand& out = call.outputs[0];
-    if (evaluation_.is_sum(out) && is_zero(call)) return evaluation_.clear(out);
+    if (evaluation_.is_sum(out) && is_zero_fill(call)) return evaluation_.clear(out);
     HeldValue value;
     value.period = 1;
     if (has_no_gaps(out)) evaluation_.put(out, filled(call), value);
     else evaluation_.put(out, table_.unknown("a result of fill with gaps"));
-  }
-
-  static bool is_zero(const KernelCall& fill) {
-    const auto* const value = plan::find_attr<double>(fill, "value");
-    return value != nullptr && *value == 0;
   }
 
   // What a fill makes is the constant of that one element, where bytes of the type are known here.

@@ -1,5 +1,5 @@
 """Evaluations that change the training, or measure something else."""
-from edits.bundle import Bundle, buffer, edit, only, put
+from edits.bundle import Bundle, buffer, call, edit, only, put, slot
 from edits.kept_tensors import FAR, says
 
 
@@ -101,3 +101,32 @@ def evaluation_exchanges_parameters(bundle: Bundle):
 def evaluation_reported_by_other_rank(bundle: Bundle):
     """The rank that reports what an evaluation measured is another than the one that writes the log."""
     bundle.evaluation.manifest["reporting_rank"] = 1
+
+
+@edit("dropout_evaluated", "P0639", 'sets "sample_offset m1" before it runs, and its training another buffer')
+def evaluation_sets_rate_over_position(bundle: Bundle):
+    """Before an evaluation the executor writes the rate over the position by which the training draws its dropout."""
+    for trained, rank in zip(bundle.ranks, bundle.evaluation.ranks):
+        rank.add_header("learning_rate", "sample_offset m1", before="streams" if rank.spelt_out else "communicators")
+        if rank.spelt_out:
+            rank.add_buffer(only(trained["buffers"], buffer="sample_offset m1"), trained["offsets"]["sample_offset m1"])
+
+
+@edit("replicas_evaluated", "P0636", 'nobody reports "loss count", which is added up')
+def mean_without_its_count(bundle: Bundle):
+    """An evaluation does not divide its loss by the count, which a program reads in vain."""
+    part = bundle.evaluation
+    part.add_program("all/7.C.b2", [{"slot": "loss count", "role": "gradient", "holds": "count", "bytes": 4, "access": "read"},
+                                    slot("negated", "output", 4, "write")], [call("neg", ["negated f32[]"], ["loss count f32[]"])])
+    for rank in part.spelt_out:
+        count, last = rank["means"][0].pop("count"), rank["instructions"][-1]
+        rank.add_buffer(buffer("negated", "gradient", 4, "f32", []), 1 << 18)
+        rank.add_run("all/7.C.b2", [count, "negated"], after=last)
+        rank["instructions"][-1]["stream"] = last["stream"]
+
+
+@edit("replicas_evaluated", "P0639", "the evaluation is of other tensors than its training")
+def evaluation_of_a_turned_weight(bundle: Bundle):
+    """An evaluation takes a weight for one of another shape."""
+    shape = only(bundle.evaluation.manifest["tensors"], tensor="wpe.weight")["shape"]
+    shape.reverse()

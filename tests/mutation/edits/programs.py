@@ -94,7 +94,7 @@ def backward_said_to_be_of_the_other_stage(bundle: Bundle):
     bundle.programs["PP1.B.b2"]["of"]["chunk"] = "PP0"
 
 
-@edit("replicas", "P0641", "rule 12")
+@edit("replicas", "P0637", "and its program is for 4")
 def programs_said_to_work_on_more_samples(bundle: Bundle):
     """Programs of chunks say twice the samples that they work on."""
     for program in bundle.programs.values():

@@ -66,3 +66,15 @@ def dropout_of_scattered_samples(bundle: Bundle):
 def seed_and_step_over_constant(bundle: Bundle):
     """The executor writes seed and step over a constant that forwards read."""
     bundle.ranks[0].add_header("seed_step", "const arange", before="learning_rate")
+
+
+@edit("table", "P0637", 'reads a part of something where "div_2" should be')
+def number_of_the_step_read_beside(bundle: Bundle):
+    """Forwards read the second half of a number of the step and the first half of its copy."""
+    rank = bundle.ranks[0]
+    bundle.add_program("copy.it", [slot("x", "input", 72, "read"), slot("y", "output", 72, "write")], [call("copy", ["y f32[18]"], ["x f32[18]"])])
+    only(rank["buffers"], buffer="step div_2").update(bytes=144, shape=[36])
+    rank["offsets"]["step div_2"] = rank["arena_bytes"]
+    rank["arena_bytes"] = bundle.manifest["ranks"][0]["arena_bytes"] = rank["arena_bytes"] + 192
+    rank.exchange_argument("step div_2", "step div_2+36", "all.F")
+    rank.add_run("copy.it", ["step div_2", "step div_2+72"], after=rank.instruction(run="all.N.b2"))

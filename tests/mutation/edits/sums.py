@@ -45,7 +45,7 @@ def tied_weight_updated_by_one_use(bundle: Bundle):
                    workspace=True)
 
 
-@edit("replicas", "P0641", "a sum to which its reader adds")
+@edit("replicas", "P0636", "in what all/7 adds to")
 def count_added_to_by_its_reader(bundle: Bundle):
     """The program that takes the reciprocal of the count of targets adds 5 to the count first."""
     reciprocal = bundle.programs["all/7.N.b2"]
@@ -53,6 +53,13 @@ def count_added_to_by_its_reader(bundle: Bundle):
     put(reciprocal["calls"], [fill("five f32[]", 5.0), add_to("step_sum f32[]", "five f32[]")], before=reciprocal["calls"][0])
     for rank in bundle.spelt_out:
         rank.arguments("all/7.count").insert(0, "workspace")
+
+
+@edit("replicas", "P0636", "missing in what all/7 adds to")
+def count_written_over_by_its_reader(bundle: Bundle):
+    """The program that takes the reciprocal of the count of targets writes 5 over the count first."""
+    put(bundle.programs["all/7.N.b2"]["calls"], [fill("step_sum f32[]", 5.0)],
+        before=bundle.programs["all/7.N.b2"]["calls"][0])
 
 
 @edit("replicas", "P0636", 'reads "step_sum" with samples')
@@ -82,3 +89,55 @@ def gradients_added_as_integers(bundle: Bundle):
             if item.get("all_reduce", "").startswith("grad "):
                 head = {"all_reduce": item["all_reduce"], "count": item["count"], "dtype": "f32", "message": "f32", "sum": "i32"}
                 rank["instructions"][i] = {**head, **{name: value for name, value in item.items() if name not in head}}
+
+
+COUNT = call("cross_entropy_count", ["step_sum f32[]"], ["labels i64[12]"], ignore_index=-1, label_smoothing=0.0)
+
+
+def add_numbers_of_targets(bundle: Bundle, made: dict, sum_buffer: str, before: dict):
+    """A program of the chunk makes the number of a piece's targets, a program of none adds it to a sum."""
+    operand = f"{made['slot']} f32[]"
+    bundle.add_program("all/7.BW.b2", [slot("labels", "input", 96, "read"), made], [{**COUNT, "out": [operand]}])
+    bundle.add_program("more", [slot("sum", "output", 4, "read_write"), slot("x", "input", 4, "read")], [add_to("sum f32[]", "x f32[]")])
+    for rank in bundle.spelt_out:
+        for microbatch in (0, 1):
+            beside = rank.instruction(**before)
+            rank.add_run("all/7.BW.b2", [f"labels m{microbatch}", "workspace"], before=beside)
+            rank.add_run("more", [sum_buffer, "workspace"], before=beside)
+
+
+@edit("replicas", "P0636", "a value that no program adds to it")
+def count_with_a_value_added(bundle: Bundle):
+    """The count of targets has each of them twice: once as what a chunk's program adds, once as a value that is called like the sum."""
+    add_numbers_of_targets(bundle, slot("step_sum", "output", 4, "write"), "count step_sum", {"record": "all/7.C m1"})
+
+
+@edit("replicas", "P0636", "a value that no program adds to it")
+def loss_with_a_value_added(bundle: Bundle):
+    """The reported loss has the number of targets in it."""
+    add_numbers_of_targets(bundle, slot("loss", "output", 4, "write"), "loss sum", {"run": "loss.finish"})
+
+
+@edit("one_device", "P0636", "missing in what v adds to")
+def weights_added_that_cancel_out_by_their_programs(bundle: Bundle):
+    """Two programs add a weight to its gradient and take it away, but one of them runs four times."""
+    held = [{"slot": "w", "role": "parameter", "of": "ln_f.weight", "bytes": 32, "access": "read"},
+            {"slot": "g", "role": "gradient", "of": "ln_f.weight", "bytes": 32, "access": "read_write"}]
+    bundle.add_program("u.B.b8", held, [add_to("g f32[8]", "w f32[8]")])
+    bundle.add_program("v.B.b2", held, [call("neg", ["workspace f32[8]"], ["w f32[8]"]), add_to("g f32[8]", "workspace f32[8]")], 64)
+    rank = bundle.ranks[0]
+    slots = bundle.programs["all.B.b8"]["slots"]
+    buffers = next(items for items in rank["arguments"] if items["args"].startswith("all.B"))["in"]
+    used = [buffers[slots.index(only(slots, of="ln_f.weight", role=role))] for role in ("parameter", "gradient")]
+    at = rank.instruction(run="advance")
+    rank.add_run("u.B.b8", used, before=at)
+    rank.add_run("v.B.b2", used, before=at, workspace=True)
+
+
+@edit("replicas", "P0636", "to all of which nothing was added")
+def count_read_beside(bundle: Bundle):
+    """The program that takes the reciprocal of the count reads beside it."""
+    for rank in bundle.spelt_out:
+        only(rank["buffers"], buffer="count step_sum").update(bytes=160)
+        rank["offsets"]["count step_sum"] = 1 << 16
+        rank.exchange_argument("count step_sum", "count step_sum+16", "all/7.count")
