@@ -81,6 +81,8 @@ def _linear(x, output_size, align_corners, scales):
         raise NotImplementedError
     for axis in reversed(range(2, x.dim())):
         inside, outside = x.shape[axis], output_size[axis - 2]
+        if statically_known_true(inside == outside):    # whatever the factor
+            continue
         scale = decompositions._compute_scale(inside, outside, align_corners, scales[axis - 2])
         places = torch.arange(outside).to(torch.float32)
         source = decompositions._compute_source_index(scale, places, align_corners).clamp(min=0.0)
@@ -89,6 +91,14 @@ def _linear(x, output_size, align_corners, scales):
         second = (first + 1).clamp(max=inside - 1)
         x = (1.0 - weight) * x.index_select(axis, first) + weight * x.index_select(axis, second)
     return x
+
+
+@_rule(aten.upsample_nearest2d.default)
+def _(x, output_size, scales_h=None, scales_w=None):
+    """An axis that keeps its size, or doubles it, is by its sizes, whatever the factor: in two dimensions alone."""
+    scales = [None if statically_known_true(outside == inside) or statically_known_true(outside == 2 * inside) else scale
+              for inside, outside, scale in zip(x.shape[2:], output_size, (scales_h, scales_w))]
+    return decompositions.upsample_nearest2d(x, output_size, *scales)
 
 
 @_rule(aten.grid_sampler_2d.default, aten.grid_sampler_3d.default)

@@ -112,11 +112,16 @@ Item attention(Call& c) {
   }
   // Axes before the heads are more of the batch.
   const std::vector<int64_t> leading = leading_axes(c, {q, k, v, mask});
+  const auto lacks = [&](ValueId x) { return c.extent(x, 0) != leading[0]; };
+  const bool of_several = r > 4 || lacks(q) || lacks(k) || lacks(v);
   for (ValueId* x : {&q, &k, &v, &mask})
-    if (r > 4 && x->valid()) *x = of_one_batch(c, *x, leading, x == &mask);
+    if (of_several && x->valid()) *x = of_one_batch(c, *x, leading, x == &mask);
   if (!c.status().ok()) return Item::none();
-  const int64_t heads = c.extent(q, 1), groups = c.extent(k, 1);
-  // One head of keys serves all queries: as any axis of extent 1, it is broadcast.
+  // One head serves all of the others: as any axis of extent 1, it is broadcast.
+  const int64_t groups = std::max(c.extent(k, 1), c.extent(v, 1));
+  for (ValueId* x : {&q, &k, &v})
+    if (c.extent(*x, 1) == 1 && (x != &q || !c.flag("enable_gqa"))) *x = with_heads(c, *x, groups);
+  const int64_t heads = c.extent(q, 1);
   if (heads != groups && groups != 1 && !c.flag("enable_gqa"))
     return c.fail("the query has " + std::to_string(heads) + " heads, the key " + std::to_string(groups));
   const double scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(c.extent(q, 3)));

@@ -6,6 +6,7 @@
 #include "compiler/frontend/aten/fourier.h"
 #include "compiler/frontend/aten/integers.h"
 #include "compiler/frontend/aten/table.h"
+#include "compiler/frontend/aten/trained_values.h"
 #include "compiler/frontend/exact_integers.h"
 #include "compiler/frontend/formulas.h"
 
@@ -306,7 +307,15 @@ Item clamp_by_tensors(Call& c) {
   ValueId x = c.tensor("self");
   const DType own = c.dtype(x);
   if (is_floating(own) && is_number(min) && is_number(max)) return clamp(c);
-  if (c.has("min")) x = bounded_by(c, OpKind::kMaximum, c.cast(x, promoted(c.graph(), {&c.arg("self"), &min})), min);
+  if (c.has("min")) {
+    x = c.cast(x, promoted(c.graph(), {&c.arg("self"), &min}));
+    Item least = min;
+    // Where both bounds are equal, neither has a gradient from below.
+    if (least.is_tensor() && c.has("max") && depends_on_trained(c.graph(), least.tensor))
+      least.tensor =
+          c.op(OpKind::kWhere, {c.binary(OpKind::kLt, min, max), min.tensor, c.op(OpKind::kDetach, {min.tensor})});
+    x = bounded_by(c, OpKind::kMaximum, x, least);
+  }
   if (c.has("max")) x = bounded_by(c, OpKind::kMinimum, c.cast(x, promoted(c.graph(), {&c.arg("self"), &max})), max);
   return made(x);
 }

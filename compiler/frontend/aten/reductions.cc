@@ -249,7 +249,8 @@ ValueId before_cast(Call& c, ValueId x) {
 }
 }  // namespace
 
-// Counts per bin: edge[i] <= x < edge[i + 1], the last bin closed; edges at min + i * (max - min) / bins.
+// Counts per bin. An element's bin is floor((x - min) * bins / (max - min)), rounded as PyTorch rounds it; the last bin
+// has its upper edge, too.
 Item histc(Call& c) {
   const ValueId x = c.tensor("self");
   const int64_t bins = c.integer("bins");
@@ -264,15 +265,16 @@ Item histc(Call& c) {
     const ValueId same = c.op(OpKind::kEq, {c.unsqueeze(c.reshape(whole, {-1}), 1), numbers});
     return made(c.sum(c.cast(same, t), {0}, false));
   }
-  const ValueId flat = c.unsqueeze(c.reshape(x, {-1}), 1);
-  const ValueId i = c.cast(c.range(0, bins, 1, DType::kI64), DType::kF32);
-  const double width = (high - low) / static_cast<double>(bins);
-  const ValueId from = c.binary(OpKind::kAdd, c.binary(OpKind::kMul, i, width), low);
-  const ValueId to = c.binary(OpKind::kAdd, c.binary(OpKind::kMul, c.binary(OpKind::kAdd, i, 1), width), low);
-  const ValueId last = c.binary(OpKind::kGe, i, static_cast<double>(bins - 1));
-  const ValueId above = c.binary(OpKind::kGe, flat, from), below = c.binary(OpKind::kLt, flat, to);
-  const ValueId at_end = c.op(OpKind::kLogicalAnd, {last, c.binary(OpKind::kLe, flat, high)});
-  const ValueId inside = c.op(OpKind::kLogicalAnd, {above, c.op(OpKind::kLogicalOr, {below, at_end})});
+  const ValueId flat = c.reshape(x, {-1});
+  const ValueId from = c.scalar(low, t), to = c.scalar(high, t);
+  const ValueId scaled = c.binary(OpKind::kMul, c.binary(OpKind::kSub, flat, from), static_cast<double>(bins));
+  const ValueId place = c.op(OpKind::kFloor, {c.binary(OpKind::kDiv, scaled, c.binary(OpKind::kSub, to, from))});
+  const ValueId bin = c.binary(OpKind::kMinimum, place, static_cast<double>(bins - 1));
+  const ValueId counted =
+      c.op(OpKind::kLogicalAnd, {c.binary(OpKind::kGe, flat, from), c.binary(OpKind::kLe, flat, to)});
+  const ValueId numbers = c.cast(c.range(0, bins, 1, DType::kI64), t);
+  const ValueId inside =
+      c.op(OpKind::kLogicalAnd, {c.op(OpKind::kEq, {c.unsqueeze(bin, 1), numbers}), c.unsqueeze(counted, 1)});
   return made(c.sum(c.cast(inside, t), {0}, false));
 }
 

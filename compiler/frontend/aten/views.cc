@@ -297,21 +297,27 @@ Item unbind(Call& c) {
   return Item::of_list(std::move(out));
 }
 
-Item cat(Call& c) {
+// The tensors of a list, in the type that holds the elements of all.
+std::vector<ValueId> in_one_type(Call& c) {
   std::vector<ValueId> parts = c.tensors("tensors");
   std::vector<Item> items;
   std::vector<const Item*> pointers;
   for (ValueId v : parts) items.push_back(made(v));
   for (const Item& x : items) pointers.push_back(&x);
   const DType t = promoted(c.graph(), pointers);
+  for (ValueId& part : parts) part = c.cast(part, t);
+  return parts;
+}
+
+Item cat(Call& c) {
+  std::vector<ValueId> parts = in_one_type(c);
+  const auto is_nothing = [&](ValueId v) { return c.rank(v) == 1 && c.extent(v, 0) == 0; };  // beside parts of any rank
+  if (!std::all_of(parts.begin(), parts.end(), is_nothing)) std::erase_if(parts, is_nothing);
   const int64_t d = c.dim("dim", c.shape(parts[0]).size());
-  std::vector<ValueId> kept;
-  for (ValueId v : parts)
-    if (c.rank(v) != 1 || c.extent(v, 0) != 0 || parts.size() == 1) kept.push_back(c.cast(v, t));
-  return made(c.cat(std::move(kept), d));
+  return made(c.cat(std::move(parts), d));
 }
 Item stack(Call& c) {
-  std::vector<ValueId> parts = c.tensors("tensors");
+  std::vector<ValueId> parts = in_one_type(c);
   const int64_t d = c.dim("dim", c.shape(parts[0]).size() + 1);
   for (ValueId& v : parts) v = c.unsqueeze(v, d);
   return made(c.cat(std::move(parts), d));
