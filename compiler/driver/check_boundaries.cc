@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 
+#include "compiler/analysis/updated_statistic.h"
 #include "schemas/base/check.h"
 
 namespace piper::driver {
@@ -102,21 +103,25 @@ Status values_are_per_sample(const ir::Module& module, diag::Diagnostics& diags)
   return Status();
 }
 
-// A batch norm that several chunks call updates one set of running statistics.
-Status statistics_on_one_group(const ir::Module& module, diag::Diagnostics& diags) {
+// A batch norm that several chunks call has one set of running statistics, which they would update in another order
+// than the model, or each on devices of its own.
+Status statistics_in_one_chunk(const ir::Module& module, diag::Diagnostics& diags) {
   const ir::Distribution& d = module.distribution;
   std::map<uint32_t, ir::ChunkId> updated_in;  // buffer -> the first chunk
   for (size_t i = 0; i < module.graph().num_ops(); ++i) {
     const ir::Op& op = module.graph().op(ir::OpId(i));
-    if (op.kind != ir::OpKind::kBatchNorm || op.phase != ir::Phase::kForward || op.operands.size() < 4) continue;
-    const ir::ValueId statistic = op.operands[3];
-    if (!statistic.valid() || module.graph().value(statistic).kind != ir::ValueKind::kBuffer) continue;
+    const ir::ValueId statistic = analysis::updated_statistic(module.graph(), op);
+    if (!statistic.valid()) continue;
     const ir::ChunkId first = updated_in.try_emplace(statistic.index, op.chunk).first->second;
-    if (d.group(first, 0) == d.group(op.chunk, 0)) continue;
-    auto error = diags.error("P0274", d.chunks[op.chunk.index].devices[0]);
+    if (first == op.chunk) continue;
+    const auto place = [&](ir::ChunkId chunk) {
+      const auto& devices = d.chunks[chunk.index].devices;
+      return devices.empty() ? diag::Span() : devices[0];
+    };
+    auto error = diags.error("P0274", place(op.chunk));
     error << "'" << module.graph().value(statistic).name << "' is updated in " << module.chunks()[first.index].name
-          << " and in " << module.chunks()[op.chunk.index].name << ", which run on different devices";
-    error.note("the other devices are here", d.chunks[first.index].devices[0]);
+          << " and in " << module.chunks()[op.chunk.index].name;
+    if (place(first).line != 0) error.note("the first of them is placed here", place(first));
     return error;
   }
   return Status();
@@ -127,7 +132,7 @@ Status statistics_on_one_group(const ir::Module& module, diag::Diagnostics& diag
 Status check_boundaries(const ir::Module& module, diag::Diagnostics& diags) {
   PIPER_RETURN_IF_ERROR(same_crossings(module, diags));
   PIPER_RETURN_IF_ERROR(groups_nest(module, diags));
-  PIPER_RETURN_IF_ERROR(statistics_on_one_group(module, diags));
+  PIPER_RETURN_IF_ERROR(statistics_in_one_chunk(module, diags));
   return values_are_per_sample(module, diags);
 }
 

@@ -179,7 +179,8 @@ constexpr Pass kPipeline[] = {
      "a reduction waits for all computations of its gradients, so no later pass adds one",
      &on_module<&passes::insert_gradient_work>},
     // ---------------------------------------------------------------- one order for all ranks
-    {"add_order_edges", "order", "a complete step", "orders of the strategy are edges",
+    {"add_order_edges", "order", "a complete step",
+     "orders of the strategy are edges, and the order in which microbatches update running statistics",
      "an order applies only where data do not already decide, so all data edges must exist",
      &on_module<&passes::add_order_edges>},
     {"order_nodes", "order", "all edges", "one linear order of the whole DAG. Every rank takes its part of it",

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "compiler/analysis/alternate.h"
+#include "compiler/analysis/updated_statistic.h"
 
 namespace piper::passes {
 namespace {
@@ -212,13 +214,35 @@ Status find_edges(const ir::Order& order, const ir::Module& module, const analys
   return Status();
 }
 
+// Each microbatch updates a chunk's running statistics after the one before it. These edges have no line of the
+// strategy.
+void order_statistics(const ir::Module& module, std::vector<ir::Edge>& edges) {
+  std::set<ir::ChunkId> chunks;
+  for (size_t i = 0; i < module.graph().num_ops(); ++i) {
+    const ir::Op& op = module.graph().op(ir::OpId(i));
+    if (analysis::updated_statistic(module.graph(), op).valid()) chunks.insert(op.chunk);
+  }
+  for (const ir::ChunkId chunk : chunks) {
+    std::map<ir::GroupId, NodeId> latest;
+    const auto microbatches = static_cast<int32_t>(module.distribution.chunks[chunk.index].groups.size());
+    for (int32_t m = 0; m < microbatches; ++m) {
+      const NodeId node = module.dag.node_of(chunk, ir::Phase::kForward, m);
+      if (!node.valid()) continue;
+      const auto [before, first] = latest.try_emplace(module.dag.nodes[node.index].group, node);
+      if (!first) edges.push_back({before->second, node, ir::EdgeKind::kOrder, {}});
+      before->second = node;
+    }
+  }
+}
+
 }  // namespace
 
 Status add_order_edges(ir::Module& module, diag::Diagnostics& diags) {
-  if (module.schedule.orders.empty()) return Status();
-  const analysis::DataPaths paths = analysis::data_paths(module.dag);
   std::vector<ir::Edge> edges;
+  order_statistics(module, edges);
   Status first;
+  const analysis::DataPaths paths =
+      module.schedule.orders.empty() ? analysis::DataPaths() : analysis::data_paths(module.dag);
   for (const ir::Order& order : module.schedule.orders) {
     Status status = find_edges(order, module, paths, edges, diags);
     if (!status.ok() && first.ok()) first = std::move(status);

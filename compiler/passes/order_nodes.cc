@@ -91,7 +91,9 @@ Status report_cycle(const ir::Module& module, const std::vector<uint32_t>& waiti
   auto error = diags.error("P0221", span);
   error << "this order contradicts the data flow: " << module.describe(cycle.front()->from) << " would wait for itself";
   for (const ir::Edge* e : cycle) {
-    const std::string why = e->kind == ir::EdgeKind::kOrder ? "this order says so" : "it reads the result";
+    const std::string why = e->kind == ir::EdgeKind::kData ? "it reads the result"
+                            : e->span.line == 0            ? "it updates running statistics after it"
+                                                           : "this order says so";
     error.note(module.describe(e->to) + " comes after " + module.describe(e->from) + ": " + why, e->span);
   }
   error.help("order the forward of each microbatch before its backward, and the stages in the order of the model");

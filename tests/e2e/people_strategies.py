@@ -26,3 +26,14 @@ def columns(microbatches, *more):
     shards = "".join(f"  - {{op: shard, filter: {{}}, dim: {dim}, devices: [0, 1]}}\n" for dim in ("column", *more))
     return (f"piper: 1\nmodel: {{batch: {BATCH}}}\ndirectives:\n  - {{op: split, num_microbatches: {microbatches}}}\n{shards}"
             f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
+
+
+def two_on_one_device(microbatches):
+    placed = "".join(f"  - {{op: place, filter: {{PP: {stage}}}, devices: [0]}}\n" for stage in (0, 1))
+    return (f"piper: 1\nmodel: {{batch: {BATCH}}}\nannotate:\n  - {{tag: PP, starts: [a, b]}}\ndirectives:\n"
+            f"  - {{op: split, num_microbatches: {microbatches}}}\n{placed}optimizer: {{sgd: {{lr: {LR}}}}}\n")
+
+
+# The third microbatch is run before the second.
+THIRD_FIRST = (f"piper: 1\nmodel: {{batch: {BATCH}}}\nper_microbatch: [norm]\ndirectives:\n  - {{op: split, num_microbatches: 4}}\n"
+               f"  - {{op: order, filters: [[{{MB: 2, PASS: F}}], [{{MB: 1, PASS: F}}]]}}\noptimizer: {{sgd: {{lr: {LR}}}}}\n")
