@@ -198,7 +198,8 @@ class TakeMeans {
     if (op == nullptr) return false;
     if (const auto* const head = std::get_if<ir::LinearCrossEntropyAttrs>(&op->attrs))
       return op->kind == OpKind::kLinearCrossEntropy && op->operands.size() < 5 && head->label_smoothing == 0;
-    return op->kind == OpKind::kCrossEntropySum && op->operands.size() == 2 &&
+    const bool weighted = op->operands.size() > 2 && op->operands[2].valid();
+    return op->kind == OpKind::kCrossEntropySum && !weighted &&
            std::get<ir::CrossEntropyAttrs>(op->attrs).label_smoothing == 0;
   }
 

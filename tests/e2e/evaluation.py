@@ -26,10 +26,10 @@ import zoo
 STEPS, BATCHES, SPARE, TOLERANCE = 5, 3, 5, 1e-6
 BF16 = {"precision": {"compute": "bf16"}}
 ROWS = ("gpipe_optimizer", "1f1b_dp", "interleaved_1f1b_params", "zb_v_params", "dualpipev_dp", "1f1b_experts_dp",
-        "gpipe_slots_dp", "three_ranks", "four_replicas", "one_device_split")
+        "gpipe_slots_dp", "three_ranks", "four_replicas", "one_device_split", "places_vocab")
 ZOO = (("gpt", "one"), ("gpt", "pp2_nested"), ("gpt_dropout", "pp2_dp2"), ("gpt_dropout", "pp4_zb_v"), ("cnn", "dp2_mb2"),
        ("normed", "one"), ("normed", "pp2_1f1b"), ("counted", "one"), ("bert", "dp2"))
-FAST = ("refusals", "1f1b_dp", "zb_v_params", "1f1b_experts_dp", "gpt_dropout-pp2_dp2", "normed-pp2_1f1b", "interleaved_1f1b_params-bf16")
+FAST = ("refusals", "1f1b_dp", "zb_v_params", "1f1b_experts_dp", "gpt_dropout-pp2_dp2", "normed-pp2_1f1b", "interleaved_1f1b_params-bf16", "places_vocab")
 
 
 class SmallModels:
@@ -39,7 +39,7 @@ class SmallModels:
         self.bench = compositions.Matrix(args.bin, args.work)
         self.row, self.model, self.batch, self.exact = row, row.model, table.BATCH, not keys
         self.text = lambda more: json.dumps(table.strategy(row, "adamw") | keys | more, indent=1)
-        self.draws_out = False
+        self.draws_out, self.is_cross_entropy = False, self.model == "dense"
 
     def draw(self, samples):
         return small_models.draw(self.model, samples)
@@ -54,7 +54,7 @@ class ZooModel:
         self.model, self.batch, self.exact = model, harness.BATCH, model != "counted"
         self.text = lambda more: harness.strategy_text(model, composition, "adamw",
                                                        "".join(f"{k}: {json.dumps(v)}\n" for k, v in more.items()))
-        self.draws_out = "dropout" in model or model == "normed"
+        self.draws_out, self.is_cross_entropy = "dropout" in model or model == "normed", model == "gpt"
 
     def draw(self, samples):
         return zoo.draw(self.model, samples)
@@ -117,8 +117,10 @@ def faults_of(case, tag, launch):
     out = plans.with_suffix("." + launch)
     found = evaluations(out / "log.jsonl")
     if list(found) != [2, 4, 5]:
-        return faults + [f"evaluations behind steps {list(found)}, not 2, 4 and 5"]
+        return faults + [f"evaluations after steps {list(found)}, not 2, 4 and 5"]
     last, best = found[5]["eval_loss"], min(row["eval_loss"] for row in found.values())
+    if case.is_cross_entropy and "perplexity" not in found[5]:
+        faults.append("no perplexity of a mean cross entropy")
     if "perplexity" in found[5] and apart(found[5]["perplexity"], math.exp(last)) > 1e-12:
         faults.append("the perplexity is not that of the loss")
     if case.exact:
