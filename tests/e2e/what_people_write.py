@@ -26,9 +26,10 @@ from torch import nn
 import harness
 import people_models
 import people_models_over_places
+import people_operators
 import piper_export
 from people_models import NO_WEIGHTS, NORMS, NormTwice, NoWeightsFirst, StepsAcrossStages, TermOfFirstStage, TermTimesTotal, Transformers, WeightsOfLastStage, error
-from people_strategies import BATCH, LR, REPLICAS, columns, family, strategy
+from people_strategies import BATCH, LR, REPLICAS, THIRD_FIRST, columns, family, strategy, two_on_one_device
 
 STEPS = 3
 
@@ -434,8 +435,11 @@ CASES["mean_of_a_product_in_bf16"] = Case(lambda m, p, y, mask: (p * 0.3).mean()
                                           forms=tuple(strategy(n) + "precision: {compute: bf16}\n" for n in (1, 2, 8)))
 CASES["evaluated_over_places"] = Case(None, model=people_models_over_places.LayerScale, data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)},
                                       forms=tuple(columns(n, "sequence") + "eval: {data: held_out.safetensors, every: 1, batches: 1}\n" for n in (1, 2)))
-CASES["norm_of_both_stages"] = Case(None, model=people_models.NormOfBothStages, forms=(1, family("gpipe", 1)), refused={family("gpipe", 1): "P0274"}, kinds=("pt2",))
+CASES["norm_of_both_stages"] = Case(None, model=people_models.NormOfBothStages, forms=(1, family("gpipe", 1), two_on_one_device(1), THIRD_FIRST), kinds=("pt2",),
+                                    refused={family("gpipe", 1): "P0274", two_on_one_device(1): "P0274", THIRD_FIRST: "P0221"})
 CASES["factors_of_layers"] = Case(None, model=people_models_over_places.FactorsOfLayers, forms=(1, 8, columns(2), columns(8), family("1f1b")))
+for name, (loss, more) in people_operators.LOSSES.items():
+    CASES[name] = Case(loss, more=more, kinds=("pt2",), forms=(2, 8))
 CASES["frozen_norm"] = Case(None, model=people_models.FrozenNorm, forms=(1, 2, 8), kinds=("pt2",))
 for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
     CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))
@@ -528,7 +532,7 @@ def exported(bench, name, case, kind, data):
     """The exporter's own check of what it wrote is another test's (export_checks.py)."""
     def write(path):
         piper_export.export(made(case), {k: v[:6].clone() for k, v in data.items()}, path, check=False)
-    return bench.exported_once(f"people_{name}.{kind}", [sys.modules[__name__], people_models, people_models_over_places], {"case": name}, write)
+    return bench.exported_once(f"people_{name}.{kind}", [sys.modules[__name__], people_models, people_models_over_places, people_operators], {"case": name}, write)
 
 
 def containers(case, every):

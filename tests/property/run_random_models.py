@@ -92,10 +92,11 @@ def strategies_of(model, container="pt2"):
 
     def split(count):
         return f"op: split, num_microbatches: {count}"
-    both = "op: replicate, filter: {}, devices: [0, 1]"
+    both, column = "op: replicate, filter: {}, devices: [0, 1]", "op: shard, filter: {}, dim: "
     shard = ("shard_optimizer", "shard_grads", "shard_params")[model.seed % 3]
     found = {"whole": text(), "split 2": text(split(2)), "split 4": text(split(4)), "one sample a piece": text(split(8)),
-             "replicas": text(split(2), both), shard: text(*([split(2)] if model.seed % 2 else []), f"{both}, {shard}: true")}
+             "replicas": text(split(2), both), "two places": text(split((2, 4, 8)[model.seed // 3 % 3]), f"{column}column, devices: [0, 1]",
+                                                                  *([f"{column}sequence, devices: [0, 1]"] if model.seed % 2 else [])), shard: text(*([split(2)] if model.seed % 2 else []), f"{both}, {shard}: true")}
     if stages := model.stages():
         family, microbatches = ("gpipe", "1f1b")[model.seed % 2], (2, 4, 8)[model.seed // 2 % 3]
         if model.seed % 5 == 2:
@@ -133,7 +134,7 @@ class Runner:
     def must_train(self, model, strategy):
         """Modules are found by what exporters say of them, which other files do not."""
         asked = self.args.statement and model.rare and model.rare.trains
-        whole = not any(word in strategy for word in ("split", "replicate", "schedule"))
+        whole = not any(word in strategy for word in ("split", "replicate", "shard", "schedule"))
         return bool(asked and (whole or not model.rare.mixes) and not (model.rare.foreign and "schedule" in strategy))
 
     def of_constants(self, container, strategy, reference):
