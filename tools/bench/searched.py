@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `piperc --search` proposes, against strategies drawn by chance and the files of strategies/, run for real.
+"""What `piperc --search` proposes, against strategies drawn by chance and the files of strategies/, run with kernels that sleep.
 
   searched.py --bin build/release/bin --work DIR [--ranks 4] [--link 500,400000000] [--rounds 3] [--steps 5]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The grids of the paper's evaluation (Piper, arXiv 2606.11169) scaled down and run for real on CPU ranks: simulated against measured.
+"""The grids of the paper's evaluation (Piper, arXiv 2606.11169) scaled down and run on CPU ranks: simulated against measured.
 
   small.py --bin build/release/bin --work DIR [--only 7 8 9] [--link 2000,20000000] [--slower 25] [--steps 3]
 
