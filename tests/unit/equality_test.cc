@@ -365,8 +365,8 @@ TEST_CASE("fields of programs and slots that lie do not pass") {
     return report.ok() ? "accepted: " + describe(report->equality) : report.error().message;
   };
   CHECK(refused([](Bundle&) {}) == "accepted: " + describe(verify::verify(sound)->equality));
-  CHECK_THAT(refused([](Bundle& b) { program_of(b, "F").of->samples += 1; }), Contains("rule 12"));
-  CHECK_THAT(refused([](Bundle& b) { program_of(b, "B").of->samples += 1; }), Contains("rule 12"));
+  CHECK_THAT(refused([](Bundle& b) { program_of(b, "F").of->samples += 1; }), Contains("and its program is for 3"));
+  CHECK_THAT(refused([](Bundle& b) { program_of(b, "B").of->samples += 1; }), Contains("and its program is for 3"));
   // A backward that says it is of the other stage adds the same samples there, and has none of its own.
   CHECK_THAT(refused([](Bundle& b) { program_of(b, "B").of->chunk ^= 1; }), Contains("rule "));
   CHECK_THAT(refused([](Bundle& b) { program_of(b, "F").of.reset(); }), Contains("a program of no chunk"));

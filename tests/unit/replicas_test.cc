@@ -131,7 +131,8 @@ TEST_CASE("a wait in vain of all ranks of a kind is refuted by the bundle itself
 TEST_CASE("buffers that are in use at one time have slots of their own") {
   const Bundle bundle = four_replicas();
   const plan::RankPlan& plan = bundle.ranks[0];
-  const verify::BufferSlots slots = verify::buffer_slots(plan);
+  const std::vector<const plan::RankPlan*> alike = {&plan};
+  const verify::BufferSlots slots = verify::buffer_slots(plan, alike, bundle.manifest);
   CHECK(static_cast<size_t>(slots.count) * 2 < plan.buffers.size());
   std::vector<size_t> first(plan.buffers.size(), plan.instructions.size()), last(plan.buffers.size(), 0);
   for (size_t i = 0; i < plan.instructions.size(); ++i)

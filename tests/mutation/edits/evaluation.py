@@ -114,7 +114,7 @@ def evaluation_sets_rate_over_position(bundle: Bundle):
 
 @edit("replicas_evaluated", "P0636", 'nobody reports "loss count", which is added up')
 def mean_without_its_count(bundle: Bundle):
-    """An evaluation does not divide its loss by the count, which a program reads in vain."""
+    """An evaluation does not divide its loss by the count, which a program reads for nothing."""
     part = bundle.evaluation
     part.add_program("all/7.C.b2", [{"slot": "loss count", "role": "gradient", "holds": "count", "bytes": 4, "access": "read"},
                                     slot("negated", "output", 4, "write")], [call("neg", ["negated f32[]"], ["loss count f32[]"])])
