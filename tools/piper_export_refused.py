@@ -18,7 +18,12 @@ def _argument(node, name, default=None):
 
 def _whole_factors(node):
     before, after = _argument(node, _argument_names(node)[0]).meta["val"].shape, node.meta["val"].shape
-    return all(isinstance(x, int) and isinstance(y, int) and y % x == 0 for x, y in zip(before[2:], after[2:]))
+    by = [x for name in _argument_names(node) if name.startswith("scale") for x in _listed(_argument(node, name)) if x is not None]
+    return all(x == int(x) for x in by) and all(isinstance(x, int) and isinstance(y, int) and y % x == 0 for x, y in zip(before[2:], after[2:]))
+
+
+def _listed(value):
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 # target: whether the row refuses the call of this node

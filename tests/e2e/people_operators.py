@@ -35,7 +35,7 @@ LOSSES = {
     "counts_per_bin_at_edges": (lambda m, p, y, mask: (error(p, y) * torch.histc((10 * m.w).round() / 10, bins=7, min=-0.3, max=0.4)[1]).mean(), _numbers(21)),
 }
 for _name, _joined in {"with_nothing": lambda p: torch.cat([torch.empty(0), p], 1),
-                       "of_types": lambda p: torch.stack([p[:, 0].bfloat16(), p[:, 1], p[:, 2].half()], 1),
+                       "of_types": lambda p: torch.stack([p[:, 0].bfloat16(), p[:, 1], p[:, 2].bfloat16()], 1),
                        "of_numbers": lambda p: p * torch.stack([p[:, 0] > 0, p[:, 1] > 1, (p[:, 2] > 0).long()], 1)}.items():
     LOSSES[f"joined_{_name}"] = (lambda m, p, y, mask, joined=_joined: error(joined(p), y).mean(), _nothing)
 for _name, _attended in {"keys_of_one": lambda m, p: F.scaled_dot_product_attention(p.view(-1, 1, 1, 3), m.w, m.v),
@@ -45,6 +45,6 @@ for _name, _attended in {"keys_of_one": lambda m, p: F.scaled_dot_product_attent
     LOSSES[f"attention_with_{_name}"] = (lambda m, p, y, mask, attended=_attended: error(attended(m, p).reshape(-1, 3), y).mean(), _keys_of_one)
 # An axis that keeps its size is copied by some modes, whatever its factor.
 for _mode in ("nearest", "bilinear"):
-    for _factors in ((2.3, 1.1), (1.05, 1.1)):
-        LOSSES[f"resized_{_mode}_{_factors[0]}"] = (lambda m, p, y, mask, mode=_mode, factors=_factors: error(p, y).mean() + F.interpolate(
+    for _factors in ((2.3, 1.1), (1.05, 1.1), (2.2, 3.05)):
+        LOSSES[f"resized_{_mode}_by_{_factors[0]}"] = (lambda m, p, y, mask, mode=_mode, factors=_factors: error(p, y).mean() + F.interpolate(
             _image(m, p), scale_factor=factors, mode=mode).pow(2).mean(), _numbers(20))

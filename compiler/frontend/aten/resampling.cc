@@ -112,4 +112,12 @@ Item upsample_nearest(Call& c) {
   return made(x);
 }
 
+// By a size, and where the call says it by factors, which it goes by.
+Item upsample_nearest_to(Call& c) {
+  for (const std::string_view factor : {"scale_factors", "scales_w"})
+    if (c.has(factor) && c.real(factor) != std::floor(c.real(factor)))
+      return c.fail("upsampling is supported by whole factors");
+  return upsample_nearest(c);
+}
+
 }  // namespace piper::frontend::aten
