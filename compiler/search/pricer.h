@@ -34,7 +34,7 @@ struct Cost {
   double step_us = 0;
   int64_t peak_bytes = 0;             // of the rank that needs most
   std::vector<int64_t> peak_of_kind;  // by kind of rank, in their order
-  double idle = 0, exposed = 0;       // means over ranks, parts of a step
+  double waiting = 0, exposed = 0;    // means over ranks, parts of a step
   double tokens_per_s = 0, mfu = 0;   // 0: not known
   int64_t instructions = 0;           // of all ranks: what compiling and playing it takes
 };
