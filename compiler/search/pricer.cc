@@ -39,10 +39,12 @@ Compiled Pricer::compile(const std::string& text) const {
   return made(options, text, nullptr);
 }
 
-Compiled Pricer::probe(const std::string& text, int64_t batch, diag::Diagnostics* diags) const {
+Compiled Pricer::probe(const std::string& text, int64_t batch, diag::Diagnostics* diags,
+                       const std::vector<std::string>& overrides) const {
   driver::CompileOptions options = options_;
   options.reference = false;
   options.packs = false;
+  options.overrides = overrides;
   options.overrides.push_back("model.batch=" + std::to_string(batch));
   return made(options, text, diags);
 }

@@ -78,6 +78,7 @@ class Search {
     PIPER_ASSIGN(auto model, frontend::open_model(options_.compile.model, options_.compile.route, diags_));
     const int64_t only = model->fixed_batch(),
                   samples = only > 0 ? only : std::max<int64_t>(1, model->declared_min_batch());
+    compile.overrides.clear();  // the base's text has them
     driver::CompileOptions compile = options_.compile;
     if (compile.strategy.empty()) compile.strategy = "plain.yaml";
     const timeline::Machine& machine = *options_.compile.machine;

@@ -199,6 +199,46 @@ TEST_CASE("a price is that of all ranks where replicas lie differently on nodes"
   const Compiled compiled = pricer.compile(text);
   REQUIRE(compiled.compilation != nullptr);
   const auto all = timeline::simulate_on(compiled.bundle(), timeline::Priced(compiled.bundle(), machine));
+// Whoever compiles the files gives no --set.
+TEST_CASE("strategies have the values of --set, and are what was priced") {
+  const TempFolder folder;
+  SearchOptions options =
+      options_of(folder, "# mine\npiper: 1\nmodel: {batch: 8}   # samples\noptimizer: {sgd: {lr: 0.1}}\n");
+  options.compile.overrides = {"model.batch=4", "clip_grad_norm=1"};
+  options.json = true;
+  const Done done = searched(options);
+  INFO(done.errors << done.told);
+  REQUIRE(done.status.ok());
+  for (const char* name : {"/01.yaml", "/03.yaml", "/01.tuned.yaml"})
+    CHECK(holds(read(options.directory + name),
+                "# mine\npiper: 1\nmodel: {batch: 4}   # samples\noptimizer: {sgd: {lr: 0.1}}\nclip_grad_norm: 1\n"));
+  Pricer pricer(SearchedSpace::options(), model_of("tiny_gpt.onnx"), *options.compile.machine);
+  const auto again = pricer.price(read(options.directory + "/01.yaml"));
+  REQUIRE(again.ok());
+  CHECK(holds(done.told, "\"peak_bytes\":" + std::to_string(again->peak_bytes)));
+  const std::string step = "\"step_us\":";
+  const size_t priced = done.told.find(step, done.told.find("\"01.yaml\""));
+  REQUIRE(priced != std::string::npos);
+  CHECK(std::stod(done.told.substr(priced + step.size())) == Approx(again->step_us).epsilon(1e-9));
+  // Errors have their places in what the user wrote.
+  options.compile.overrides = {"optimizer.sgd.lr=x"};
+  CHECK(holds(searched(options).errors, "--set:1:18: error[P0202]"));
+  options.compile.overrides = {"schedule={family: 1f1b, microbatches: 2}"};
+  CHECK(holds(searched(options).errors, "--set:1:1: error[P0270]"));
+}
+
+TEST_CASE("a base in JSON is a base") {
+  const TempFolder folder;
+  SearchOptions options =
+      options_of(folder, R"({"piper": 1, "model": {"batch": 8}, "optimizer": {"sgd": {"lr": 0.1}}})");
+  options.keep = 1;
+  const Done done = searched(options);
+  INFO(done.errors);
+  REQUIRE(done.status.ok());
+  CHECK(
+      holds(read(options.directory + "/01.yaml"), "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\nmesh: "));
+}
+
   const auto cost = pricer.price(text);
   REQUIRE(all.ok());
   REQUIRE(cost.ok());
