@@ -91,7 +91,8 @@ class Search {
     if (space.ranks > space.ranks_of_node) found_.base.ranks_of_node = space.ranks_of_node;
     space.batch = found_.base.batch;
     space.samples = std::max<int64_t>(0, only);
-    PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples, &diags_));
+    PIPER_ASSIGN(const ModelLimits limits,
+                 limits_of(*pricer_, found_.base, most_stages_on(space.ranks), samples, &diags_));
     found_.experts = limits.expert_globs;
     if (!found_.base.capacity.empty() && limits.experts == 0)
       return diags_.error("P0272").help("leave --fix capacity out")

@@ -167,6 +167,20 @@ TEST_CASE("a choice that is fixed to a value that there is not") {
   CHECK(holds(searched(options).errors, "P0271"));
 }
 
+// Each of the 16 blocks is a stage then.
+TEST_CASE("all ranks in one pipeline may have eight stages each") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.compile.model = test::source_path("tests/models/chain.onnx");
+  options.nodes = 1;  // two ranks
+  options.keep = 1;
+  options.fixed = {"pp=2", "virtual=8"};
+  const Done done = searched(options);
+  INFO(done.errors);
+  REQUIRE(done.status.ok());
+  CHECK(holds(read(options.directory + "/01.yaml"), "{tag: PP, stages: 16, "));
+}
+
 TEST_CASE("a base that says how to spread the step is refused") {
   const TempFolder folder;
   const Done done = searched(options_of(folder, std::string(kBase) + "schedule: {family: 1f1b, microbatches: 2}\n"));
@@ -185,20 +199,6 @@ TEST_CASE("an error of the base has its line") {
   CHECK(holds(done.errors, "error[P0201]"));
 }
 
-TEST_CASE("a price is that of all ranks where replicas lie differently on nodes") {
-  // Nodes of four, replicas of three: the second and the third lie on two nodes.
-  timeline::Machine machine = machine_of("slow links", 8);
-  Pricer pricer(SearchedSpace::options(), model_of("tiny_gpt.onnx"), machine);
-  Point point;
-  point.pp = 3;
-  point.dp = 4;
-  point.microbatches = 3;
-  point.pipeline_inside = true;
-  const BaseStrategy base{"piper: 1\nmodel: {batch: 12}\noptimizer: {sgd: {lr: 0.1}}\n", 12};
-  const std::string text = strategy_of(point, base, {});
-  const Compiled compiled = pricer.compile(text);
-  REQUIRE(compiled.compilation != nullptr);
-  const auto all = timeline::simulate_on(compiled.bundle(), timeline::Priced(compiled.bundle(), machine));
 // Whoever compiles the files gives no --set.
 TEST_CASE("strategies have the values of --set, and are what was priced") {
   const TempFolder folder;
@@ -239,6 +239,20 @@ TEST_CASE("a base in JSON is a base") {
       holds(read(options.directory + "/01.yaml"), "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\nmesh: "));
 }
 
+TEST_CASE("a price is that of all ranks where replicas lie differently on nodes") {
+  // Nodes of four, replicas of three: the second and the third lie on two nodes.
+  timeline::Machine machine = machine_of("slow links", 8);
+  Pricer pricer(SearchedSpace::options(), model_of("tiny_gpt.onnx"), machine);
+  Point point;
+  point.pp = 3;
+  point.dp = 4;
+  point.microbatches = 3;
+  point.pipeline_inside = true;
+  const BaseStrategy base{"piper: 1\nmodel: {batch: 12}\noptimizer: {sgd: {lr: 0.1}}\n", 12};
+  const std::string text = strategy_of(point, base, {});
+  const Compiled compiled = pricer.compile(text);
+  REQUIRE(compiled.compilation != nullptr);
+  const auto all = timeline::simulate_on(compiled.bundle(), timeline::Priced(compiled.bundle(), machine));
   const auto cost = pricer.price(text);
   REQUIRE(all.ok());
   REQUIRE(cost.ok());
