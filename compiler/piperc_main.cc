@@ -87,9 +87,9 @@ void declare_plans(CLI::App& app, Flags& flags) {
       ->check(bytes);
   app.add_flag("--checkpoints", options.checkpoints,
                "runs will save checkpoints: the predicted peak of CPU ranks has the copy that one is written from");
-  app.add_option(
-      "--target", flags.machine,
-      "machine to price a step for: strategies/targets/*.yaml; status 3 where the plans do not fit in its memory");
+  app.add_option("--target", flags.machine,
+                 piper::machine::target_help("machine to price a step for") +
+                     "; status 3 where the plans do not fit in its memory");
 }
 
 void declare_views(CLI::App& app, Flags& flags) {

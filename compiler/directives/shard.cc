@@ -52,13 +52,14 @@ const strategy::DirectiveSpec& shard_spec() {
           "bytes as the all-reduce. The backward pass gathers the whole sequence again, which costs one more "
           "all-gather per product. With `gathered: kept`, the forward pass keeps the whole sequence for the backward "
           "pass instead, which needs more memory. If another operator needs the whole sequence, such as the logits or "
-          "the loss, the sequence is also gathered for this operator. A remark names the operator and the number of "
-          "bytes.\n\n`dim: vocabulary` divides embedding tables by rows, and also the weight and bias that compute "
-          "the logits. It can be used alone, or together with `column` over the same groups. A tied table is divided "
+          "the loss, the sequence is also gathered for this operator. `piperc --verbose` names the operator and the "
+          "number of bytes.\n\n`dim: vocabulary` divides embedding tables by rows, and also the weight and bias that "
+          "compute the logits. It can be used alone, or together with `column` over the same groups. A tied table is "
+          "divided "
           "once. An all-reduce sums the results of the embedding lookup. Each device computes the loss from its own "
           "logits. For each row of logits, the devices exchange two numbers, and no device has all logits. The last "
           "device may have fewer rows. If something needs all logits, such as class weights or label smoothing, each "
-          "device computes all logits, and a remark says why.",
+          "device computes all logits, and `piperc --verbose` says why.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the regions with the experts or the weights to divide", {}},

@@ -17,4 +17,7 @@ namespace piper::machine {
 Result<timeline::Machine> load_machine(const std::string& path, diag::Diagnostics& diags,
                                        std::optional<plan::DeviceKind> wanted = {});
 
+// The help of an option that takes such a `path`.
+inline std::string target_help(const std::string& what) { return what + ": a file, or a name such as h100_node8"; }
+
 }  // namespace piper::machine

@@ -1,5 +1,6 @@
 #include "compiler/search/base_strategy.h"
 
+#include "compiler/strategy/overridden_text.h"
 #include "compiler/strategy/value.h"
 
 namespace piper::search {
@@ -12,7 +13,8 @@ Result<BaseStrategy> read_base(const std::string& name, const std::string& text,
   base.text = text;
   if (base.text.empty() || base.text.back() != '\n') base.text += '\n';
   const uint32_t file = diags.add_file(name, base.text);
-  PIPER_ASSIGN(Value root, strategy::read_yaml(file, base.text, 0, diags));
+  PIPER_ASSIGN(const Value given, strategy::read_yaml(file, base.text, 0, diags));
+  Value root = given;
   for (const std::string& override : overrides) PIPER_RETURN_IF_ERROR(strategy::apply_override(root, override, diags));
   if (root.kind != Value::Kind::kMap)
     return diags.error("P0270", root.span).help("write keys: `model: {batch: 64}`, `optimizer: {adamw: {lr: 3.0e-4}}`")
@@ -32,6 +34,14 @@ Result<BaseStrategy> read_base(const std::string& name, const std::string& text,
                .help("add model: {batch: N}, the samples of one step on all ranks")
            << "a search needs 'model.batch'";
   base.batch = batch->integer;
+  const bool takes_lines = strategy::takes_lines(base.text, given);
+  std::string written = strategy::rewritten(base.text, given, root);
+  if (!strategy::takes_lines(written, root)) written = strategy::lines_of(root);
+  if (takes_lines && written != base.text) {
+    base.given = base.text;
+    base.given_overrides = overrides;
+  }
+  base.text = std::move(written);
   return base;
 }
 

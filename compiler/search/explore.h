@@ -1,7 +1,7 @@
 // Goes through a space, the most promising point first (best-first branch and bound): a point has its bound by the
 // model, then the ones by its cut and by its stages, and only then its plans are made and priced. It ends when no bound
-// that is left is below what was found. The same input makes the same steps, whatever the machine; only `stop` ends it
-// earlier.
+// that is left is below the best that was found; some of what is left may be faster than the second. The same input
+// makes the same steps, whatever the machine; only `stop` ends it earlier.
 #pragma once
 
 #include <cstdint>

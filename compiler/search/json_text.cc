@@ -12,7 +12,7 @@ void write_cost(plan::JsonWriter& json, const Cost& cost) {
   json.member("peak_bytes", cost.peak_bytes);
   json.member("tokens_per_s", cost.tokens_per_s);
   json.member("mfu", cost.mfu);
-  json.member("idle", cost.idle);
+  json.member("waiting", cost.waiting);
   json.member("exposed", cost.exposed);
 }
 

@@ -53,8 +53,10 @@ Result<ModelLimits> limits_of(Pricer& pricer, const BaseStrategy& base, int32_t 
   };
   const Compiled whole = stages_compile(1);
   if (whole.compilation == nullptr) {
-    // The base's own lines come first in the text, so that places are those of the user's file.
-    if (diags != nullptr) pricer.probe(strategy_of(Point(), base, {}), samples, diags);
+    // The user's own lines come first in the text, so that places are those of the user's file.
+    BaseStrategy given = base;
+    if (!base.given.empty()) given.text = base.given;
+    if (diags != nullptr) pricer.probe(strategy_of(Point(), given, {}), samples, diags, base.given_overrides);
     return diags != nullptr && diags->failed() ? Status::reported("") : Status::failure("", whole.why_not);
   }
   int32_t above = most_stages + 1;

@@ -21,22 +21,22 @@ struct Price {
 };
 
 struct Times {
-  double busy, exposed, idle;  // microseconds of a mean rank
+  double busy, exposed, waiting;  // microseconds of a mean rank
 };
 Times times_of(const Cost& cost) {
-  return {cost.step_us * (1 - cost.exposed - cost.idle), cost.step_us * cost.exposed, cost.step_us * cost.idle};
+  return {cost.step_us * (1 - cost.exposed - cost.waiting), cost.step_us * cost.exposed, cost.step_us * cost.waiting};
 }
 
 // What grows most, where the step does.
 std::string cause(const Cost& best, const Cost& other) {
   const Times before = times_of(best), after = times_of(other);
   const double busy = after.busy - before.busy, exposed = after.exposed - before.exposed,
-               idle = after.idle - before.idle;
-  if (busy >= exposed && busy >= idle)
+               waiting = after.waiting - before.waiting;
+  if (busy >= exposed && busy >= waiting)
     return fmt::format("kernels take {:+.1f} %", 100 * (after.busy / before.busy - 1));
-  if (exposed >= idle)
+  if (exposed >= waiting)
     return fmt::format("exposed communication {:.1f} % -> {:.1f} % of a step", 100 * best.exposed, 100 * other.exposed);
-  return fmt::format("ranks wait {:.1f} % -> {:.1f} % of a step", 100 * best.idle, 100 * other.idle);
+  return fmt::format("ranks wait {:.1f} % -> {:.1f} % of a step", 100 * best.waiting, 100 * other.waiting);
 }
 
 std::string why(const Cost& best, const Cost& other, int64_t limit) {

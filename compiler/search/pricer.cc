@@ -39,10 +39,12 @@ Compiled Pricer::compile(const std::string& text) const {
   return made(options, text, nullptr);
 }
 
-Compiled Pricer::probe(const std::string& text, int64_t batch, diag::Diagnostics* diags) const {
+Compiled Pricer::probe(const std::string& text, int64_t batch, diag::Diagnostics* diags,
+                       const std::vector<std::string>& overrides) const {
   driver::CompileOptions options = options_;
   options.reference = false;
   options.packs = false;
+  options.overrides = overrides;
   options.overrides.push_back("model.batch=" + std::to_string(batch));
   return made(options, text, diags);
 }
@@ -98,12 +100,12 @@ Result<Cost> Pricer::price(const std::string& text) const {
   for (size_t p = 0; p < times.size(); ++p) {
     const auto number = static_cast<double>(step.kinds->num_ranks[p]);
     ranks += number;
-    cost.idle += number * times[p].waiting;
+    cost.waiting += number * times[p].waiting;
     cost.exposed += number * times[p].communication;
     cost.peak_of_kind.push_back(manifest.ranks[static_cast<size_t>(step.kinds->bundle.ranks[p].rank)].peak_bytes);
   }
   if (cost.step_us <= 0) return cost;
-  cost.idle /= ranks * cost.step_us;
+  cost.waiting /= ranks * cost.step_us;
   cost.exposed /= ranks * cost.step_us;
   const double seconds = cost.step_us / 1e6;
   cost.tokens_per_s = static_cast<double>(manifest.batch * plan::tokens_of_sample(manifest)) / seconds;

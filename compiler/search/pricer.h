@@ -34,21 +34,22 @@ struct Cost {
   double step_us = 0;
   int64_t peak_bytes = 0;             // of the rank that needs most
   std::vector<int64_t> peak_of_kind;  // by kind of rank, in their order
-  double idle = 0, exposed = 0;       // means over ranks, parts of a step
+  double waiting = 0, exposed = 0;    // means over ranks, parts of a step
   double tokens_per_s = 0, mfu = 0;   // 0: not known
   int64_t instructions = 0;           // of all ranks: what compiling and playing it takes
 };
 
 class Pricer {
  public:
-  // `options`: the model's file, the strategy's name, overrides and what plans are made for.
+  // `options`: the model's file, the strategy's name and what plans are made for; no overrides, since texts say it all.
   Pricer(driver::CompileOptions options, std::shared_ptr<frontend::ModelFile> model, timeline::Machine machine,
          plan::KernelTimes times = {});
 
   Compiled compile(const std::string& text) const;
   // The same of `batch` samples, in place of the text's. Nothing is packed: no plan of the same work needs less memory,
-  // or waits less. `diags`: errors go there too, with their places.
-  Compiled probe(const std::string& text, int64_t batch, diag::Diagnostics* diags = nullptr) const;
+  // or waits less. `diags`: errors go there too, with their places. `overrides`: of the text, as --set has them.
+  Compiled probe(const std::string& text, int64_t batch, diag::Diagnostics* diags = nullptr,
+                 const std::vector<std::string>& overrides = {}) const;
   // Takes the plans. `far_ahead`: the host of every rank has issued everything when the step begins; what it takes
   // within a run counts.
   Result<PlayedStep> play(Compiled compiled, bool far_ahead = false) const;

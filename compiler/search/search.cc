@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <ostream>
 #include <sstream>
 
@@ -11,6 +10,7 @@
 #include "compiler/search/neighbours.h"
 #include "compiler/search/search_texts.h"
 #include "compiler/search/space.h"
+#include "compiler/search/write_found.h"
 #include "compiler/search/write_strategy.h"
 #include "compiler/tune/tune.h"
 #include "schemas/base/byte_text.h"
@@ -22,8 +22,6 @@ namespace piper::search {
 namespace {
 
 constexpr size_t kTuned = 1;  // of the best
-constexpr int kMostWritten = 99;
-constexpr const char* kTable = "table.md";  // in the folder of every search
 // Tuning compiles and plays a strategy for each of its tries: so many instructions in all.
 constexpr int64_t kTunedInstructions = 3'000'000;
 
@@ -80,6 +78,7 @@ class Search {
                   samples = only > 0 ? only : std::max<int64_t>(1, model->declared_min_batch());
     driver::CompileOptions compile = options_.compile;
     if (compile.strategy.empty()) compile.strategy = "plain.yaml";
+    compile.overrides.clear();  // the base's text has them
     const timeline::Machine& machine = *options_.compile.machine;
     pricer_ = std::make_unique<Pricer>(compile, std::shared_ptr<frontend::ModelFile>(std::move(model)), machine,
                                        std::move(times));
@@ -90,7 +89,8 @@ class Search {
     if (space.ranks > space.ranks_of_node) found_.base.ranks_of_node = space.ranks_of_node;
     space.batch = found_.base.batch;
     space.samples = std::max<int64_t>(0, only);
-    PIPER_ASSIGN(const ModelLimits limits, limits_of(*pricer_, found_.base, 4 * space.ranks, samples, &diags_));
+    PIPER_ASSIGN(const ModelLimits limits,
+                 limits_of(*pricer_, found_.base, most_stages_on(space.ranks), samples, &diags_));
     found_.experts = limits.expert_globs;
     if (!found_.base.capacity.empty() && limits.experts == 0)
       return diags_.error("P0272").help("leave --fix capacity out")
@@ -147,28 +147,23 @@ class Search {
   std::unique_ptr<Bounds> bounds_;
 };
 
-// The folder of the strategies, without those of an earlier search.
-Status make_room(const std::filesystem::path& directory) {
-  std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
-  if (failed) return Status::failure("P0602", directory.string() + " cannot be made: " + failed.message());
-  if (!std::filesystem::exists(directory / kTable)) return {};
-  for (int place = 1; place <= kMostWritten; ++place)
-    for (const char* ending : {".yaml", ".tuned.yaml"})
-      std::filesystem::remove(directory / fmt::format("{:02}{}", place, ending), failed);
-  return {};
-}
-
-Status tuned(const SearchOptions& options, int64_t candidates, const std::string& path, const std::string& output,
-             std::ostream& told, diag::Diagnostics& diags) {
+Result<Tuned> tuned(const SearchOptions& options, size_t place, const Found& one, const std::string& path,
+                    diag::Diagnostics& diags) {
+  const int64_t candidates =
+      std::min(options.candidates, kTunedInstructions / std::max<int64_t>(1, one.cost.instructions));
+  if (place >= kTuned || candidates <= 1 || (options.stop && options.stop())) return Tuned();
+  const std::string name = fmt::format("{:02}.tuned.yaml", place + 1);
   tune::TuneOptions tuning;
   tuning.compile = options.compile;
+  tuning.compile.overrides.clear();  // the strategy has them
   tuning.compile.strategy = path;
-  tuning.output = output;
+  tuning.output = options.directory + "/" + name;
   tuning.kernel_times = options.kernel_times;
   tuning.candidates = candidates;
   tuning.stop = options.stop;
-  return tune::tune(tuning, diags, told);
+  std::ostringstream said;
+  PIPER_RETURN_IF_ERROR(tune::tune(tuning, diags, said));
+  return Tuned{name, said.str()};
 }
 
 }  // namespace
@@ -179,38 +174,15 @@ Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostre
   PIPER_RETURN_IF_ERROR(search.run());
   const Searched& found = search.found();
   if (found.explored.fit.empty()) return search.nothing_fits();
-  PIPER_RETURN_IF_ERROR(make_room(options.directory));
-  const Found& best = found.explored.fit.front();
+  const auto text_of = [&](const Point& point, const std::string& head) { return search.text_of(point, head); };
   const std::vector<Neighbour> neighbours = price_neighbours(
-      best, found, search.pricer(), search.bounds(), [&](const Point& point) { return search.text_of(point); },
-      options.stop);
-  std::vector<Written> written;
-  for (size_t i = 0; i < found.explored.fit.size() && i < options.keep; ++i) {
-    const Found& one = found.explored.fit[i];
-    Written file{fmt::format("{:02}.yaml", i + 1), one, {}};
-    const std::string path = options.directory + "/" + file.name;
-    const std::string head =
-        head_text(found, one, i, options.compile.machine->name, i == 0 ? neighbours : std::vector<Neighbour>());
-    const std::string text = search.text_of(one.point, head);
-    PIPER_RETURN_IF_ERROR(plan::write_file(path, text));
-    PIPER_RETURN_IF_ERROR(search.pricer().prove(text, diags));
-    const int64_t candidates =
-        std::min(options.candidates, kTunedInstructions / std::max<int64_t>(1, one.cost.instructions));
-    if (i < kTuned && candidates > 1 && !(options.stop && options.stop())) {
-      const std::string output = fmt::format("{}/{:02}.tuned.yaml", options.directory, i + 1);
-      std::ostringstream told;
-      PIPER_RETURN_IF_ERROR(tuned(options, candidates, path, output, told, diags));
-      file.tuned = told.str();
-      file.tuned_name = fmt::format("{:02}.tuned.yaml", i + 1);
-    }
-    written.push_back(std::move(file));
-  }
-  const Report report{found, written, neighbours, options.compile.machine->name, options.dollars_per_hour};
-  PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/" + kTable, table_text(report)));
-  PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/rejected.md", rejected_text(report)));
-  PIPER_RETURN_IF_ERROR(plan::write_file(options.directory + "/tradeoff.html", page_text(report)));
-  out << (options.json ? json_text(report) : table_text(report));
-  return {};
+      found.explored.fit.front(), found, search.pricer(), search.bounds(),
+      [&](const Point& point) { return text_of(point, ""); }, options.stop);
+  const auto prove = [&](const std::string& text) { return search.pricer().prove(text, diags); };
+  const auto tune_one = [&](size_t place, const Found& one, const std::string& path) {
+    return tuned(options, place, one, path, diags);
+  };
+  return write_found(options, found, neighbours, {text_of, prove, tune_one}, out);
 }
 
 Status fits(const SearchOptions& options, diag::Diagnostics& diags, std::ostream& out) {

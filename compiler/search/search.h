@@ -45,8 +45,8 @@ struct Searched {
 };
 
 // Writes 01.yaml and so on, table.md, rejected.md and tradeoff.html into the directory, and prints the table, or JSON.
-// Every strategy that is written was proved. Errors: P0101, P0228, P0270 of the base, P0271 nothing fits, P0272 of
-// `fixed`, P0602. A bug throws.
+// Every strategy is proved before it is written (write_found.h). Errors: P0101, P0228, P0270 of the base, P0271 nothing
+// fits, P0272 of `fixed`, P0602. A bug throws.
 Status search(const SearchOptions& options, diag::Diagnostics& diags, std::ostream& out);
 // Prints one line: whether the model fits, and how.
 Status fits(const SearchOptions& options, diag::Diagnostics& diags, std::ostream& out);

@@ -95,7 +95,7 @@ class Space {
     // Without a pipeline the schedules differ in nothing but what stays open.
     if (point.pp == 1 && family != "1f1b") return;
     point.family = family;
-    for (const int32_t stages : {1, 2, 4, 8}) {
+    for (const int32_t stages : kStagesOfGroup) {
       point.stages_of_group = stages;
       if (point.stages() > limits_.most_stages) continue;
       if (stages == 1 && family.starts_with("interleaved")) continue;  // that is the family without the word

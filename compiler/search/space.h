@@ -3,6 +3,7 @@
 // else the compiler says so of the point.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,12 @@
 #include "schemas/base/status.h"
 
 namespace piper::search {
+
+// A pipeline rank may have so many stages (`virtual`).
+inline constexpr std::array<int32_t, 4> kStagesOfGroup = {1, 2, 4, 8};
+
+// More stages than this no point on so many ranks has.
+constexpr int32_t most_stages_on(int32_t ranks) { return kStagesOfGroup.back() * ranks; }
 
 struct SpaceLimits {
   int32_t ranks = 1, ranks_of_node = 1;

@@ -58,11 +58,12 @@ std::string nearest_text(const Searched& found) {
   if (priced && (explored.least_bytes == 0 || explored.too_large.front().cost.peak_bytes <= explored.least_bytes)) {
     const Found& one = explored.too_large.front();
     return text + "; the nearest needs " + human_bytes(one.cost.peak_bytes) + ", " +
-           human_bytes(one.cost.peak_bytes - found.memory_limit) + " more: " + describe(one.point);
+           human_bytes(one.cost.peak_bytes - found.memory_limit) + " more than the limit: " + describe(one.point);
   }
   if (explored.least_bytes > 0)
-    return text + "; the nearest needs at least " + human_bytes(explored.least_bytes) + ", " +
-           human_bytes(explored.least_bytes - found.memory_limit) + " more: " + describe(explored.least_point);
+    return text + "; the nearest needs at least " + human_bytes(explored.least_bytes) + ", at least " +
+           human_bytes(explored.least_bytes - found.memory_limit) +
+           " more than the limit: " + describe(explored.least_point);
   return explored.refused > 0
              ? text + "; of " + std::to_string(explored.refused) + " the first error was: " + explored.why_refused
              : text;
@@ -86,16 +87,15 @@ std::string table_text(const Report& report) {
   std::string text =
       fmt::format("# {} strategies on {} ranks of {}, at most {} a rank\n\n", report.written.size(),
                   report.written.front().found.point.ranks(), report.machine, human_bytes(report.found.memory_limit));
-  text +=
-      "| file | strategy | step | tokens/s | tokens/s per rank | MFU | peak memory | idle | exposed communication |" +
-      std::string(priced ? " dollars for 1e9 tokens |" : "") + "\n|---|---|---|---|---|---|---|---|---|" +
-      (priced ? "---|" : "") + "\n";
+  text += "| file | strategy | step | tokens/s | tokens/s per rank | MFU | peak memory | waiting ";
+  text += std::string("| exposed communication |") + (priced ? " dollars for 1e9 tokens |" : "");
+  text += std::string("\n|---|---|---|---|---|---|---|---|---|") + (priced ? "---|" : "") + "\n";
   for (const Written& file : report.written) {
     const Cost& cost = file.found.cost;
     text += fmt::format("| {} | {} | {} | {:.5g} | {:.5g} | {:.1f} % | {} | {:.1f} % | {:.1f} % |{}\n", file.name,
                         describe(file.found.point), time_text(cost.step_us), cost.tokens_per_s,
-                        cost.tokens_per_s / file.found.point.ranks(), 100 * cost.mfu, peaks_text(cost), 100 * cost.idle,
-                        100 * cost.exposed, dollars_text(report, file.found));
+                        cost.tokens_per_s / file.found.point.ranks(), 100 * cost.mfu, peaks_text(cost),
+                        100 * cost.waiting, 100 * cost.exposed, dollars_text(report, file.found));
   }
   const Explored& explored = report.found.explored;
   text += fmt::format(

@@ -145,4 +145,15 @@ std::string as_yaml(const std::string& text) {
   return out + "\"";
 }
 
+std::string flow_text(const Value& value) {
+  if (value.kind == Value::Kind::kNull) return "null";
+  if (value.kind == Value::Kind::kString) return as_yaml(value.text);
+  const bool map = value.kind == Value::Kind::kMap;
+  if (!map && value.kind != Value::Kind::kList) return value.text;
+  std::string text;
+  for (size_t i = 0; i < value.items.size(); ++i)
+    text += (i == 0 ? "" : ", ") + (map ? as_yaml(value.keys[i].text) + ": " : "") + flow_text(value.items[i]);
+  return map ? "{" + text + "}" : "[" + text + "]";
+}
+
 }  // namespace piper::strategy

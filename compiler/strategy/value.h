@@ -38,6 +38,8 @@ std::string describe(const Value& value);
 void resolve_scalar(Value& value);
 // A string as a YAML scalar: plain where it reads back as that string, else in double quotes.
 std::string as_yaml(const std::string& text);
+// A value in one line, as a strategy has it.
+std::string flow_text(const Value& value);
 
 // Parses one YAML document or JSON text. `file` is the registered file for spans; columns of the
 // first line are shifted by `column_shift`. Errors: P0102 syntax, P0104 duplicate keys, P0105 tags,

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "compiler/frontend/model_file.h"
+#include "compiler/strategy/overridden_text.h"
 #include "compiler/tune/proposals.h"
 #include "schemas/base/byte_text.h"
 #include "schemas/base/check.h"
@@ -228,6 +229,21 @@ std::string told(const TuneOptions& options, const Judge& judge, const Search& s
          " strategies were compiled\n";
 }
 
+// Whoever compiles what is written does not know the command line: from here on, the text says what it says. Errors of
+// the start have their places in the user's own text, so that one is compiled first.
+Status write_overrides(const driver::CompileOptions& options, Judge& judge, Trial& start) {
+  if (options.overrides.empty()) return {};
+  diag::Diagnostics unheard;
+  PIPER_ASSIGN(const auto written, strategy::overridden_text(options.strategy, start.text, options.overrides, unheard));
+  if (!written) return {};
+  judge.leave_overrides_out();
+  auto again = judge.judge(*written);
+  PIPER_CHECK(again && again->step_us == start.step_us && again->peak_bytes == start.peak_bytes,
+              "with --set in its text it is another strategy:\n", *written);
+  start = std::move(*again);
+  return {};
+}
+
 }  // namespace
 
 Status tune(const TuneOptions& options, diag::Diagnostics& diags, std::ostream& out) {
@@ -244,6 +260,7 @@ Status tune(const TuneOptions& options, diag::Diagnostics& diags, std::ostream& 
       options.compile.memory_limit > 0 ? options.compile.memory_limit : static_cast<int64_t>(machine.memory_bytes);
   Judge judge(options.compile, std::move(model), machine, std::move(times), limit);
   PIPER_ASSIGN(Trial first, judge.judge(std::string(given->text()), diags));
+  PIPER_RETURN_IF_ERROR(write_overrides(options.compile, judge, first));
   if (!options.profile.empty()) {
     const plan::Bundle& bundle = first.compilation->emitted.bundle;
     PIPER_ASSIGN(const timeline::Measured measured, timeline::read_profile(bundle, options.profile));

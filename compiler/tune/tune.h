@@ -28,9 +28,9 @@ struct TuneOptions {
 // memory are the machine's.
 //
 // Better is what is less over the limit, then what is faster, by a thousandth of the start at least. Writes the
-// strategy with a comment for each change, which says what it gained, and prints the same on `out`. Every strategy that
-// is kept was proved. Errors: those of compiling the start, P0520 where nothing that was tried fits, P0602. A bug
-// throws.
+// strategy with a comment for each change, which says what it gained, and prints the same on `out`. Overrides become
+// part of its text, except where the start is a bare list, which has no keys. Every strategy that is kept was proved.
+// Errors: those of compiling the start, P0520 where nothing that was tried fits, P0602. A bug throws.
 Status tune(const TuneOptions& options, diag::Diagnostics& diags, std::ostream& out);
 
 }  // namespace piper::tune

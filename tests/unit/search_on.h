@@ -43,7 +43,7 @@ struct SearchedSpace {
                 plan::DeviceKind device = plan::DeviceKind::kCpu)
       : pricer(options(device), model_of(model),
                machine_of(links, ranks, device == plan::DeviceKind::kCuda ? "cuda" : "cpu")),
-        limits(limits_of(pricer, base, 4 * ranks, 1).value()),
+        limits(limits_of(pricer, base, most_stages_on(ranks), 1).value()),
         probes(pricer, base, limits.expert_globs),
         bounds(probes, pricer.machine(), base.batch, {}, limits.most_stages) {
     SpaceLimits space;

@@ -38,6 +38,14 @@ TEST_CASE("every point uses all ranks, divides the batch and is there once") {
   CHECK(families.size() == 8);
 }
 
+TEST_CASE("a model is asked for as many stages as the points can have") {
+  SpaceLimits limits = four_ranks();
+  limits.most_stages = 1000;
+  int32_t most = 0;
+  for (const Point& point : points_of(limits)) most = std::max(most, point.stages());
+  CHECK(most == most_stages_on(4));
+}
+
 TEST_CASE("a fixed choice is the same at all points") {
   SpaceLimits limits = four_ranks();
   REQUIRE(fix("pp=2", limits.fixed).ok());

@@ -167,6 +167,20 @@ TEST_CASE("a choice that is fixed to a value that there is not") {
   CHECK(holds(searched(options).errors, "P0271"));
 }
 
+// Each of the 16 blocks is a stage then.
+TEST_CASE("all ranks in one pipeline may have eight stages each") {
+  const TempFolder folder;
+  SearchOptions options = options_of(folder, kBase);
+  options.compile.model = test::source_path("tests/models/chain.onnx");
+  options.nodes = 1;  // two ranks
+  options.keep = 1;
+  options.fixed = {"pp=2", "virtual=8"};
+  const Done done = searched(options);
+  INFO(done.errors);
+  REQUIRE(done.status.ok());
+  CHECK(holds(read(options.directory + "/01.yaml"), "{tag: PP, stages: 16, "));
+}
+
 TEST_CASE("a base that says how to spread the step is refused") {
   const TempFolder folder;
   const Done done = searched(options_of(folder, std::string(kBase) + "schedule: {family: 1f1b, microbatches: 2}\n"));
@@ -183,6 +197,46 @@ TEST_CASE("an error of the base has its line") {
   INFO(done.errors);
   CHECK(holds(done.errors, "base.yaml:3:"));
   CHECK(holds(done.errors, "error[P0201]"));
+}
+
+// Whoever compiles the files gives no --set.
+TEST_CASE("strategies have the values of --set, and are what was priced") {
+  const TempFolder folder;
+  SearchOptions options =
+      options_of(folder, "# mine\npiper: 1\nmodel: {batch: 8}   # samples\noptimizer: {sgd: {lr: 0.1}}\n");
+  options.compile.overrides = {"model.batch=4", "clip_grad_norm=1"};
+  options.json = true;
+  const Done done = searched(options);
+  INFO(done.errors << done.told);
+  REQUIRE(done.status.ok());
+  for (const char* name : {"/01.yaml", "/03.yaml", "/01.tuned.yaml"})
+    CHECK(holds(read(options.directory + name),
+                "# mine\npiper: 1\nmodel: {batch: 4}   # samples\noptimizer: {sgd: {lr: 0.1}}\nclip_grad_norm: 1\n"));
+  Pricer pricer(SearchedSpace::options(), model_of("tiny_gpt.onnx"), *options.compile.machine);
+  const auto again = pricer.price(read(options.directory + "/01.yaml"));
+  REQUIRE(again.ok());
+  CHECK(holds(done.told, "\"peak_bytes\":" + std::to_string(again->peak_bytes)));
+  const std::string step = "\"step_us\":";
+  const size_t priced = done.told.find(step, done.told.find("\"01.yaml\""));
+  REQUIRE(priced != std::string::npos);
+  CHECK(std::stod(done.told.substr(priced + step.size())) == Approx(again->step_us).epsilon(1e-9));
+  // Errors have their places in what the user wrote.
+  options.compile.overrides = {"optimizer.sgd.lr=x"};
+  CHECK(holds(searched(options).errors, "--set:1:18: error[P0202]"));
+  options.compile.overrides = {"schedule={family: 1f1b, microbatches: 2}"};
+  CHECK(holds(searched(options).errors, "--set:1:1: error[P0270]"));
+}
+
+TEST_CASE("a base in JSON is a base") {
+  const TempFolder folder;
+  SearchOptions options =
+      options_of(folder, R"({"piper": 1, "model": {"batch": 8}, "optimizer": {"sgd": {"lr": 0.1}}})");
+  options.keep = 1;
+  const Done done = searched(options);
+  INFO(done.errors);
+  REQUIRE(done.status.ok());
+  CHECK(
+      holds(read(options.directory + "/01.yaml"), "piper: 1\nmodel: {batch: 8}\noptimizer: {sgd: {lr: 0.1}}\nmesh: "));
 }
 
 TEST_CASE("a price is that of all ranks where replicas lie differently on nodes") {
@@ -272,7 +326,7 @@ TEST_CASE("where nothing fits the nearest is named with what it lacks") {
   CHECK(!done.status.ok());
   INFO(done.errors);
   CHECK(holds(done.errors, "P0271"));
-  CHECK(holds(done.errors, "more: "));
+  CHECK(holds(done.errors, " more than the limit: "));
 }
 
 TEST_CASE("whether a model fits is one line") {

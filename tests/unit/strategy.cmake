@@ -1,2 +1,2 @@
-piper_test(strategy_test LABELS unit SOURCES strategy_test.cc strategy_wrong_files_test.cc LINK piper_directives piper_strategy)
+piper_test(strategy_test LABELS unit SOURCES overridden_text_test.cc strategy_test.cc strategy_wrong_files_test.cc LINK piper_directives piper_strategy)
 piper_test(resolve_directives_test LABELS unit SOURCES resolve_directives_test.cc LINK piper_directives piper_strategy)

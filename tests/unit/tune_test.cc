@@ -185,6 +185,23 @@ TEST_CASE("a list of directives in JSON is tuned") {
   CHECK(holds(done.text, "# tuned: passes by list scheduling"));
 }
 
+// Nobody who compiles the file later gives --set again.
+TEST_CASE("what is written has the values of --set, and is what was priced") {
+  const TempFolder folder;
+  std::string expected = kPipeline;
+  expected.replace(expected.find("batch: 8"), 8, "batch: 16");
+  CHECK(tuned(folder, kPipeline, 0, 1, {"model.batch=16"}).text == expected);
+  const Tuned done = tuned(folder, kPipeline, 0, 150, {"model.batch=16", "schedule.microbatches=8"});
+  INFO(done.errors << done.told << done.text);
+  REQUIRE(done.status.ok());
+  CHECK(holds(done.text, "# kept as it is\n# schedule: {family: 1f1b, microbatches: 8}\n"));
+  const Trial after = judged(folder, done.text);
+  const size_t said = done.told.find("\ntuned: ");
+  REQUIRE(said != std::string::npos);
+  CHECK(std::stod(done.told.substr(said + 8)) == Approx(after.step_us / 1000).epsilon(1e-3));
+  CHECK(holds(tuned(folder, kPipeline, 0, 1, {"model.batch=x"}).errors, "--set:1:13: error[P0202]"));
+}
+
 // A recomputation that the machine's memory does not need.
 TEST_CASE("recomputation is left out where there is memory for what it saves") {
   const TempFolder folder;

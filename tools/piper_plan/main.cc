@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 
+#include "compiler/machine/load_machine.h"
 #include "schemas/command_line/command_line.h"
 #include "schemas/plan/durable_files.h"
 #include "schemas/plan/file_bytes.h"
@@ -131,12 +132,11 @@ Subcommand add_show(CLI::App& app) {
       ->excludes(picture)
       ->excludes(page);
   add_costs(command, flags->options.costs);
-  auto* const target =
-      command->add_option("--target", flags->times.target, "times on a machine: strategies/targets/*.yaml")
-          ->needs(page)
-          ->excludes(profile)
-          ->excludes("--forward")
-          ->excludes("--backward");
+  auto* const target = command->add_option("--target", flags->times.target, machine::target_help("times on a machine"))
+                           ->needs(page)
+                           ->excludes(profile)
+                           ->excludes("--forward")
+                           ->excludes("--backward");
   command->add_option("--kernel-times", flags->times.kernel_times, "times measured by piper-run --calibrate")
       ->needs(target);
   return {command, [flags] {
@@ -172,7 +172,7 @@ Subcommand add_diff(CLI::App& app) {
       ->excludes(markdown);
   DiffOptions& options = flags->options;
   auto* const target =
-      command->add_option("--target", options.target, "steps as long as on a machine: strategies/targets/*.yaml")
+      command->add_option("--target", options.target, machine::target_help("steps as long as on a machine"))
           ->excludes("--forward")
           ->excludes("--backward");
   command->add_option("--kernel-times", options.kernel_times, "times measured by piper-run --calibrate")->needs(target);
@@ -242,7 +242,7 @@ Subcommand add_simulate(CLI::App& app) {
                          ->check(CLI::NonNegativeNumber);
   PriceOptions& priced = flags->priced;
   auto* const target =
-      instead_of_costs(command->add_option("--target", priced.target, "price for a machine: strategies/targets/*.yaml")
+      instead_of_costs(command->add_option("--target", priced.target, machine::target_help("price for a machine"))
                            ->excludes(measured)
                            ->excludes(latency)
                            ->excludes(rate));
@@ -294,10 +294,9 @@ Subcommand add_report(CLI::App& app) {
   add_bundle(command, flags->directory);
   command->add_option("PROFILE", flags->profile, "times measured by piper-run --profile")->required();
   add_costs(command, options.costs);
-  auto* const target =
-      command->add_option("--target", options.target, "predict for a machine: strategies/targets/*.yaml")
-          ->excludes("--forward")
-          ->excludes("--backward");
+  auto* const target = command->add_option("--target", options.target, machine::target_help("predict for a machine"))
+                           ->excludes("--forward")
+                           ->excludes("--backward");
   command->add_option("--kernel-times", options.kernel_times, "times measured by piper-run --calibrate")->needs(target);
   command->add_option("--log", options.log, "of the same run, piper-run --log: for its peak memory");
   auto* const json = command->add_flag("--json", flags->json, "as one JSON object");
@@ -319,7 +318,7 @@ Subcommand add_tune(CLI::App& app) {
   auto* const command = app.add_subcommand(
       "tune", "write a faster strategy: moves passes, buckets, prefetch and recomputation (calls piperc --tune)");
   command->add_option("DIR", flags->directory, "plan bundle of the strategy to start from")->required();
-  command->add_option("--target", options.target, "the machine that plans are priced for: strategies/targets/*.yaml")
+  command->add_option("--target", options.target, machine::target_help("the machine that plans are priced for"))
       ->required();
   command->add_option("--memory-limit,--limit", options.limit, "bytes per rank; default: the machine's memory")
       ->transform(CLI::AsSizeValue(true))
@@ -353,7 +352,7 @@ Subcommand add_fits(CLI::App& app) {
   auto* const command =
       app.add_subcommand("fits", "whether a model fits on machines, and how, in one line (calls piperc --fits)");
   command->add_option("MODEL", flags->model, "the model, an .onnx or .pt2 file")->required();
-  command->add_option("--target", options.target, "the machine: strategies/targets/*.yaml")->required();
+  command->add_option("--target", options.target, machine::target_help("the machine"))->required();
   command->add_option(
       "--strategy", options.strategy,
       "batch, optimizer and precision, without directives; default: AdamW, a sample a rank, bf16 on GPUs");

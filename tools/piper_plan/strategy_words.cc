@@ -15,16 +15,6 @@ using strategy::Value;
 bool is_list(const Value& value) { return value.kind == Value::Kind::kList; }
 bool is_map(const Value& value) { return value.kind == Value::Kind::kMap; }
 
-// As a strategy would say it in one line.
-std::string flow(const Value& value) {
-  if (value.kind == Value::Kind::kString) return strategy::as_yaml(value.text);
-  if (!is_list(value) && !is_map(value)) return value.kind == Value::Kind::kNull ? "null" : value.text;
-  std::string text;
-  for (size_t i = 0; i < value.items.size(); ++i)
-    text += (i == 0 ? "" : ", ") + (is_map(value) ? value.keys[i].text + ": " : "") + flow(value.items[i]);
-  return is_list(value) ? "[" + text + "]" : "{" + text + "}";
-}
-
 // What an entry of a list is called, so that one before it changes nothing about it; "" where it has no name.
 std::string name_of(const Value& entry) {
   const Value* const op = entry.find("op");
@@ -34,7 +24,7 @@ std::string name_of(const Value& entry) {
     return "";
   }
   const Value* const filter = entry.find("filter");
-  return op->text + (filter == nullptr ? "" : " " + flow(*filter));
+  return op->text + (filter == nullptr ? "" : " " + strategy::flow_text(*filter));
 }
 
 // Dotted path -> value, in the order of the file. Maps are gone into, and lists of maps; other lists are one value.
@@ -48,7 +38,7 @@ void add_leaves(const Value& value, const std::string& path, Leaves& leaves) {
   const bool of_maps =
       is_list(value) && !value.items.empty() && std::all_of(value.items.begin(), value.items.end(), is_map);
   if (!of_maps) {
-    leaves.emplace_back(path, flow(value));
+    leaves.emplace_back(path, strategy::flow_text(value));
     return;
   }
   std::map<std::string, int> seen;
@@ -57,7 +47,7 @@ void add_leaves(const Value& value, const std::string& path, Leaves& leaves) {
     const int before = seen[name]++;
     const std::string which =
         name + (before == 0 && !name.empty() ? "" : (name.empty() ? "" : " ") + std::to_string(before + 1));
-    leaves.emplace_back(path + "[" + which + "]", flow(entry));
+    leaves.emplace_back(path + "[" + which + "]", strategy::flow_text(entry));
   }
 }
 

@@ -394,8 +394,8 @@ std::string describe(const EqualityReport& report) {
   if (!report.looked) return "equality with the model: not proved, the bundle has no reference\n";
   std::string text = "equality with the model: " + std::string(report.whole() ? "proved: " : "proved in part: ") +
                      std::to_string(report.proved) + " " + report.results +
-                     " are sums of the same values as in the model; model and plan have " +
-                     std::to_string(report.numbers) + " distinct values\n";
+                     " are sums of the same values as in the model; model and plans together compute " +
+                     std::to_string(report.numbers) + " different values\n";
   if (report.piece > 0) {
     text += "  for each microbatch of " + std::to_string(report.piece) + " samples separately";
     for (const std::string& kernel : report.mixing)
