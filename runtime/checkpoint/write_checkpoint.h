@@ -25,6 +25,7 @@ struct WriterOptions {
   std::string parent;         // digest of the checkpoint that the run goes on from
   int64_t from = 0;           // its step; 0: the run began at step 1
   trace::RingTrack track;     // records what is written
+  bool only_finite = false;   // a state that finite_state.h finds fault with is refused
 };
 
 // By the owner, before it looks for a checkpoint. What was replaced by a checkpoint that never got its name has its own

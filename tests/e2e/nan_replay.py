@@ -51,10 +51,17 @@ class Second(nn.Module):
         return self.down(h) * scale + hidden.clamp(min=-1)
 
 
+class Root(Second):
+    """Its loss is finite where the level is 0, and its gradient is not."""
+
+    def forward(self, h, level):
+        return torch.sqrt((self.down(h) * level).square())
+
+
 class Levels(nn.Module):
-    def __init__(self):
+    def __init__(self, second=Second):
         super().__init__()
-        self.first, self.second = First(), Second()
+        self.first, self.second = First(), second()
 
     def forward(self, x, level, target):
         return F.mse_loss(self.second(self.first(x), level), target)
@@ -95,18 +102,22 @@ class Bench(harness.Bench):
         bad = {k: v.clone() for k, v in self.data.items()}
         bad["level"][(BAD - 1) * BATCH + SAMPLE] = -2
         self.write("bad", bad)
+        bad["level"][(BAD - 1) * BATCH + SAMPLE] = 0
+        self.write("zero", bad)
         bad = {k: v.clone() for k, v in self.data.items()}
         bad["x"][(BAD - 1) * BATCH + SAMPLE, 1] = float("nan")
         self.write("nan_in_data", bad)
         torch.manual_seed(2)
-        self.model = self.export(Levels(), {k: v[:BATCH] for k, v in self.data.items()}, "levels.onnx")
+        example = {k: v[:BATCH] for k, v in self.data.items()}
+        self.model = self.export(Levels(), example, "levels.onnx")
+        self.root = self.export(Levels(Root), example, "levels_root.onnx", second="root")
 
     def write(self, name, tensors):
         save_file(tensors, self.work / f"{name}.safetensors")
 
-    def plans(self, name, *shape, more=""):
+    def plans(self, name, *shape, more="", model=None):
         (self.work / f"{name}.yaml").write_text(strategy(*shape, more))
-        self.call([self.bin / "piperc", self.model, "--strategy", self.work / f"{name}.yaml", "-o", self.work / f"{name}.plans"])
+        self.call([self.bin / "piperc", model or self.model, "--strategy", self.work / f"{name}.yaml", "-o", self.work / f"{name}.plans"])
         return self.work / f"{name}.plans"
 
     def run_piper(self, plans, *flags, data="bad", launch=(), more=(), steps=STEPS):
@@ -156,6 +167,27 @@ def checkpoints(bench):
     shutil.rmtree(folder)
     code, text = bench.run_piper(plans, "--checkpoint", folder, "--every", 2)
     named("every second step", code, text, 1, (4, 5), 3)
+
+
+def states(bench):
+    """Step BAD has a finite loss and leaves NaNs in the parameters: they are saved nowhere, and nothing is removed for them."""
+    plans = bench.plans("root", 2, 1, 4, model=bench.root)
+    folder, weights = bench.work / "states", bench.work / "states.safetensors"
+    wanted = rf"error\[R0801\]: step {BAD}: (parameter|the first moment of) '\S+' has (a NaN|an infinity); in step {BAD} the first NaN is made by rank 1 "
+    for way, launch, more in bench.launches(2):
+        for steps in (STEPS, BAD):
+            label = f"states, {way}, {steps} steps"
+            shutil.rmtree(folder, ignore_errors=True)
+            saving = ["--checkpoint", folder, "--every", 1, "--keep", 2, "--save", weights]
+            code, text = bench.run_piper(plans, *saving, data="zero", launch=launch, more=more, steps=steps)
+            check(f"{label}: the call is named", code == NOT_FINITE and re.search(wanted, text), f"{code} {text}")
+            kept = sorted(path.name for path in folder.glob("*") if path.name != "LOCK")
+            check(f"{label}: those before it are there, and nothing else", kept == [f"step-{s:09}" for s in (BAD - 2, BAD - 1)], f"{kept}")
+            check(f"{label}: no weights", not weights.exists())
+        code, text = bench.run_piper(plans, "--save", weights, data="zero", launch=launch, more=more, steps=BAD)
+        check(f"states, {way}, --save alone: refused", code == NOT_FINITE and re.search(wanted, text) and not weights.exists(), f"{code} {text}")
+    code, text = bench.run_piper(plans, "--save", weights, "--no-stop-on-nan", data="zero", steps=BAD)
+    check("states, --no-stop-on-nan: saved", code == 0 and any(value.isnan().any() for value in load_file(weights).values()), f"{code} {text}")
 
 
 def others(bench):
@@ -232,7 +264,7 @@ def replicas(bench):
               f"{done.returncode} {text}")
 
 
-PARTS = {f.__name__: f for f in (origin, checkpoints, others, gpus, replicas)}
+PARTS = {f.__name__: f for f in (origin, checkpoints, states, others, gpus, replicas)}
 
 
 def main():

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <new>
 #include <random>
@@ -353,15 +354,23 @@ TEST_CASE("a checkpoint of the same step is replaced, and found again where the 
 // A plan of one rank whose one parameter is saved.
 class OneParameter {
  public:
-  explicit OneParameter(Storage& storage) {
+  explicit OneParameter(Storage& storage, bool only_finite = false) {
+    plan::TensorInfo trained;
+    trained.name = "w";
+    trained.shape = {64};
+    manifest_.tensors = {trained};
     plan_.buffers = {{"w", plan::BufferClass::kParameter, 256, 0, DType::kF32, {64}}};
     plan_.placements = {{"w", plan::PlacementKind::kValue, DType::kF32, {64}, {{0, 0}, 0, 64, true}}};
     memory_ = device_->allocate(256).value();
     buffers_ = {memory_->base()};
-    auto made =
-        Checkpointer::make(manifest_, plan_, buffers_, *device_, control_, {}, storage, {}, {"run", 2, {}, "", 0});
+    WriterOptions options{"run", 2, {}, "", 0};
+    options.only_finite = only_finite;
+    auto made = Checkpointer::make(manifest_, plan_, buffers_, *device_, control_, {}, storage, {}, options);
     REQUIRE(made.ok());
     checkpointer = std::move(made).value();
+  }
+  void set(int64_t element, float value) {
+    REQUIRE(device_->write(buffers_[0] + element * 4, &value, sizeof value).ok());
   }
 
  private:
@@ -411,6 +420,31 @@ TEST_CASE("what the writing thread meets is told by the next call") {
   other.mistaken = true;
   REQUIRE(second.checkpointer->save(1, 8).ok());
   CHECK(second.checkpointer->finish().error().code == "bug");
+}
+
+TEST_CASE("a state that is not finite is not committed, and no older one is removed for it") {
+  for (const bool only_finite : {true, false}) {
+    UnsureDisk disk;
+    OneParameter run(disk, only_finite);
+    const auto save = [&run](int64_t step) {
+      REQUIRE(run.checkpointer->save(step, step).ok());
+      REQUIRE(run.checkpointer->finish().ok());
+    };
+    save(1);
+    save(2);
+    CHECK(run.checkpointer->not_finite().step == 0);
+    run.set(63, -std::numeric_limits<float>::infinity());
+    save(3);
+    run.set(63, 0);
+    run.set(0, std::numeric_limits<float>::quiet_NaN());
+    save(4);
+    CHECK(run.checkpointer->committed_step() == (only_finite ? 2 : 4));
+    CHECK(run.checkpointer->not_finite().step == (only_finite ? 3 : 0));
+    CHECK(run.checkpointer->not_finite().what == (only_finite ? "parameter 'w' has an infinity" : ""));
+    const std::vector<std::string> kept = only_finite ? std::vector<std::string>{"step-000000001", "step-000000002"}
+                                                      : std::vector<std::string>{"step-000000003", "step-000000004"};
+    CHECK(names_in(disk) == kept);
+  }
 }
 
 TEST_CASE("writes that are cut short go on") {

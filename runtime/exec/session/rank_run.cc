@@ -107,7 +107,6 @@ Status RankRun::watch(Executor& executor) {
 
 Status RankRun::end(Executor& executor, bool stopped) {
   host(live::EventKind::kEnding, session_.options.steps);
-  PIPER_RETURN_IF_ERROR(save_resharded());
   status_.enter(stopped ? live::RankState::kStopping : live::RankState::kCheckpointing);
   if (checkpointer_ != nullptr) {
     PIPER_RETURN_IF_ERROR(checkpointer_->finish());
@@ -147,13 +146,14 @@ Status RankRun::open_checkpointer() {
   const hal::WaitControl writing{&session_.stop, std::chrono::hours(24)};
   checkpoint::WriterOptions options = session_.writer;
   options.track = ring_->writer();
+  options.only_finite = stops_on_nan();
   PIPER_ASSIGN(checkpointer_, checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers,
                                                              rank_->device(), *checkpoint_control_, writing,
                                                              *session_.storage, session_.identity, std::move(options)));
   return {};
 }
 
-Status RankRun::save_resharded() {
+Status RankRun::reshard() {
   const bool idle = session_.resume != nullptr && first_step_ == session_.options.steps + 1;
   if (checkpointer_ == nullptr || !idle || session_.resume->manifest().plan_sha256 == session_.bundle_digest) return {};
   return checkpointer_->save(first_step_ - 1, session_.resume->manifest().samples);
@@ -176,7 +176,8 @@ Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
   }
   for (const auto& hook : hooks_)
     if (first_step_ > last) PIPER_RETURN_IF_ERROR(hook->without_steps(last));
-  PIPER_RETURN_IF_ERROR(look_for_nan(executor));
+  PIPER_RETURN_IF_ERROR(reshard());
+  PIPER_RETURN_IF_ERROR(look_for_nan(executor, first_step_ <= last && action == StopAction::kGoOn));
   return action == StopAction::kStop;
 }
 
@@ -190,15 +191,32 @@ Status RankRun::after(int64_t step) {
   return {};
 }
 
-Status RankRun::look_for_nan(Executor& executor) {
-  if (session_.stopping == nullptr || !session_.options.stop_on_nan) return {};
+void RankRun::look_at_saved_state() {
+  if (checkpointer_ == nullptr || nan_.step > 0) return;
+  const checkpoint::Checkpointer::NotFinite found = checkpointer_->not_finite();
+  if (found.step == 0) return;
+  nan_ = {found.step, "step " + std::to_string(found.step) + ": " + found.what};
+  session_.requests.replay = true;
+}
+
+Status RankRun::look_for_nan(Executor& executor, bool complete) {
+  if (!stops_on_nan()) return {};
+  if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+  look_at_saved_state();
+  if (nan_.step == 0 && complete && !session_.options.save.empty()) {
+    PIPER_ASSIGN(const std::string fault, fault_of_weights(*rank_));
+    const int64_t last = session_.options.steps;
+    if (!fault.empty()) nan_ = {last, "step " + std::to_string(last) + ": " + fault};
+  }
   const std::string mine = nan_.step == 0 ? "" : std::to_string(nan_.step) + " " + nan_.what;
   PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(mine, hal::patient(wait_)));
-  const std::string& told = all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank));
-  if (told.empty()) return {};
-  const size_t space = told.find(' ');
-  nan_ = {std::stoll(told.substr(0, space)), told.substr(space + 1)};
-  if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+  nan_ = {};
+  for (const std::string& found : all) {
+    const size_t space = found.find(' ');
+    const int64_t step = found.empty() ? 0 : std::stoll(found.substr(0, space));
+    if (step > 0 && (nan_.step == 0 || step < nan_.step)) nan_ = {step, found.substr(space + 1)};
+  }
+  if (nan_.step == 0) return {};
   executor.set_profile(nullptr);
   executor.set_trace(nullptr);
   NanReplay replay(session_, *rank_, control_, executor, data_shift_);
@@ -229,6 +247,7 @@ Result<StopAction> RankRun::agreed_after(int64_t step) {
 
 Status RankRun::save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action) {
   PIPER_RETURN_IF_ERROR(checkpointer_->failure());
+  look_at_saved_state();
   host(live::EventKind::kAgree, step);
   PIPER_ASSIGN(const bool due, clock.due(step, control_, wait_));
   if (!due && (action == StopAction::kGoOn || action == StopAction::kReplay)) return {};

@@ -38,12 +38,17 @@ class RankRun : private RunReports {
   // Makes the hooks that the options ask for.
   Status watch(Executor& executor);
   // Without steps to do, the checkpoint of another plan becomes one in this plan's parts.
-  Status save_resharded();
+  Status reshard();
   // Whether they ended before the last one, because a signal asked for it.
   Result<bool> all_steps(Executor& executor, StepInputs& inputs);
   Status after(int64_t step);
-  // After the last of the steps that all ranks do: whether one of them was lost, and what lost it.
-  Status look_for_nan(Executor& executor);
+  // Whether a number that is none ends the run.
+  bool stops_on_nan() const { return session_.stopping != nullptr && session_.options.stop_on_nan; }
+  // What the thread that saves has found in the state.
+  void look_at_saved_state();
+  // After the last of the steps that all ranks do: whether one of them was lost, and what lost it. `complete`: it is
+  // the last step of the run.
+  Status look_for_nan(Executor& executor, bool complete);
   Status end_with_verdict();
   void host(live::EventKind kind, int64_t step);
   Result<StopAction> agreed_after(int64_t step);
