@@ -103,8 +103,8 @@ data::DataOptions data_options(const Flags& flags, const plan::RunDefaults& run)
   return data;
 }
 
-// What is evaluated on what, where anything is: the strategy says so, flags win.
-Status read_evaluation(const Flags& flags, Inputs& inputs, exec::Session& session) {
+// What is evaluated on what, where anything is: the strategy says so, flags win. `compares`: with other processes.
+Status read_evaluation(const Flags& flags, bool compares, Inputs& inputs, exec::Session& session) {
   const plan::Manifest& manifest = inputs.bundle.manifest;
   const bool asked =
       flags.eval_only || flags.eval_every || flags.eval_batches || !flags.eval_data.empty() || !flags.save_best.empty();
@@ -122,6 +122,9 @@ Status read_evaluation(const Flags& flags, Inputs& inputs, exec::Session& sessio
   data.document_end = manifest.run.document_end;
   data.sampling = data::Sampling::kSequential;
   PIPER_ASSIGN(inputs.eval_data, data::DataSource::open(data, inputs.bundle.evaluation.at(0).manifest));
+  if (compares) {
+    PIPER_ASSIGN(session.evaluation.data_digest, data::quick_data_digest(data));
+  }
   const int64_t samples = inputs.eval_data->num_samples(), whole = samples / manifest.batch;
   const int64_t batches = flags.eval_batches.value_or(manifest.eval->batches);
   if (whole == 0 || batches > whole)
@@ -159,7 +162,8 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   const bool speaks = of_all_ranks(ranks);
   if (speaks && !inputs.start.from) tell_missing(flags.load, *inputs.weights);
 
-  PIPER_RETURN_IF_ERROR(read_evaluation(flags, inputs, session));
+  const bool compares = !ranks.empty();
+  PIPER_RETURN_IF_ERROR(read_evaluation(flags, compares, inputs, session));
   data::DataOptions data = data_options(flags, manifest.run);
   // Without training, its data are nobody's.
   if (flags.eval_only) {
@@ -177,6 +181,12 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   PIPER_ASSIGN(inputs.data, data::DataSource::open(data, manifest));
   if (!flags.init.empty()) {
     inputs.weights->replace(draw_weights(manifest, parse_init(flags.init).value_or(0), data.seed));
+  }
+
+  if (compares) {
+    PIPER_ASSIGN(session.data_digest, data::quick_data_digest(data));
+    // What is loaded means nothing to a run that continues from a checkpoint.
+    if (!inputs.start.from) session.weights_digest = inputs.weights->quick_digest();
   }
 
   exec::SessionOptions& options = session.options;

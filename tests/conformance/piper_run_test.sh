@@ -119,6 +119,16 @@ if [ -n "$mpirun" ]; then
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 2
   expect 1 "rank 1 started with other options" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --link-delay 5
+  # A node with another copy of a file, whose last byte differs.
+  for file in data weights; do
+    cp "$d/data.safetensors" "$dir/data.copy.safetensors"
+    cp "$d/weights.safetensors" "$dir/weights.copy.safetensors"
+    set -- -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
+      : -n 1 "$run" "$d/plans" --data "$dir/data.copy.safetensors" --load "$dir/weights.copy.safetensors"
+    expect 0 "step 2/2" $mpi "$@"
+    printf x | dd of="$dir/$file.copy.safetensors" bs=1 seek=$(($(wc -c < "$dir/$file.copy.safetensors") - 1)) conv=notrunc 2> "$dir/out"
+    expect 1 "[R0102]: rank 1 started with other options than rank 0: " $mpi "$@"
+  done
   expect 3 "error[R0601]: $full; the log is incomplete" $mpi -n 2 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
     --steps 3 --save "$dir/unlogged_mpi.safetensors" --log /dev/full
   cmp -s "$d/local.safetensors" "$dir/unlogged_mpi.safetensors" || fail "under mpirun a log that cannot be written changes the weights"

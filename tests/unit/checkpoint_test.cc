@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "runtime/checkpoint/save.h"
@@ -120,6 +121,41 @@ TEST_CASE("a loaded file tells what is used, what is not and what is missing") {
   placement.name = "scale";
   placement.shape = {2};
   CHECK(source->find(placement).error().message == "'" + path + "' holds no tensor 'scale'");
+}
+
+TEST_CASE("copies of a file that is loaded have one digest, and what differs has another") {
+  const TempFolder folder;
+  plan::Manifest manifest;
+  constexpr int64_t kCount = 100'000;
+  manifest.tensors = {info("bias", 2), info("wide", kCount)};
+  std::vector<float> wide(static_cast<size_t>(kCount), 0.5f);
+  int files = 0;
+  const auto write = [&](float bias) {
+    const std::string path = folder / (std::to_string(files++) + ".safetensors");
+    const auto put = [&wide](const auto& to) { return to(wide.data(), 4 * kCount); };
+    REQUIRE(
+        plan::write_safetensors(path, {two_floats("bias", 1, bias), {"wide", DType::kF32, {kCount}, put, 4 * kCount}})
+            .ok());
+    return path;
+  };
+  const auto digest = [&](const std::string& load, const std::string& adapters = "") {
+    const auto source = WeightSource::open("/nowhere", load, manifest, {adapters, {}});
+    REQUIRE(source.ok());
+    return source->quick_digest();
+  };
+  const std::string before = write(2), other = write(3);
+  CHECK(digest("") == "");
+  std::set<std::string> all = {"", digest(before)};
+  CHECK(digest(write(2)) == digest(before));
+  CHECK(all.insert(digest(other)).second);
+  CHECK(all.insert(digest(before, other)).second);
+  CHECK(all.insert(digest("", before)).second);
+  wide.back() = 1;
+  CHECK(all.insert(digest(write(2))).second);
+  auto drawn = WeightSource::open("/nowhere", "", manifest);
+  REQUIRE(drawn.ok());
+  drawn->replace({{"bias", std::vector<std::byte>(8)}});
+  CHECK(all.insert(drawn->quick_digest()).second);
 }
 
 TEST_CASE("two names of one parameter with different values are R0506") {
