@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <set>
@@ -143,6 +144,45 @@ TEST_CASE("all ranks go back behind the same step where one has lost the loss, w
       CHECK(outcome.replayed >= kFirst);
       CHECK(outcome.replayed == outcomes.front().replayed);
       CHECK(outcome.saved.empty());
+    }
+    CHECK(world.ends_well == std::vector<char>(16, 1));
+  }
+}
+
+TEST_CASE("a lost loss and a signal in one step end all ranks alike, whichever a rank has seen first") {
+  for (const bool stops_first : {true, false}) {
+    hal::Stop stop;
+    StopRequests requests;
+    StopAgreement stopping(nullptr, stop, requests);
+    const auto ask = [&](bool stops) {
+      if (stops) requests.stop = SIGUSR1;
+      else requests.replay = true;
+    };
+    for (int rank = 0; rank < 2; ++rank) CHECK(*stopping.after(kFirst - 1, 0) == StopAction::kGoOn);
+    ask(stops_first);
+    const StopAction first = *stopping.after(kFirst, 0);
+    ask(!stops_first);
+    CHECK(*stopping.after(kFirst, 0) == first);
+    CHECK(first == (stops_first ? StopAction::kStop : StopAction::kReplay));
+  }
+  for (unsigned trial = 0; trial < 30; ++trial) {
+    std::mt19937 random(trial);
+    World world(static_cast<int32_t>(2 + random() % 3), trial % 3 == 0);
+    const auto outcomes = world.run(trial * 100, kLast, [&] {
+      const auto process = [&]() -> StopRequests& { return *world.requests[random() % world.requests.size()]; };
+      const bool stops_first = random() % 2 == 0;
+      for (const bool stops : {stops_first, !stops_first}) {
+        std::this_thread::sleep_for(microseconds(random() % 3000));
+        if (stops) process().stop = SIGUSR1;
+        else process().replay = true;
+      }
+    });
+    INFO("trial " << trial);
+    for (const Outcome& outcome : outcomes) {
+      CHECK(std::max(outcome.stopped, outcome.replayed) >= kFirst);
+      CHECK(outcome.stopped == outcomes.front().stopped);
+      CHECK(outcome.replayed == outcomes.front().replayed);
+      CHECK(outcome.saved == outcomes.front().saved);
     }
     CHECK(world.ends_well == std::vector<char>(16, 1));
   }

@@ -112,7 +112,9 @@ void StopAgreement::decide(int64_t step, const std::vector<Told>& all, int64_t s
   saves_ = saves;
   if (replay) {
     replays_ = true;
-    agreed_[step] = StopAction::kReplay;
+    StopAction& action = agreed_[step];
+    // A rank may have seen already that the run ends there. A NaN is looked for after that step in any case.
+    if (action != StopAction::kStop) action = StopAction::kReplay;
     return;
   }
   const int64_t grace_s = requests_.grace_s;

@@ -19,8 +19,8 @@
 
 namespace piper::exec {
 
-// What ranks do after a step; the later one wins. kReplay: they save nothing and look for what made a NaN
-// (nan_replay.h).
+// What ranks do after a step; the later one wins, except over a kStop that was agreed before. kReplay: they save
+// nothing and look for what made a NaN (nan_replay.h).
 enum class StopAction : uint8_t { kGoOn, kSave, kStop, kReplay };
 
 // One per process, shared by its ranks.
