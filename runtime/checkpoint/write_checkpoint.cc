@@ -241,8 +241,11 @@ Status CheckpointWriter::write_or_refuse(Manifest manifest, const std::string& n
     PIPER_ASSIGN(failure, attempt(manifest, folder, name, shard, wait));
     if (failure.empty()) {
       options_.parent = manifest.digest;
+      options_.track.event(live::EventKind::kWrite, manifest.step);
       if (control_.rank() == 0) remove_old(manifest.step);
-      return {};
+      options_.track.event(live::EventKind::kGather, manifest.step);
+      // No rank is a removal ahead of the others, which would wait for it elsewhere.
+      return control_.barrier(wait);
     }
     options_.track.event(live::EventKind::kWrite, manifest.step);
     if (control_.rank() == 0) remove_folder(storage_, folder);

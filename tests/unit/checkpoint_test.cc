@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -90,6 +91,50 @@ TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {
   placement.name = "third";
   CHECK(source->find(placement).error().code == "R0501");
   std::filesystem::remove(path);
+}
+
+// Sends to a single rank come late; meetings of all do not.
+class LateTransport : public hal::Transport {
+ public:
+  LateTransport(std::unique_ptr<hal::Transport> on_time, std::chrono::milliseconds late)
+      : on_time_(std::move(on_time)), late_(late) {}
+  int32_t rank() const override { return on_time_->rank(); }
+  int32_t world_size() const override { return on_time_->world_size(); }
+  std::unique_ptr<hal::Exchange> prepare(std::vector<hal::Transfer> transfers) override {
+    if (transfers.size() == 1 && transfers[0].direction == hal::Direction::kSend) std::this_thread::sleep_for(late_);
+    return on_time_->prepare(std::move(transfers));
+  }
+  int64_t buffer_bytes() const override { return on_time_->buffer_bytes(); }
+  void keep(std::shared_ptr<const void> memory) override { on_time_->keep(std::move(memory)); }
+
+ private:
+  std::unique_ptr<hal::Transport> on_time_;
+  std::chrono::milliseconds late_;
+};
+
+TEST_CASE("ranks wait for a file that is saved longer than for a message, and go on together") {
+  const TempFolder folder;
+  plan::Manifest manifest;
+  manifest.tensors = {info("w", 3)};
+  std::vector<float> values = {3, 4, 5};
+  const auto device = hal::make_cpu_device({}, {});
+  hal::LocalWorld world(3);
+  const hal::WaitControl wait{nullptr, std::chrono::milliseconds(400)};
+  std::array<std::string, 3> failures;
+  std::vector<std::thread> ranks;
+  for (int32_t r = 0; r < 3; ++r)
+    ranks.emplace_back([&, r] {
+      LateTransport transport(world.transport(r), std::chrono::milliseconds(1000));
+      hal::TransportChannel control(transport);
+      std::vector<Piece> mine;
+      if (r == 1) mine.push_back({0, 0, 12, true, hal::Address(reinterpret_cast<std::byte*>(values.data()))});
+      Status status = save_tensors({folder / "w.safetensors", nullptr}, manifest, mine, *device, control, wait);
+      if (status.ok()) status = control.barrier(wait);
+      if (!status.ok()) failures[static_cast<size_t>(r)] = status.error().message;
+    });
+  for (std::thread& rank : ranks) rank.join();
+  for (const std::string& failure : failures) CHECK(failure == "");
+  CHECK(plan::SafetensorsFile::open(folder / "w.safetensors").ok());
 }
 
 plan::TensorToWrite two_floats(const std::string& name, float first, float second) {

@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -10,6 +12,7 @@
 #include <new>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/write_checkpoint.h"
@@ -175,7 +178,22 @@ class UnsureDisk : public Storage {
 
 constexpr int64_t kSteps = 4;
 
-// A run of one rank whose one tensor holds the step.
+// A checkpoint of one tensor, which holds the step.
+struct Step {
+  explicit Step(int64_t step) {
+    const std::vector<float> values(64, static_cast<float>(step));
+    manifest.step = step;
+    manifest.optimizer = "sgd";
+    manifest.tensors = {{"w", StateKind::kParameter, DType::kF32, {64}, {}, {{0, "param/w", 0, 64}}}};
+    shard = plan::safetensors_header({{"param/w", DType::kF32, {64}, {}, 256}}) +
+            std::string(reinterpret_cast<const char*>(values.data()), 256);
+    manifest.files = {{shard_file(0, 1), "", static_cast<int64_t>(shard.size())}};
+  }
+  Manifest manifest;
+  std::string shard;
+};
+
+// A run of one rank.
 class OneTensor {
  public:
   explicit OneTensor(Storage& storage, WriterOptions options = {"run", 2, {}, "", 0})
@@ -183,15 +201,8 @@ class OneTensor {
 
   void begin_line() { writer_.begin_line(); }
   Status write(int64_t step) {
-    const std::vector<float> values(64, static_cast<float>(step));
-    Manifest manifest;
-    manifest.step = step;
-    manifest.optimizer = "sgd";
-    manifest.tensors = {{"w", StateKind::kParameter, DType::kF32, {64}, {}, {{0, "param/w", 0, 64}}}};
-    const std::string shard = plan::safetensors_header({{"param/w", DType::kF32, {64}, {}, 256}}) +
-                              std::string(reinterpret_cast<const char*>(values.data()), 256);
-    manifest.files = {{shard_file(0, 1), "", static_cast<int64_t>(shard.size())}};
-    return writer_.write(manifest, shard_file(0, 1), shard, {});
+    const Step of(step);
+    return writer_.write(of.manifest, shard_file(0, 1), of.shard, {});
   }
 
  private:
@@ -349,6 +360,39 @@ TEST_CASE("a checkpoint of the same step is replaced, and found again where the 
   REQUIRE(disk.rename("step-000000001", "replaced-step-000000001-new") == 0);
   clear_leavings(disk);
   CHECK(names_in(disk) == std::vector<std::string>{"step-000000001"});
+}
+
+class SlowDisk : public UnsureDisk {
+ public:
+  int remove_directory(const std::string& path) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    removed = true;
+    return UnsureDisk::remove_directory(path);
+  }
+  std::atomic<bool> removed{false};
+};
+
+TEST_CASE("ranks leave a commit together, when the first one has removed what is old") {
+  SlowDisk disk;
+  UnsureDisk nothing;
+  hal::LocalWorld world(2);
+  const auto run = [&](int32_t rank) {
+    const auto transport = world.transport(rank);
+    hal::TransportChannel control(*transport);
+    CheckpointWriter writer(rank == 0 ? static_cast<Storage&>(disk) : nothing, control, {"run", 1, {}, "", 0});
+    bool ends_well = true;
+    for (const int64_t step : {1, 2}) {
+      const Step of(step);
+      ends_well = writer.write(of.manifest, rank == 0 ? shard_file(0, 1) : "", of.shard, {}).ok() && ends_well;
+    }
+    return ends_well && disk.removed;
+  };
+  bool first = false, second = false;
+  std::thread rank([&] { first = run(0); });
+  second = run(1);
+  rank.join();
+  CHECK(first);
+  CHECK(second);
 }
 
 // A plan of one rank whose one parameter is saved.

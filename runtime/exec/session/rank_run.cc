@@ -114,7 +114,7 @@ Status RankRun::end(Executor& executor, bool stopped) {
   }
   if (stopped) session_.stopped = true;
   if (!session_.options.save.empty() && !stopped)
-    PIPER_RETURN_IF_ERROR(save_weights(session_, session_.options.save, *rank_, plan_, control_, hal::patient(wait_)));
+    PIPER_RETURN_IF_ERROR(save_weights(session_, session_.options.save, *rank_, plan_, control_, wait_));
   PIPER_RETURN_IF_ERROR(finish(executor));
   hooks_.clear();
   if (!stopped) status_.enter(live::RankState::kDone);
@@ -143,13 +143,13 @@ Status RankRun::go_on(StepInputs& inputs) {
 
 Status RankRun::open_checkpointer() {
   if (session_.storage == nullptr) return {};
-  const hal::WaitControl writing{&session_.stop, std::chrono::hours(24)};
   checkpoint::WriterOptions options = session_.writer;
   options.track = ring_->writer();
   options.only_finite = stops_on_nan();
-  PIPER_ASSIGN(checkpointer_, checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers,
-                                                             rank_->device(), *checkpoint_control_, writing,
-                                                             *session_.storage, session_.identity, std::move(options)));
+  PIPER_ASSIGN(checkpointer_,
+               checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers, rank_->device(),
+                                              *checkpoint_control_, hal::for_files({&session_.stop}), *session_.storage,
+                                              session_.identity, std::move(options)));
   return {};
 }
 
@@ -281,7 +281,7 @@ Status RankRun::one_step(Executor& executor, StepInputs& inputs, int64_t step) {
   if (step == first_step_ && rank_->gradients != nullptr)
     PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
                                                    rank_->gradients->pieces(manifest), rank_->device(), control_,
-                                                   hal::patient(wait_)));
+                                                   wait_));
   return {};
 }
 

@@ -32,7 +32,6 @@ class RankRun : private RunReports {
   Status load(const MakeBackend& make_backend);
   // After the checkpoint's steps and samples.
   Status go_on(StepInputs& inputs);
-  // A thread that waits for another rank's file waits as long as that takes; a failure wakes it.
   Status open_checkpointer();
   Status open_reports();
   // Makes the hooks that the options ask for.
