@@ -65,6 +65,7 @@ int64_t restarts() {
 
 int run(const Flags& flags, const WrapRanks& wrap) {
   plan::let_large_files_fail();
+  plan::let_unread_pipes_fail();
   const bool on_gpus = flags.device == "cuda";
   if (!on_gpus && (flags.cuda_graph || flags.comm == "nccl")) {
     std::fprintf(stderr, "piper-run: %s is for --device cuda\n", flags.cuda_graph ? "--cuda-graph" : "--comm nccl");
