@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <random>
 #include <set>
@@ -16,6 +17,7 @@
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/transport_channel.h"
 #include "runtime/program/exit_status.h"
+#include "runtime/program/outcome.h"
 #include "runtime/program/signals.h"
 
 namespace piper::exec {
@@ -249,6 +251,22 @@ TEST_CASE("SIGTERM does not wait for a checkpoint that takes longer than the gra
       }
       CHECK(world.stop.signal_number() == (fits ? 0 : SIGTERM));
     }
+}
+
+TEST_CASE("a process that proves the bundle is waited for longer than for a message") {
+  hal::LocalWorld world(2);
+  std::array<bool, 2> ready{};
+  std::vector<std::thread> ranks;
+  for (int32_t rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      const auto transport = world.transport(rank);
+      hal::TransportChannel control(*transport);
+      if (rank == 0) std::this_thread::sleep_for(milliseconds(300));
+      const auto status = program::all_ready({}, control, {nullptr, milliseconds(50)});
+      ready[static_cast<size_t>(rank)] = status.ok() && *status == 0;
+    });
+  for (std::thread& rank : ranks) rank.join();
+  CHECK(ready == std::array<bool, 2>{true, true});
 }
 
 TEST_CASE("a failure elsewhere frees ranks that are held back") {
