@@ -54,6 +54,18 @@ Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vecto
   return bundle;
 }
 
+// What the run begins with. A checkpoint has all weights: a run that continues from one needs no other file, which may
+// be gone by then. `speaks`: this process says so.
+Result<checkpoint::WeightSource> open_weights(const Flags& flags, const std::string& bundle,
+                                              const plan::Manifest& manifest, bool resumes, bool speaks) {
+  auto weights = checkpoint::WeightSource::open(bundle, flags.load, manifest, {flags.adapters, flags.missing});
+  if (weights.ok() || !resumes || (flags.load.empty() && flags.adapters.empty())) return weights;
+  if (speaks)
+    std::fprintf(stderr, "piper-run: note: the run continues from a checkpoint without files of weights: %s\n",
+                 weights.error().message.c_str());
+  return checkpoint::WeightSource::open(bundle, "", manifest);
+}
+
 // What checkpoints say of the run; R0703 where the one that it goes on from says something else.
 Status check_identity(const Flags& flags, const data::DataOptions& data, const Inputs& inputs, bool speaks,
                       exec::Session& session) {
@@ -157,9 +169,8 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   session.directory = opened.directory;
   session.bundle_digest = opened.digest;
   const plan::Manifest& manifest = inputs.bundle.manifest;
-  PIPER_ASSIGN(inputs.weights,
-               checkpoint::WeightSource::open(opened.directory, flags.load, manifest, {flags.adapters, flags.missing}));
   const bool speaks = of_all_ranks(ranks);
+  PIPER_ASSIGN(inputs.weights, open_weights(flags, opened.directory, manifest, inputs.start.from.has_value(), speaks));
   if (speaks && !inputs.start.from) tell_missing(flags.load, *inputs.weights);
 
   const bool compares = !ranks.empty();

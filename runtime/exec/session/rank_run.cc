@@ -127,6 +127,8 @@ Status RankRun::go_on(StepInputs& inputs) {
   if (session_.resume == nullptr) return {};
   const checkpoint::Manifest& from = session_.resume->manifest();
   const int64_t batch = session_.bundle->manifest.batch;
+  first_step_ = from.step + 1;
+  if (first_step_ > session_.options.steps) return {};  // no samples are drawn
   if (batch <= 0 || from.samples % batch != 0)
     return Status::failure("R0703",
                            "the checkpoint ends after " + std::to_string(from.samples) +
@@ -134,7 +136,6 @@ Status RankRun::go_on(StepInputs& inputs) {
                                "\nhelp: compile with a batch that divides this number, --set model.batch=" +
                                std::to_string(std::gcd(from.samples, batch)) +
                                ", or continue with the old batch until the number is a multiple of the new one");
-  first_step_ = from.step + 1;
   samples_shift_ = from.samples / batch - from.step;
   if (session_.data->numbers_samples()) data_shift_ = samples_shift_;
   inputs.shift_data(data_shift_);
