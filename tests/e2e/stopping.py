@@ -160,6 +160,21 @@ def without_checkpoints(bench, plans):
         check(f"{name} without --checkpoint", code == TERMINATED and said, f"{code} {text}")
 
 
+def evaluation_alone(bench):
+    """It saves no checkpoint, also where it reads one: there is nothing to wait for."""
+    plans = bench.compile(MODEL, harness.strategy_text(MODEL, "pp2_dp2", "adamw", "eval: {batches: 1}\n"), "stopping-eval")
+    folder, _ = fresh(bench, "eval")
+    code, text = Run(bench, plans, "local", "--steps", 1, "--checkpoint", folder).end()
+    check("a step to evaluate", code == 0, f"{code} {text}")
+    run = Run(bench, plans, "local", "--checkpoint", folder, "--resume", "--eval-only", "--eval-data", bench.work / f"{MODEL}.safetensors",
+              "--link-delay", 3600000000)
+    run.until(lambda: "evaluates once" in run.output.read_text())
+    time.sleep(0.5)
+    run.signal(signal.SIGUSR1)
+    code, text = run.end()
+    check("SIGUSR1 ends an evaluation at once", code == TERMINATED and "stopped by SIGUSR1" in text, f"{code} {text}")
+
+
 def twice(bench, plans):
     """A step takes seconds here; who asks again does not wait for its end."""
     for second in (signal.SIGTERM, signal.SIGINT):
@@ -216,6 +231,7 @@ def main():
     for launch in ("local",) if arguments.no_mpirun else ("local", "mpirun"):
         signals(bench, plans, launch)
     without_checkpoints(bench, plans)
+    evaluation_alone(bench)
     twice(bench, plans)
     not_finite(bench)
     print(f"{len(faults)} faults")
