@@ -2,15 +2,18 @@
 #include <catch2/catch.hpp>
 
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/exec/session/stop_agreement.h"
@@ -19,6 +22,22 @@
 #include "runtime/program/exit_status.h"
 #include "runtime/program/outcome.h"
 #include "runtime/program/signals.h"
+
+namespace {
+
+// Done once, right before an alarm is set.
+std::function<void()> before_alarm;
+
+}  // namespace
+
+// In place of the C library's, so that a test can be another thread in the middle of a signal handler.
+extern "C" unsigned alarm(unsigned seconds) noexcept {
+  if (seconds > 0 && before_alarm) std::exchange(before_alarm, nullptr)();
+  itimerval next{}, before{};
+  next.it_value.tv_sec = seconds;
+  setitimer(ITIMER_REAL, &next, &before);
+  return static_cast<unsigned>(before.it_value.tv_sec + (before.it_value.tv_usec > 0 ? 1 : 0));
+}
 
 namespace piper::exec {
 namespace {
@@ -343,6 +362,20 @@ TEST_CASE("behind SIGTERM the time to agree is short, and that to save the rest 
   // A process that has all ranks agrees at the end of its step, which may be a long one.
   CHECK(left(false, false, false) >= 39);
   CHECK(left(false, true, false) >= 39);
+}
+
+TEST_CASE("an agreement in the middle of SIGTERM's handler leaves the whole grace period") {
+  CHECK(in_a_child([] {
+          hal::Stop stop;
+          StopRequests requests;
+          requests.checkpoints = requests.stepping = requests.by_threads = true;
+          requests.grace_s = 40;
+          const program::SignalHandlers handlers(stop, requests);
+          alarm(0);
+          before_alarm = [&requests] { requests.agree(); };
+          raise(SIGTERM);
+          return static_cast<int>(alarm(0));
+        }) >= 39);
 }
 
 }  // namespace
