@@ -108,6 +108,7 @@ void CheckpointWriter::begin_line() {
   for (const std::string& name : names)
     if (of_other_line(step_of_folder(name)))
       (void)storage_.rename(name, std::string(kAbandoned) + name + "-" + options_.run);
+  (void)storage_.sync_directory(".");
 }
 
 // What is in the way of the new one's name, and, at the first commit, what belongs to another line of the run.

@@ -343,6 +343,12 @@ TEST_CASE("what is later is set aside when the run begins, before it has saved a
   const std::vector<std::string> begun{"abandoned-step-000000003-new", "step-000000001", "step-000000002",
                                        "step-000000004"};
   CHECK(names_in(disk) == begun);
+  for (unsigned seed = 0; seed < 20; ++seed) {  // also after a power loss
+    const TempFolder folder;
+    std::mt19937 random(seed);
+    disk.leave(folder.path() / "c", &random);
+    CHECK(*list_steps(folder / "c") == std::vector<int64_t>{1, 2, 4});
+  }
   // What was damaged is written anew, and counted from then on.
   REQUIRE(run.write(4).ok());
   REQUIRE(run.write(5).ok());
