@@ -219,6 +219,7 @@ void Checkpointer::begin_writing(int64_t step, int64_t samples, bool refuses) {
     manifest_.samples = samples;
     refuses_ = refuses;
     writing_ = true;
+    if (count_ != nullptr) ++*count_;
   }
   changed_.notify_all();
 }
@@ -271,6 +272,7 @@ void Checkpointer::work() {
       }
       failure_ = std::move(status);
       writing_ = false;
+      if (count_ != nullptr) --*count_;
       if (!failure_.ok()) ends_ = true;
     }
     changed_.notify_all();

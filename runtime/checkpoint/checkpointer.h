@@ -75,6 +75,7 @@ class Checkpointer {
       : device_(device),
         wait_(wait),
         only_finite_(options.only_finite),
+        count_(options.writing),
         writer_(storage, control, options),
         track_(options.track) {}
   Status lay_out(const plan::Manifest& manifest, const plan::RankPlan& plan, const std::vector<hal::Address>& buffers,
@@ -88,6 +89,7 @@ class Checkpointer {
   hal::Device& device_;
   hal::WaitControl wait_;
   const bool only_finite_;
+  std::atomic<int>* const count_;  // of what is being written
   CheckpointWriter writer_;
   Manifest manifest_;  // of the next one; the same each time, except digests
   std::string file_;   // this rank's; empty: it owns nothing

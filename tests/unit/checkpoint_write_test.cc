@@ -415,6 +415,7 @@ class OneParameter {
     buffers_ = {memory_->base()};
     WriterOptions options{"run", 2, {}, "", 0};
     options.only_finite = only_finite;
+    options.writing = &writing;
     auto made = Checkpointer::make(manifest_, plan_, buffers_, *device_, control_, {}, storage, {}, options);
     REQUIRE(made.ok());
     checkpointer = std::move(made).value();
@@ -434,6 +435,7 @@ class OneParameter {
   hal::TransportChannel control_{*transport_};
 
  public:
+  std::atomic<int> writing{0};
   std::unique_ptr<Checkpointer> checkpointer;
 };
 
@@ -442,17 +444,23 @@ class ThrowingDisk : public UnsureDisk {
   int sync_file(int file) override {
     if (no_memory) throw std::bad_alloc();
     if (mistaken) throw std::runtime_error("a mistake");
+    if (writing != nullptr) most_writing = std::max(most_writing, writing->load());
     return UnsureDisk::sync_file(file);
   }
   bool no_memory = false, mistaken = false;
+  const std::atomic<int>* writing = nullptr;
+  int most_writing = 0;
 };
 
 TEST_CASE("what the writing thread meets is told by the next call") {
   ThrowingDisk disk;
   OneParameter run(disk);
   CHECK(run.checkpointer->write_seconds() == 0);
+  disk.writing = &run.writing;
   REQUIRE(run.checkpointer->save(1, 8).ok());
   REQUIRE(run.checkpointer->finish().ok());
+  CHECK(disk.most_writing == 1);
+  CHECK(run.writing == 0);
   CHECK(run.checkpointer->committed_step() == 1);
   CHECK(run.checkpointer->write_seconds() > 0);
   CHECK(run.checkpointer->total_bytes() == run.checkpointer->bytes());

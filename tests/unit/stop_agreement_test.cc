@@ -50,6 +50,7 @@ constexpr int64_t kFirst = 6, kLast = 100000;
 struct Outcome {
   int64_t stopped = 0;      // 0: it did all steps
   int64_t replayed = 0;     // after which it went back to look for a NaN; 0: it did not
+  int64_t left = 0;         // after which it ended without saving; 0: it did not
   std::set<int64_t> saved;  // after these steps
   bool failed = false;
 };
@@ -68,6 +69,10 @@ Outcome run_rank(StopAgreement& stopping, hal::Stop& stop, unsigned seed, int64_
     }
     if (*action == StopAction::kReplay) {
       outcome.replayed = step;
+      break;
+    }
+    if (*action == StopAction::kLeave) {
+      outcome.left = step;
       break;
     }
     if (*action != StopAction::kGoOn) outcome.saved.insert(step);
@@ -270,6 +275,26 @@ TEST_CASE("SIGTERM does not wait for a checkpoint that takes longer than the gra
       }
       CHECK(world.stop.signal_number() == (fits ? 0 : SIGTERM));
     }
+}
+
+TEST_CASE("a checkpoint that is being written outlives SIGTERM where there is no time for another one") {
+  for (const bool one_process : {false, true}) {
+    World world(3, one_process);
+    world.write_s = 1.1;
+    for (const auto& requests : world.requests) requests->grace_s = 1;
+    world.requests.back()->writing = 1;
+    const auto outcomes = world.run(7, kLast, [&] {
+      std::this_thread::sleep_for(milliseconds(5));
+      world.requests.front()->stop = SIGTERM;
+    });
+    for (const Outcome& outcome : outcomes) {
+      CHECK(outcome.left >= kFirst);
+      CHECK(outcome.left == outcomes.front().left);
+      CHECK(outcome.saved.empty());
+    }
+    CHECK(world.agreement(0).signal_number() == SIGTERM);
+    CHECK(!world.stop.raised());
+  }
 }
 
 TEST_CASE("a process that proves the bundle is waited for longer than for a message") {

@@ -41,9 +41,9 @@ Status RankRun::run(const MakeBackend& make_backend) {
   inputs.read_ahead(first_step_, session_.options.steps, ring_->loader());
   session_.started = true;
   status_.enter(live::RankState::kTraining);
-  PIPER_ASSIGN(const bool stopped, all_steps(executor, inputs));
+  PIPER_ASSIGN(const StopAction action, all_steps(executor, inputs));
   if (!verdict_.ok()) return end_with_verdict();
-  return end(executor, stopped);
+  return end(executor, action);
 }
 
 Status RankRun::meet() {
@@ -105,12 +105,18 @@ Status RankRun::watch(Executor& executor) {
   return {};
 }
 
-Status RankRun::end(Executor& executor, bool stopped) {
+Status RankRun::end(Executor& executor, StopAction action) {
+  const bool stopped = action == StopAction::kStop || action == StopAction::kLeave;
   host(live::EventKind::kEnding, session_.options.steps);
   status_.enter(stopped ? live::RankState::kStopping : live::RankState::kCheckpointing);
   if (checkpointer_ != nullptr) {
     PIPER_RETURN_IF_ERROR(checkpointer_->finish());
     status_.committed(*checkpointer_);
+  }
+  if (action == StopAction::kLeave) {
+    PIPER_RETURN_IF_ERROR(control_.barrier(hal::patient(wait_)));  // all ranks know of the commit
+    session_.stop.raise_signal(session_.stopping->signal_number());
+    return hal::stopped();
   }
   if (stopped) session_.stopped = true;
   if (!session_.options.save.empty() && !stopped)
@@ -147,6 +153,7 @@ Status RankRun::open_checkpointer() {
   checkpoint::WriterOptions options = session_.writer;
   options.track = ring_->writer();
   options.only_finite = stops_on_nan();
+  options.writing = &session_.requests.writing;
   PIPER_ASSIGN(checkpointer_,
                checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers, rank_->device(),
                                               *checkpoint_control_, hal::for_files({&session_.stop}), *session_.storage,
@@ -160,7 +167,7 @@ Status RankRun::reshard() {
   return checkpointer_->save(first_step_ - 1, session_.resume->manifest().samples);
 }
 
-Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
+Result<StopAction> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
   const int64_t last = session_.options.steps;
   CheckpointClock clock(session_.options.checkpoints, first_step_, last);
   if (first_step_ <= last) {
@@ -171,7 +178,7 @@ Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
   for (int64_t step = first_step_; step <= last && action < StopAction::kStop; ++step) {
     PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
     PIPER_RETURN_IF_ERROR(after(step));
-    if (!verdict_.ok()) return false;
+    if (!verdict_.ok()) return action;
     PIPER_ASSIGN(action, step < last ? agreed_after(step) : StopAction::kGoOn);
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
   }
@@ -179,7 +186,7 @@ Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
     if (first_step_ > last) PIPER_RETURN_IF_ERROR(hook->without_steps(last));
   PIPER_RETURN_IF_ERROR(reshard());
   PIPER_RETURN_IF_ERROR(look_for_nan(executor, first_step_ <= last && action == StopAction::kGoOn));
-  return action == StopAction::kStop;
+  return action;
 }
 
 Status RankRun::after(int64_t step) {
@@ -251,7 +258,8 @@ Status RankRun::save_checkpoint(CheckpointClock& clock, int64_t step, StopAction
   look_at_saved_state();
   host(live::EventKind::kAgree, step);
   PIPER_ASSIGN(const bool due, clock.due(step, control_, wait_));
-  if (!due && (action == StopAction::kGoOn || action == StopAction::kReplay)) return {};
+  const bool asked = action == StopAction::kSave || action == StopAction::kStop;
+  if (action == StopAction::kLeave || (!due && !asked)) return {};
   if (nan_.step > 0) return checkpointer_->refuse(step);
   host(live::EventKind::kSave, step);
   status_.enter(action == StopAction::kStop ? live::RankState::kStopping : live::RankState::kCheckpointing);

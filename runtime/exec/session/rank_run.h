@@ -38,8 +38,8 @@ class RankRun : private RunReports {
   Status watch(Executor& executor);
   // Without steps to do, the checkpoint of another plan becomes one in this plan's parts.
   Status reshard();
-  // Whether they ended before the last one, because a signal asked for it.
-  Result<bool> all_steps(Executor& executor, StepInputs& inputs);
+  // With what they ended: before the last one where a signal asked for it.
+  Result<StopAction> all_steps(Executor& executor, StepInputs& inputs);
   Status after(int64_t step);
   // Whether a number that is none ends the run.
   bool stops_on_nan() const { return session_.stopping != nullptr && session_.options.stop_on_nan; }
@@ -61,8 +61,8 @@ class RankRun : private RunReports {
   int64_t read_ahead_bytes() const;
   void entered(live::EventKind kind, live::RankState state, int64_t step) override;
   void evaluated(int64_t step, double loss) override;
-  // After the last step. `stopped`: it was not the last one of the run, a signal asked for the end.
-  Status end(Executor& executor, bool stopped);
+  // After the steps, which ended with `action`. stopped() where a signal left no time to save.
+  Status end(Executor& executor, StopAction action);
   Status finish(Executor& executor);
 
   Session& session_;
