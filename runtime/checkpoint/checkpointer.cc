@@ -110,6 +110,7 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
     tensor.parts.push_back({c.rank, entries[static_cast<size_t>(c.rank)].back().name, begin, end});
     if (c.rank == control.rank()) copied.push_back(&c);
   }
+  const FiniteState updated(manifest);
   std::vector<int32_t> file_of(by_rank.size(), -1);
   for (size_t rank = 0; rank < entries.size(); ++rank) {
     if (entries[rank].empty()) continue;
@@ -122,8 +123,8 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
       for (const Chosen* c : copied) {
         const StatePart& part = *mine[static_cast<size_t>(c->piece)];
         const int64_t inside = c->offset - part.first * dtype_bytes(part.dtype);
-        copies_.push_back(
-            {buffers.at(static_cast<size_t>(part.where.buffer)) + (part.where.offset + inside), at, c->bytes});
+        copies_.push_back({buffers.at(static_cast<size_t>(part.where.buffer)) + (part.where.offset + inside), at,
+                           c->bytes, c->tensor, updated.covers(part.kind, part.name)});
         at += c->bytes;
       }
       bytes_ = at;
@@ -186,6 +187,11 @@ Status Checkpointer::finish() {
   return failure();
 }
 
+Checkpointer::NotFinite Checkpointer::not_finite() {
+  std::lock_guard lock(mutex_);
+  return not_finite_;
+}
+
 double Checkpointer::write_seconds() {
   std::lock_guard lock(mutex_);
   return write_s_;
@@ -213,13 +219,30 @@ void Checkpointer::begin_writing(int64_t step, int64_t samples, bool refuses) {
     manifest_.samples = samples;
     refuses_ = refuses;
     writing_ = true;
+    if (count_ != nullptr) ++*count_;
   }
   changed_.notify_all();
+}
+
+std::string Checkpointer::fault_of_copy() const {
+  for (const Copy& copy : copies_) {
+    if (!only_finite_ || !copy.updated) continue;
+    const StoredTensor& tensor = manifest_.tensors[static_cast<size_t>(copy.tensor)];
+    std::string fault = checkpoint::not_finite(tensor.kind, tensor.name, tensor.dtype, copy_->data() + copy.offset,
+                                               copy.bytes / dtype_bytes(tensor.dtype));
+    if (!fault.empty()) return fault;
+  }
+  return "";
 }
 
 // Nothing may leave the thread.
 Status Checkpointer::write(std::string_view shard) {
   try {
+    if (std::string fault = refuses_ ? "" : fault_of_copy(); !fault.empty()) {
+      std::lock_guard lock(mutex_);
+      refuses_ = true;
+      if (not_finite_.step == 0) not_finite_ = {manifest_.step, std::move(fault)};
+    }
     return refuses_ ? writer_.refuse(manifest_, wait_) : writer_.write(manifest_, file_, shard, wait_);
   } catch (const std::bad_alloc&) {
     return Status::failure("R0701", "the checkpoint of step " + std::to_string(manifest_.step) +
@@ -249,6 +272,7 @@ void Checkpointer::work() {
       }
       failure_ = std::move(status);
       writing_ = false;
+      if (count_ != nullptr) --*count_;
       if (!failure_.ok()) ends_ = true;
     }
     changed_.notify_all();

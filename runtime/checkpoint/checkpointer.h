@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/checkpoint/finite_state.h"
 #include "runtime/checkpoint/training_state.h"
 #include "runtime/checkpoint/write_checkpoint.h"
 #include "runtime/hal/control_channel.h"
@@ -46,6 +47,12 @@ class Checkpointer {
   Status refuse(int64_t step);
   // Until what was saved is committed. R0701.
   Status finish();
+  // The first state that was refused because it is not finite: its step, 0: there was none. Any thread.
+  struct NotFinite {
+    int64_t step = 0;
+    std::string what;  // of not_finite()
+  };
+  NotFinite not_finite();
   // The newest step that is committed, 0: none. Any thread.
   int64_t committed_step();
   // What the last commit took, from the end of its step; 0: there was none. Any thread.
@@ -60,18 +67,29 @@ class Checkpointer {
   struct Copy {
     hal::Address from;
     int64_t offset = 0, bytes = 0;  // in the shard
+    int64_t tensor = 0;             // of the manifest
+    bool updated = false;           // by steps
   };
   Checkpointer(Storage& storage, hal::ControlChannel& control, WriterOptions options, hal::Device& device,
                const hal::WaitControl& wait)
-      : device_(device), wait_(wait), writer_(storage, control, options), track_(options.track) {}
+      : device_(device),
+        wait_(wait),
+        only_finite_(options.only_finite),
+        count_(options.writing),
+        writer_(storage, control, options),
+        track_(options.track) {}
   Status lay_out(const plan::Manifest& manifest, const plan::RankPlan& plan, const std::vector<hal::Address>& buffers,
                  hal::ControlChannel& control);
   void begin_writing(int64_t step, int64_t samples, bool refuses);
+  // What keeps the copy from being saved; "": nothing.
+  std::string fault_of_copy() const;
   Status write(std::string_view shard);
   void work();
 
   hal::Device& device_;
   hal::WaitControl wait_;
+  const bool only_finite_;
+  std::atomic<int>* const count_;  // of what is being written
   CheckpointWriter writer_;
   Manifest manifest_;  // of the next one; the same each time, except digests
   std::string file_;   // this rank's; empty: it owns nothing
@@ -83,6 +101,7 @@ class Checkpointer {
   std::condition_variable changed_;
   trace::RingTrack track_;
   bool writing_ = false, refuses_ = false, ends_ = false;
+  NotFinite not_finite_;
   int64_t committed_ = 0;
   std::chrono::steady_clock::time_point saved_at_;
   double write_s_ = 0;

@@ -41,7 +41,8 @@ Announcement parse_announcement(const std::string& text) {
 // The processes of a run, which share the reading of the checkpoint that it goes on from.
 class Processes {
  public:
-  Processes(hal::ControlChannel* control, const hal::WaitControl& wait) : control_(control), wait_(wait) {}
+  Processes(hal::ControlChannel* control, const hal::WaitControl& wait)
+      : control_(control), wait_(hal::for_files(wait)) {}
 
   // By the first one. Nothing more is reported after a failure of the channel.
   Status announce(const Announcement& announcement) { return tell(print(announcement)); }
@@ -54,7 +55,7 @@ class Processes {
 
   // By all of them, `opened` what each has opened: R0705 on all where a file that one of them checks is damaged.
   Status check(const Result<OpenCheckpoint>& opened) {
-    Status mine = opened.ok() ? opened->check_files(index(), stride(), false) : Status(opened.error());
+    Status mine = opened.ok() ? opened->check_part(index(), count()) : Status(opened.error());
     if (control_ == nullptr) return mine;
     auto all = control_->allgather(mine.ok() ? "" : mine.error().message, wait_);
     if (!all.ok()) {
@@ -75,7 +76,7 @@ class Processes {
 
  private:
   size_t index() const { return control_ == nullptr ? 0 : static_cast<size_t>(control_->rank()); }
-  size_t stride() const { return control_ == nullptr ? 1 : static_cast<size_t>(control_->world_size()); }
+  size_t count() const { return control_ == nullptr ? 1 : static_cast<size_t>(control_->world_size()); }
   Status tell(const std::string& text) {
     if (!lost_.ok()) return lost();
     if (control_ == nullptr) return {};

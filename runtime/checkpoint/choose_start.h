@@ -25,9 +25,9 @@ struct Start {
 };
 
 // Collective over the processes of a run; `control` is null where there is one. The first process locks the folder and
-// chooses the checkpoint; all of them check its bytes, each those of some files, and open it, or fail. `note` gets
-// by the first one of damaged ones that are passed over. R0701, R0702, R0704, R0705; failures of the channel. A process
-// whose peer has failed may succeed.
+// chooses the checkpoint; all of them check its bytes, each a part, and open it, or fail. They wait for each other as
+// long as the files take. `note` gets by the first one of damaged ones that are passed over. R0701, R0702, R0704,
+// R0705; failures of the channel. A process whose peer has failed may succeed.
 Result<Start> choose_start(const StartOptions& options, hal::ControlChannel* control, const hal::WaitControl& wait,
                            const std::function<void(const std::string&)>& note);
 

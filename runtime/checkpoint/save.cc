@@ -172,7 +172,8 @@ Status check_writable(const std::string& path) {
 
 Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
                     hal::Device& device, hal::ControlChannel& control, const hal::WaitControl& wait) {
-  PIPER_ASSIGN(std::vector<std::string> encoded, control.allgather(encode(mine), wait));
+  PIPER_ASSIGN(std::vector<std::string> encoded, control.allgather(encode(mine), hal::patient(wait)));
+  const hal::WaitControl writing = hal::for_files(wait);
   std::vector<std::vector<Piece>> by_rank;
   for (const std::string& text : encoded) by_rank.push_back(decode_pieces(text));
   const std::vector<plan::ElementOrder> orders = orders_of(manifest);
@@ -182,12 +183,12 @@ Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, 
     for (const Chosen& c : chosen) {
       if (c.rank != control.rank()) continue;
       const Piece& piece = mine[static_cast<size_t>(c.piece)];
-      PIPER_RETURN_IF_ERROR(send(piece.data + (c.offset - piece.offset), c.bytes, device, control, wait));
+      PIPER_RETURN_IF_ERROR(send(piece.data + (c.offset - piece.offset), c.bytes, device, control, writing));
     }
-    return {};
+    return control.barrier(writing);
   }
 
-  Collector collector(manifest, orders, mine, chosen, device, control, wait);
+  Collector collector(manifest, orders, mine, chosen, device, control, writing);
   std::vector<bool> placed(manifest.tensors.size(), false);
   for (const Chosen& c : chosen) placed[static_cast<size_t>(c.tensor)] = true;
   std::vector<plan::TensorToWrite> to_write;
@@ -210,7 +211,8 @@ Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, 
       to_write.push_back(entry);
     }
   }
-  return plan::write_safetensors(options.path, to_write);
+  PIPER_RETURN_IF_ERROR(plan::write_safetensors(options.path, to_write));
+  return control.barrier(writing);
 }
 
 }  // namespace piper::checkpoint

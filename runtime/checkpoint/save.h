@@ -42,7 +42,8 @@ struct SaveOptions {
 };
 // Whether a file may be written there: asked before the first step, not after the last one. P0621.
 Status check_writable(const std::string& path);
-// `device`: where the pieces lie. P0621 when the file cannot be written; errors of choose_pieces().
+// `device`: where the pieces lie. `wait`: until all ranks are here; from then on they wait for the file, and return
+// together. P0621 when the file cannot be written; errors of choose_pieces().
 Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, const std::vector<Piece>& mine,
                     hal::Device& device, hal::ControlChannel& control, const hal::WaitControl& wait);
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <sstream>
 
 #include "runtime/checkpoint/missing_weights.h"
 #include "schemas/plan/bundle_files.h"
 #include "schemas/plan/convert_elements.h"
+#include "schemas/plan/file_bytes.h"
 
 namespace piper::checkpoint {
 
@@ -202,6 +204,32 @@ void WeightSource::replace(std::map<std::string, std::vector<std::byte>> tensors
     const plan::TensorInfo& tensor = *info_.at(name);
     in_memory_[name] = {tensor.dtype, tensor.shape, bytes.data(), static_cast<int64_t>(bytes.size())};
   }
+}
+
+std::string WeightSource::quick_digest() const {
+  // Models of thousands of experts take no longer than others.
+  constexpr size_t kMostTensors = 1024;
+  std::ostringstream text;
+  const auto add = [&](const char* option, const std::vector<std::string>& names, const auto& find) {
+    if (!names.empty()) text << option << '\n';
+    const size_t stride = names.size() / kMostTensors + 1;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const plan::TensorView& view = *find(names[i]);
+      text << names[i] << ' ' << dtype_name(view.dtype);
+      for (const int64_t extent : view.shape) text << ' ' << extent;
+      if (i % stride == 0)
+        text << ' ' << plan::sha256_of_blocks(plan::text_of(view.data, view.bytes), plan::kQuickBlocks);
+      text << '\n';
+    }
+  };
+  std::vector<std::string> drawn;
+  for (const auto& [name, view] : in_memory_) drawn.push_back(name);
+  add("--init", drawn, [this](const std::string& name) { return &in_memory_.at(name); });
+  if (loaded_ && model_) add("--load", model_->names(), [this](const std::string& name) { return model_->find(name); });
+  if (adapters_)
+    add("--adapters", adapters_->names(), [this](const std::string& name) { return adapters_->find(name); });
+  for (const std::string& name : missing_) text << "missing " << name << '\n';
+  return text.str().empty() ? "" : plan::sha256(text.str());
 }
 
 const plan::TensorView* WeightSource::find_tensor(const plan::TensorInfo& tensor) const {

@@ -48,6 +48,9 @@ class WeightSource {
   // Parameters by their first names, in the types and shapes of the manifest, in place of those of a file. Buffers have
   // the values that the bundle has.
   void replace(std::map<std::string, std::vector<std::byte>> tensors);
+  // What does not come from the bundle, by name, type, shape and plan::kQuickBlocks; "": all of it does. Ranks with the
+  // same digest begin with the same weights, unless copies of a file differ between these blocks.
+  std::string quick_digest() const;
   // How the file of --load and the model's tensors fit; nothing of each where the bundle's own weights are used.
   LoadReport load_report() const;
   // The tensor of a placement, by its own name or another name of a tied weight. R0501 not there,

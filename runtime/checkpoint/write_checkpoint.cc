@@ -108,6 +108,7 @@ void CheckpointWriter::begin_line() {
   for (const std::string& name : names)
     if (of_other_line(step_of_folder(name)))
       (void)storage_.rename(name, std::string(kAbandoned) + name + "-" + options_.run);
+  (void)storage_.sync_directory(".");
 }
 
 // What is in the way of the new one's name, and, at the first commit, what belongs to another line of the run.
@@ -241,8 +242,11 @@ Status CheckpointWriter::write_or_refuse(Manifest manifest, const std::string& n
     PIPER_ASSIGN(failure, attempt(manifest, folder, name, shard, wait));
     if (failure.empty()) {
       options_.parent = manifest.digest;
+      options_.track.event(live::EventKind::kWrite, manifest.step);
       if (control_.rank() == 0) remove_old(manifest.step);
-      return {};
+      options_.track.event(live::EventKind::kGather, manifest.step);
+      // No rank is a removal ahead of the others, which would wait for it elsewhere.
+      return control_.barrier(wait);
     }
     options_.track.event(live::EventKind::kWrite, manifest.step);
     if (control_.rank() == 0) remove_folder(storage_, folder);

@@ -4,6 +4,7 @@
 // about what is on the disk.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,12 +20,14 @@
 namespace piper::checkpoint {
 
 struct WriterOptions {
-  std::string run;            // id, in the names of folders; the same on every rank
-  int64_t keep = 0;           // checkpoints kept; 0: all
-  std::set<int64_t> damaged;  // steps that are known to be damaged: left alone, not counted
-  std::string parent;         // digest of the checkpoint that the run goes on from
-  int64_t from = 0;           // its step; 0: the run began at step 1
-  trace::RingTrack track;     // records what is written
+  std::string run;                      // id, in the names of folders; the same on every rank
+  int64_t keep = 0;                     // checkpoints kept; 0: all
+  std::set<int64_t> damaged;            // steps that are known to be damaged: left alone, not counted
+  std::string parent;                   // digest of the checkpoint that the run goes on from
+  int64_t from = 0;                     // its step; 0: the run began at step 1
+  trace::RingTrack track;               // records what is written
+  bool only_finite = false;             // a state that finite_state.h finds fault with is refused
+  std::atomic<int>* writing = nullptr;  // counts what is being written; nullptr: nobody wants to know
 };
 
 // By the owner, before it looks for a checkpoint. What was replaced by a checkpoint that never got its name has its own

@@ -12,5 +12,7 @@ namespace piper::data {
 // of 1 MiB at equal distances, so that a data set of terabytes costs no pass over it. The element type of a token
 // stream, the weights of a mix and the token that ends a document count, paths do not. R0201 when it cannot be read.
 Result<std::string> data_digest(const DataOptions& options);
+// The same of plan::kQuickBlocks: whether ranks read copies of one data set.
+Result<std::string> quick_data_digest(const DataOptions& options);
 
 }  // namespace piper::data

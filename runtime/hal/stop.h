@@ -57,4 +57,11 @@ inline WaitControl patient(WaitControl control) {
   return control;
 }
 
+// Files take as long as they take: for ranks that wait while one of them reads, writes or removes some. They hear of
+// its failure.
+inline WaitControl for_files(WaitControl control) {
+  control.timeout = std::chrono::hours(24);
+  return control;
+}
+
 }  // namespace piper::hal

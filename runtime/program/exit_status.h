@@ -14,7 +14,7 @@ enum Exit : int {
   kStorage = 74,     // a checkpoint could not be written
   kStopped = 75,     // on request, a checkpoint is committed: start it again
   kPeer = 76,        // another rank does not answer, or the way to it failed
-  kNotFinite = 82,   // the loss is no number, or replicas differ
+  kNotFinite = 82,   // the loss or a parameter is no number, or replicas differ
   kNoCheckpoint = 83,
   kOtherTraining = 84,  // the checkpoint is of another model, optimizer or data set
   kTerminated = 143     // on request, without a checkpoint

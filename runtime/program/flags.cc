@@ -151,7 +151,8 @@ void declare_training(CLI::App& app, Flags& flags) {
   app.add_flag("--trained-only", flags.trained_only,
                "--save and --save-best write only what steps change, without frozen parameters: adapters");
   app.add_flag("--stop-on-nan,!--no-stop-on-nan", flags.stop_on_nan,
-               "end the run where the loss or the norm of the gradients is no finite number; on by default");
+               "end the run where the loss, the norm of the gradients or a state to be saved is not finite; on by "
+               "default");
   app.add_option("--check-replicas", flags.check_replicas,
                  "compare replicas of the parameters after every so many steps, and end where they differ; 0: never")
       ->check(whole_number());

@@ -54,6 +54,18 @@ Result<plan::Bundle> read_plans(const plan::OpenBundle& opened, const std::vecto
   return bundle;
 }
 
+// What the run begins with. A checkpoint has all weights: a run that continues from one needs no other file, which may
+// be gone by then. `speaks`: this process says so.
+Result<checkpoint::WeightSource> open_weights(const Flags& flags, const std::string& bundle,
+                                              const plan::Manifest& manifest, bool resumes, bool speaks) {
+  auto weights = checkpoint::WeightSource::open(bundle, flags.load, manifest, {flags.adapters, flags.missing});
+  if (weights.ok() || !resumes || (flags.load.empty() && flags.adapters.empty())) return weights;
+  if (speaks)
+    std::fprintf(stderr, "piper-run: note: the run continues from a checkpoint without files of weights: %s\n",
+                 weights.error().message.c_str());
+  return checkpoint::WeightSource::open(bundle, "", manifest);
+}
+
 // What checkpoints say of the run; R0703 where the one that it goes on from says something else.
 Status check_identity(const Flags& flags, const data::DataOptions& data, const Inputs& inputs, bool speaks,
                       exec::Session& session) {
@@ -103,8 +115,8 @@ data::DataOptions data_options(const Flags& flags, const plan::RunDefaults& run)
   return data;
 }
 
-// What is evaluated on what, where anything is: the strategy says so, flags win.
-Status read_evaluation(const Flags& flags, Inputs& inputs, exec::Session& session) {
+// What is evaluated on what, where anything is: the strategy says so, flags win. `compares`: with other processes.
+Status read_evaluation(const Flags& flags, bool compares, Inputs& inputs, exec::Session& session) {
   const plan::Manifest& manifest = inputs.bundle.manifest;
   const bool asked =
       flags.eval_only || flags.eval_every || flags.eval_batches || !flags.eval_data.empty() || !flags.save_best.empty();
@@ -122,6 +134,9 @@ Status read_evaluation(const Flags& flags, Inputs& inputs, exec::Session& sessio
   data.document_end = manifest.run.document_end;
   data.sampling = data::Sampling::kSequential;
   PIPER_ASSIGN(inputs.eval_data, data::DataSource::open(data, inputs.bundle.evaluation.at(0).manifest));
+  if (compares) {
+    PIPER_ASSIGN(session.evaluation.data_digest, data::quick_data_digest(data));
+  }
   const int64_t samples = inputs.eval_data->num_samples(), whole = samples / manifest.batch;
   const int64_t batches = flags.eval_batches.value_or(manifest.eval->batches);
   if (whole == 0 || batches > whole)
@@ -154,12 +169,12 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   session.directory = opened.directory;
   session.bundle_digest = opened.digest;
   const plan::Manifest& manifest = inputs.bundle.manifest;
-  PIPER_ASSIGN(inputs.weights,
-               checkpoint::WeightSource::open(opened.directory, flags.load, manifest, {flags.adapters, flags.missing}));
   const bool speaks = of_all_ranks(ranks);
+  PIPER_ASSIGN(inputs.weights, open_weights(flags, opened.directory, manifest, inputs.start.from.has_value(), speaks));
   if (speaks && !inputs.start.from) tell_missing(flags.load, *inputs.weights);
 
-  PIPER_RETURN_IF_ERROR(read_evaluation(flags, inputs, session));
+  const bool compares = !ranks.empty();
+  PIPER_RETURN_IF_ERROR(read_evaluation(flags, compares, inputs, session));
   data::DataOptions data = data_options(flags, manifest.run);
   // Without training, its data are nobody's.
   if (flags.eval_only) {
@@ -177,6 +192,12 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   PIPER_ASSIGN(inputs.data, data::DataSource::open(data, manifest));
   if (!flags.init.empty()) {
     inputs.weights->replace(draw_weights(manifest, parse_init(flags.init).value_or(0), data.seed));
+  }
+
+  if (compares) {
+    PIPER_ASSIGN(session.data_digest, data::quick_data_digest(data));
+    // What is loaded means nothing to a run that continues from a checkpoint.
+    if (!inputs.start.from) session.weights_digest = inputs.weights->quick_digest();
   }
 
   exec::SessionOptions& options = session.options;

@@ -39,7 +39,7 @@ void print_error(const Error& error) {
 
 Result<int> all_ready(const Status& mine, hal::ControlChannel& control, const hal::WaitControl& wait) {
   const std::string text = mine.ok() ? "" : mine.error().code + "\n" + mine.error().message;
-  PIPER_ASSIGN(const std::vector<std::string> all, control.allgather(text, wait));
+  PIPER_ASSIGN(const std::vector<std::string> all, control.allgather(text, hal::for_files(wait)));
   const auto failed = std::find_if(all.begin(), all.end(), [](const std::string& t) { return !t.empty(); });
   if (failed == all.end()) return 0;
   if (control.rank() == 0) {

@@ -10,6 +10,7 @@ namespace piper::program {
 void print_error(const Error& error);
 
 // 0 where every rank could read what it needs, else the exit status; rank 0 prints the first failure that it learns of.
+// Rank 0 may prove the bundle for much longer than the others read.
 Result<int> all_ready(const Status& mine, hal::ControlChannel& control, const hal::WaitControl& wait);
 
 // For a run that a signal ended at once.

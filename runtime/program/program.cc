@@ -65,6 +65,7 @@ int64_t restarts() {
 
 int run(const Flags& flags, const WrapRanks& wrap) {
   plan::let_large_files_fail();
+  plan::let_unread_pipes_fail();
   const bool on_gpus = flags.device == "cuda";
   if (!on_gpus && (flags.cuda_graph || flags.comm == "nccl")) {
     std::fprintf(stderr, "piper-run: %s is for --device cuda\n", flags.cuda_graph ? "--cuda-graph" : "--comm nccl");
@@ -125,7 +126,7 @@ int run(const Flags& flags, const WrapRanks& wrap) {
   session.options.status_pages = bootstrap::process_variable(launch::kStatusPages).value_or("");
   session.options.restarts = restarts();
   // From the first signal on: a request to stop that comes while ranks meet is kept until a step is done.
-  session.requests.checkpoints = !flags.checkpoints.empty();
+  session.requests.checkpoints = !flags.checkpoints.empty() && !flags.eval_only;
   session.requests.grace_s = static_cast<unsigned>(flags.grace_s);
   Inputs inputs;  // read by the dump until the process ends
   inputs.ranks_text = ranks_text(*comm, *environment, world_size, on_gpus, cpu.threads);

@@ -68,6 +68,8 @@ void on_terminate(int signal_number) {
   const unsigned grace_s = requests->grace_s;
   const bool soon = requests->by_threads && !requests->agreed;
   alarm(soon ? std::min(exec::kAgreeSeconds, grace_s) : grace_s);
+  // The thread that agrees meanwhile may have looked for an alarm before there was one.
+  if (soon && requests->agreed) alarm(grace_s);
 }
 
 void on_end_of_grace(int) { end_at_once(SIGTERM); }

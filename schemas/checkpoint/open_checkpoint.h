@@ -31,9 +31,9 @@ class OpenCheckpoint {
 
   // Every MiB of every file. `seals`: the SHA-256 of the files as well. R0705, naming a file and a tensor that lies in
   // the damaged place.
-  Status check_all(bool seals) const { return check_files(0, 1, seals); }
-  // Checks every `stride`-th file from `first` on: several processes share the work.
-  Status check_files(size_t first, size_t stride, bool seals) const;
+  Status check_all(bool seals) const;
+  // Part `part` of `parts` equal ones of these MiB: several processes share the work, also where it is one file.
+  Status check_part(size_t part, size_t parts) const;
 
  private:
   Status read_stored(const StoredTensor& tensor, int64_t first, int64_t count, const Take& take) const;

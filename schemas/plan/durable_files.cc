@@ -25,6 +25,8 @@ std::error_code sync_through(const std::filesystem::path& path, Sync sync) {
 
 void let_large_files_fail() { std::signal(SIGXFSZ, SIG_IGN); }
 
+void let_unread_pipes_fail() { std::signal(SIGPIPE, SIG_IGN); }
+
 std::error_code sync_directory(const std::filesystem::path& directory) {
   const auto error = sync_through(directory.empty() ? "." : directory, ::fsync);
   return error == std::errc::invalid_argument || error == std::errc::not_supported ? std::error_code() : error;

@@ -10,6 +10,8 @@ namespace piper::plan {
 // Beyond the limit of `ulimit -f` a write fails as on a full disk, instead of ending the process in the middle of a
 // file. For the beginning of a program.
 void let_large_files_fail();
+// The same of a pipe whose reader has gone, such as that of a log: for programs that have more to do than to write it.
+void let_unread_pipes_fail();
 // The entries of a directory, renames among them. File systems that cannot be asked are trusted.
 std::error_code sync_directory(const std::filesystem::path& directory);
 // Everything written so far to the file system that holds `path`.

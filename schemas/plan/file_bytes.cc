@@ -83,6 +83,14 @@ std::string sha256(std::string_view bytes) {
   return digest.finish();
 }
 
+std::string sha256_of_blocks(std::string_view bytes, Blocks blocks) {
+  if (bytes.size() <= blocks.bytes * blocks.count) return sha256(bytes);
+  const size_t distance = (bytes.size() - blocks.bytes) / (blocks.count - 1);
+  std::string digests;
+  for (size_t i = 0; i < blocks.count; ++i) digests += sha256(bytes.substr(distance * i, blocks.bytes));
+  return sha256(digests);
+}
+
 Sha256::Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
   PIPER_CHECK(context_ && EVP_DigestInit_ex(context_.get(), sha256_kind(), nullptr) == 1);
 }

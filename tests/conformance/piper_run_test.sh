@@ -90,6 +90,16 @@ expect 3 "error[R0601]: $full; the log is incomplete" "$run" "$d/plans" --data "
   --save "$dir/unlogged.safetensors" --log /dev/full
 [ "$(grep -c "warning\[R0601\]: $full; the training continues without a log" "$dir/out")" = 1 ] || { fail "not one warning about the log"; cat "$dir/out"; }
 cmp -s "$d/local.safetensors" "$dir/unlogged.safetensors" || fail "a log that cannot be written changes the weights"
+# So does a pipe whose reader has gone; where that is where messages go, nobody is there for one.
+dead="cannot write the log '/dev/stdout': Broken pipe"
+set -- "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --steps 3
+{ sleep 0.5; "$@" --save "$dir/unread.safetensors" --log /dev/stdout 2> "$dir/out"; echo $? > "$dir/status"; } | :
+[ "$(cat "$dir/status")" = 3 ] || { fail "exit $(cat "$dir/status") after the reader of the log has gone"; cat "$dir/out"; }
+grep -qF "warning[R0601]: $dead; the training continues without a log" "$dir/out" || { fail "no warning about the reader"; cat "$dir/out"; }
+cmp -s "$d/local.safetensors" "$dir/unread.safetensors" || fail "a log that nobody reads changes the weights"
+{ sleep 0.5; "$@" --save "$dir/unheard.safetensors" 2>&1; echo $? > "$dir/status"; } | :
+[ "$(cat "$dir/status")" = 0 ] || fail "exit $(cat "$dir/status") where nobody reads the messages"
+cmp -s "$d/local.safetensors" "$dir/unheard.safetensors" || fail "messages that nobody reads change the weights"
 # Which file was cut is said, of several that are mapped.
 cp "$d/data.safetensors" "$dir/cut.safetensors"
 "$run" "$d/plans" --data "$dir/cut.safetensors" --load "$d/weights.safetensors" --steps 100000000 --no-stop-on-nan --log "$dir/cut.jsonl" > "$dir/out" 2>&1 &
@@ -119,6 +129,16 @@ if [ -n "$mpirun" ]; then
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 2
   expect 1 "rank 1 started with other options" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --link-delay 5
+  # A node with another copy of a file, whose last byte differs.
+  for file in data weights; do
+    cp "$d/data.safetensors" "$dir/data.copy.safetensors"
+    cp "$d/weights.safetensors" "$dir/weights.copy.safetensors"
+    set -- -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
+      : -n 1 "$run" "$d/plans" --data "$dir/data.copy.safetensors" --load "$dir/weights.copy.safetensors"
+    expect 0 "step 2/2" $mpi "$@"
+    printf x | dd of="$dir/$file.copy.safetensors" bs=1 seek=$(($(wc -c < "$dir/$file.copy.safetensors") - 1)) conv=notrunc 2> "$dir/out"
+    expect 1 "[R0102]: rank 1 started with other options than rank 0: " $mpi "$@"
+  done
   expect 3 "error[R0601]: $full; the log is incomplete" $mpi -n 2 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
     --steps 3 --save "$dir/unlogged_mpi.safetensors" --log /dev/full
   cmp -s "$d/local.safetensors" "$dir/unlogged_mpi.safetensors" || fail "under mpirun a log that cannot be written changes the weights"

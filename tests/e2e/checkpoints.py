@@ -441,6 +441,9 @@ def refusals(runs, other):
     file.write_text("")
     code, said = runs.fails(name, file, "--steps", 3)
     check("a folder that is a file: refused", code == 74 and "R0701" in said, f"{code} {said}")
+    code, said = runs.fails(name, folder, "--resume", "--steps", 3, "--load", folder / "gone", "--adapters", folder / "gone")
+    noted = said.count("note: the run continues from a checkpoint without files of weights: cannot read") == 1
+    check("files of weights that are gone: a run that resumes does not need them", code == 0 and noted, f"{code} {said}")
 
 
 def export(runs):

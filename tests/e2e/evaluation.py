@@ -158,6 +158,15 @@ def refusal_faults(case):
         status, said = bench.end_of([bench.bin / "piper-run", *command, "--data", data])
         if status != 1 or f"error[{code}]" not in said:
             faults.append(f"{command[1:]}: exit {status}, not {code}: {said[-300:]}")
+    # Steps need a batch that divides the samples that a checkpoint has seen; an evaluation does not.
+    folder = bench.work / "refused.checkpoints"
+    shutil.rmtree(folder, ignore_errors=True)
+    bench.call([bench.bin / "piper-run", plans, "--data", data, "--steps", 1, "--checkpoint", folder])
+    other = bench.compile(model, case.text({"eval": {"batches": 1}}), "refused.batch", "--set", f"model.batch={case.batch - 2}")
+    for wanted, *flags in ((84, "--steps", 2), (0, "--eval-only", "--eval-data", data)):
+        status, said = bench.end_of([bench.bin / "piper-run", other, "--data", data, "--checkpoint", folder, "--resume", *flags])
+        if status != wanted or ("error[R0703]" in said) != (wanted == 84):
+            faults.append(f"another batch, {flags}: exit {status}, not {wanted}: {said[-300:]}")
     return faults
 
 

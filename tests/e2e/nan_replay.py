@@ -27,6 +27,7 @@ import harness
 
 BATCH, STEPS, BAD, SAMPLE, WIDTH = 8, 6, 4, 5, 16
 NOT_FINITE = 82
+UNSEEN = 1500    # of 8192 elements
 
 
 class First(nn.Module):
@@ -51,10 +52,29 @@ class Second(nn.Module):
         return self.down(h) * scale + hidden.clamp(min=-1)
 
 
-class Levels(nn.Module):
+class Root(Second):
+    """Its loss is finite where the level is 0, and its gradient is not."""
+
+    def forward(self, h, level):
+        return torch.sqrt((self.down(h) * level).square())
+
+
+class Wide(Second):
+    """A weight of which ranks compare some blocks alone when they start (plan::kQuickBlocks); UNSEEN lies between them."""
+
     def __init__(self):
         super().__init__()
-        self.first, self.second = First(), Second()
+        self.wide = nn.Linear(4, 2048)
+
+    def forward(self, h, level):
+        rows = super().forward(h, level)
+        return rows + self.wide(rows).mean(-1, keepdim=True)
+
+
+class Levels(nn.Module):
+    def __init__(self, second=Second):
+        super().__init__()
+        self.first, self.second = First(), second()
 
     def forward(self, x, level, target):
         return F.mse_loss(self.second(self.first(x), level), target)
@@ -95,18 +115,22 @@ class Bench(harness.Bench):
         bad = {k: v.clone() for k, v in self.data.items()}
         bad["level"][(BAD - 1) * BATCH + SAMPLE] = -2
         self.write("bad", bad)
+        bad["level"][(BAD - 1) * BATCH + SAMPLE] = 0
+        self.write("zero", bad)
         bad = {k: v.clone() for k, v in self.data.items()}
         bad["x"][(BAD - 1) * BATCH + SAMPLE, 1] = float("nan")
         self.write("nan_in_data", bad)
         torch.manual_seed(2)
-        self.model = self.export(Levels(), {k: v[:BATCH] for k, v in self.data.items()}, "levels.onnx")
+        example = {k: v[:BATCH] for k, v in self.data.items()}
+        self.model = self.export(Levels(), example, "levels.onnx")
+        self.root = self.export(Levels(Root), example, "levels_root.onnx", second="root")
 
     def write(self, name, tensors):
         save_file(tensors, self.work / f"{name}.safetensors")
 
-    def plans(self, name, *shape, more=""):
+    def plans(self, name, *shape, more="", model=None):
         (self.work / f"{name}.yaml").write_text(strategy(*shape, more))
-        self.call([self.bin / "piperc", self.model, "--strategy", self.work / f"{name}.yaml", "-o", self.work / f"{name}.plans"])
+        self.call([self.bin / "piperc", model or self.model, "--strategy", self.work / f"{name}.yaml", "-o", self.work / f"{name}.plans"])
         return self.work / f"{name}.plans"
 
     def run_piper(self, plans, *flags, data="bad", launch=(), more=(), steps=STEPS):
@@ -158,6 +182,27 @@ def checkpoints(bench):
     named("every second step", code, text, 1, (4, 5), 3)
 
 
+def states(bench):
+    """Step BAD has a finite loss and leaves NaNs in the parameters: they are saved nowhere, and nothing is removed for them."""
+    plans = bench.plans("root", 2, 1, 4, model=bench.root)
+    folder, weights = bench.work / "states", bench.work / "states.safetensors"
+    wanted = rf"error\[R0801\]: step {BAD}: (parameter|the first moment of) '\S+' has (a NaN|an infinity); in step {BAD} the first NaN is made by rank 1 "
+    for way, launch, more in bench.launches(2):
+        for steps in (STEPS, BAD):
+            label = f"states, {way}, {steps} steps"
+            shutil.rmtree(folder, ignore_errors=True)
+            saving = ["--checkpoint", folder, "--every", 1, "--keep", 2, "--save", weights]
+            code, text = bench.run_piper(plans, *saving, data="zero", launch=launch, more=more, steps=steps)
+            check(f"{label}: the call is named", code == NOT_FINITE and re.search(wanted, text), f"{code} {text}")
+            kept = sorted(path.name for path in folder.glob("*") if path.name != "LOCK")
+            check(f"{label}: those before it are there, and nothing else", kept == [f"step-{s:09}" for s in (BAD - 2, BAD - 1)], f"{kept}")
+            check(f"{label}: no weights", not weights.exists())
+        code, text = bench.run_piper(plans, "--save", weights, data="zero", launch=launch, more=more, steps=BAD)
+        check(f"states, {way}, --save alone: refused", code == NOT_FINITE and re.search(wanted, text) and not weights.exists(), f"{code} {text}")
+    code, text = bench.run_piper(plans, "--save", weights, "--no-stop-on-nan", data="zero", steps=BAD)
+    check("states, --no-stop-on-nan: saved", code == 0 and any(value.isnan().any() for value in load_file(weights).values()), f"{code} {text}")
+
+
 def others(bench):
     plans = bench.plans("pp2", 2, 1, 4)
     code, text = bench.run_piper(plans, data="good")
@@ -202,17 +247,17 @@ def replicas(bench):
     if not bench.mpirun:
         print("[SKIP] replicas: no mpirun")
         return
-    source = bench.plans("pp2", 2, 1, 4) / "weights" / "model.safetensors"
-    weights = load_file(source)
-    name = "second.down.bias"
+    model = bench.export(Levels(Wide), {k: v[:BATCH] for k, v in bench.data.items()}, "levels_wide.onnx", second="wide")
+    weights = load_file(bench.plans("wide", 1, 1, 1, model=model) / "weights" / "model.safetensors")
+    name = "second.wide.weight"
     good, bad = bench.work / "good_weights.safetensors", bench.work / "flipped.safetensors"
     save_file(weights, good)
-    weights[name].view(torch.int32)[2] ^= 1
+    weights[name].view(torch.int32).view(-1)[UNSEEN] ^= 1 << 10
     save_file(weights, bad)
     flags = ["--steps", 4, "--check-replicas", 2]
-    for label, ranks, odd, wanted in (("two", 2, 1, r"ranks 0 and 1 differ in (value|m) of 'second\.down\.bias', 4 elements from 0; with two, it is not known which one is right"),
-                                      ("three", 4, 2, r"rank 2 differs from the other replicas \(of ranks 0, 1, 2 and 3\) in (value|m) of 'second\.down\.bias', 4 elements from 0")):
-        plans = bench.plans(f"dp{ranks}", 1, ranks, 1)
+    for label, ranks, odd, wanted in (("two", 2, 1, r"ranks 0 and 1 differ in (value|m) of 'second\.wide\.weight', 8192 elements from 0; with two, it is not known which one is right"),
+                                      ("three", 4, 2, r"rank 2 differs from the other replicas \(of ranks 0, 1, 2 and 3\) in (value|m) of 'second\.wide\.weight', 8192 elements from 0")):
+        plans = bench.plans(f"dp{ranks}", 1, ranks, 1, model=model)
 
         def part(count, weights):
             return ["-n", count, bench.bin / "piper-run", plans, "--data", bench.work / "good.safetensors", "--threads", 1, "--sampling", "sequential",
@@ -232,7 +277,7 @@ def replicas(bench):
               f"{done.returncode} {text}")
 
 
-PARTS = {f.__name__: f for f in (origin, checkpoints, others, gpus, replicas)}
+PARTS = {f.__name__: f for f in (origin, checkpoints, states, others, gpus, replicas)}
 
 
 def main():

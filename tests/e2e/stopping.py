@@ -29,12 +29,12 @@ PATIENT = ["--mca", "odls_base_sigkill_timeout", "10"]
 class Run:
     """piper-run in the background; what it says goes to a file."""
 
-    def __init__(self, bench, plans, launch, *flags, data=MODEL, mca=()):
+    def __init__(self, bench, plans, launch, *flags, data=MODEL, mca=(), fault=None):
         self.output = bench.work / "output"
-        command = [bench.bin / "piper-run", plans, "--data", bench.work / f"{data}.safetensors", "--threads", 1, *flags]
+        command = [bench.bin / ("piper-run-faulty" if fault else "piper-run"), plans, "--data", bench.work / f"{data}.safetensors", "--threads", 1, *flags]
         if launch == "mpirun":
             command = ["mpirun", "--oversubscribe", *mca, "-n", RANKS, *command]
-        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PIPER_TEST_FAULT": fault or ""}
         with open(self.output, "w") as output:
             self.process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=subprocess.STDOUT, env=environment)
 
@@ -160,6 +160,21 @@ def without_checkpoints(bench, plans):
         check(f"{name} without --checkpoint", code == TERMINATED and said, f"{code} {text}")
 
 
+def evaluation_alone(bench):
+    """It saves no checkpoint, also where it reads one: there is nothing to wait for."""
+    plans = bench.compile(MODEL, harness.strategy_text(MODEL, "pp2_dp2", "adamw", "eval: {batches: 1}\n"), "stopping-eval")
+    folder, _ = fresh(bench, "eval")
+    code, text = Run(bench, plans, "local", "--steps", 1, "--checkpoint", folder).end()
+    check("a step to evaluate", code == 0, f"{code} {text}")
+    run = Run(bench, plans, "local", "--checkpoint", folder, "--resume", "--eval-only", "--eval-data", bench.work / f"{MODEL}.safetensors",
+              "--link-delay", 3600000000)
+    run.until(lambda: "evaluates once" in run.output.read_text())
+    time.sleep(0.5)
+    run.signal(signal.SIGUSR1)
+    code, text = run.end()
+    check("SIGUSR1 ends an evaluation at once", code == TERMINATED and "stopped by SIGUSR1" in text, f"{code} {text}")
+
+
 def twice(bench, plans):
     """A step takes seconds here; who asks again does not wait for its end."""
     for second in (signal.SIGTERM, signal.SIGINT):
@@ -182,6 +197,24 @@ def twice(bench, plans):
     run.signal(signal.SIGTERM)
     code, text = run.end()
     check("a step longer than --grace", code == TERMINATED and "nothing was saved" in text, f"{code} {text}")
+
+
+def nearly_written(bench):
+    """A checkpoint takes 2.4 s, longer than --grace; half of the second one is on the disk when SIGTERM comes."""
+    plans = bench.compile(MODEL, harness.strategy_text(MODEL, "one", "adamw"), "stopping-one")
+    folder, log = fresh(bench, "nearly")
+
+    def kept():
+        return sorted(path.name for path in folder.glob("step-*") if ".tmp-" not in path.name)
+    run = Run(bench, plans, "local", "--steps", FOR_EVER, "--checkpoint", folder, "--grace", 2, "--log", log, fault="sync 0 1")
+    run.until(lambda: steps_in(log) > 2).signal(signal.SIGUSR2)
+    run.until(kept).signal(signal.SIGUSR2)
+    run.until(lambda: list(folder.glob("step-*.tmp-*/MANIFEST.tmp"))).signal(signal.SIGTERM)
+    code, text = run.end()
+    newest = re.findall(r"stopped by SIGTERM after step \d+ of \d+; the newest checkpoint is of step (\d+)", text)
+    said = "none is saved after the one that is being written" in text and len(newest) == 1
+    check("SIGTERM and a checkpoint that is nearly written: it is committed", code == TERMINATED and said and
+          len(kept()) == 2 and kept()[1] == step(folder, int(newest[0])).name, f"{code} {kept()} {text}")
 
 
 def not_finite(bench):
@@ -216,7 +249,9 @@ def main():
     for launch in ("local",) if arguments.no_mpirun else ("local", "mpirun"):
         signals(bench, plans, launch)
     without_checkpoints(bench, plans)
+    evaluation_alone(bench)
     twice(bench, plans)
+    nearly_written(bench)
     not_finite(bench)
     print(f"{len(faults)} faults")
     sys.exit(1 if faults else 0)

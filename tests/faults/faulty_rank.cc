@@ -178,7 +178,9 @@ class FaultyStorage : public checkpoint::Storage {
     return fault_.kind == Kind::kFull ? ENOSPC : below_.write(file, data, bytes, written);
   }
   int sync_file(int file) override {
-    if (fault_.kind == Kind::kDisk && ++files_ == fault_.at) for_ever(nullptr);
+    ++files_;
+    if (fault_.kind == Kind::kDisk && files_ == fault_.at) for_ever(nullptr);
+    if (fault_.kind == Kind::kSync && files_ >= fault_.at) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
     return below_.sync_file(file);
   }
   int close_file(int file) override { return below_.close_file(file); }
@@ -207,7 +209,7 @@ struct Layers {
 Result<Fault> read_fault(const std::string& text) {
   static const std::pair<const char*, Kind> kinds[] = {
       {"drop", Kind::kDrop},     {"delay", Kind::kDelay}, {"slow", Kind::kSlow}, {"late", Kind::kLate},
-      {"loader", Kind::kLoader}, {"disk", Kind::kDisk},   {"full", Kind::kFull}};
+      {"loader", Kind::kLoader}, {"disk", Kind::kDisk},   {"sync", Kind::kSync}, {"full", Kind::kFull}};
   std::istringstream in(text);
   std::string name;
   Fault fault;
@@ -235,7 +237,8 @@ program::WrapRanks with_fault(const Fault& fault) {
         layers->source = std::make_unique<StuckSource>(*session.data, fault.at);
         session.data = layers->source.get();
       }
-      if ((fault.kind == Kind::kDisk || fault.kind == Kind::kFull) && session.storage != nullptr) {
+      const bool of_storage = fault.kind == Kind::kDisk || fault.kind == Kind::kSync || fault.kind == Kind::kFull;
+      if (of_storage && session.storage != nullptr) {
         layers->storage = std::make_unique<FaultyStorage>(*session.storage, fault);
         session.storage = layers->storage.get();
       }

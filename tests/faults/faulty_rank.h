@@ -17,6 +17,7 @@ enum class Kind : uint8_t {
   kLate,    // that and every later one takes 20 ms longer
   kLoader,  // the samples of step `at` and later ones are not read
   kDisk,    // its `at`-th file of a checkpoint is never on the disk
+  kSync,    // that and every later one is there after 1.2 s
   kFull     // no file of a checkpoint has place there
 };
 

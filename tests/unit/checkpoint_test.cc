@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "runtime/checkpoint/save.h"
@@ -91,6 +93,50 @@ TEST_CASE("rank 0 writes the tensors of all ranks under all their names") {
   std::filesystem::remove(path);
 }
 
+// Sends to a single rank come late; meetings of all do not.
+class LateTransport : public hal::Transport {
+ public:
+  LateTransport(std::unique_ptr<hal::Transport> on_time, std::chrono::milliseconds late)
+      : on_time_(std::move(on_time)), late_(late) {}
+  int32_t rank() const override { return on_time_->rank(); }
+  int32_t world_size() const override { return on_time_->world_size(); }
+  std::unique_ptr<hal::Exchange> prepare(std::vector<hal::Transfer> transfers) override {
+    if (transfers.size() == 1 && transfers[0].direction == hal::Direction::kSend) std::this_thread::sleep_for(late_);
+    return on_time_->prepare(std::move(transfers));
+  }
+  int64_t buffer_bytes() const override { return on_time_->buffer_bytes(); }
+  void keep(std::shared_ptr<const void> memory) override { on_time_->keep(std::move(memory)); }
+
+ private:
+  std::unique_ptr<hal::Transport> on_time_;
+  std::chrono::milliseconds late_;
+};
+
+TEST_CASE("ranks wait for a file that is saved longer than for a message, and go on together") {
+  const TempFolder folder;
+  plan::Manifest manifest;
+  manifest.tensors = {info("w", 3)};
+  std::vector<float> values = {3, 4, 5};
+  const auto device = hal::make_cpu_device({}, {});
+  hal::LocalWorld world(3);
+  const hal::WaitControl wait{nullptr, std::chrono::milliseconds(400)};
+  std::array<std::string, 3> failures;
+  std::vector<std::thread> ranks;
+  for (int32_t r = 0; r < 3; ++r)
+    ranks.emplace_back([&, r] {
+      LateTransport transport(world.transport(r), std::chrono::milliseconds(1000));
+      hal::TransportChannel control(transport);
+      std::vector<Piece> mine;
+      if (r == 1) mine.push_back({0, 0, 12, true, hal::Address(reinterpret_cast<std::byte*>(values.data()))});
+      Status status = save_tensors({folder / "w.safetensors", nullptr}, manifest, mine, *device, control, wait);
+      if (status.ok()) status = control.barrier(wait);
+      if (!status.ok()) failures[static_cast<size_t>(r)] = status.error().message;
+    });
+  for (std::thread& rank : ranks) rank.join();
+  for (const std::string& failure : failures) CHECK(failure == "");
+  CHECK(plan::SafetensorsFile::open(folder / "w.safetensors").ok());
+}
+
 plan::TensorToWrite two_floats(const std::string& name, float first, float second) {
   return {name,
           DType::kF32,
@@ -120,6 +166,41 @@ TEST_CASE("a loaded file tells what is used, what is not and what is missing") {
   placement.name = "scale";
   placement.shape = {2};
   CHECK(source->find(placement).error().message == "'" + path + "' holds no tensor 'scale'");
+}
+
+TEST_CASE("copies of a file that is loaded have one digest, and what differs has another") {
+  const TempFolder folder;
+  plan::Manifest manifest;
+  constexpr int64_t kCount = 100'000;
+  manifest.tensors = {info("bias", 2), info("wide", kCount)};
+  std::vector<float> wide(static_cast<size_t>(kCount), 0.5f);
+  int files = 0;
+  const auto write = [&](float bias) {
+    const std::string path = folder / (std::to_string(files++) + ".safetensors");
+    const auto put = [&wide](const auto& to) { return to(wide.data(), 4 * kCount); };
+    REQUIRE(
+        plan::write_safetensors(path, {two_floats("bias", 1, bias), {"wide", DType::kF32, {kCount}, put, 4 * kCount}})
+            .ok());
+    return path;
+  };
+  const auto digest = [&](const std::string& load, const std::string& adapters = "") {
+    const auto source = WeightSource::open("/nowhere", load, manifest, {adapters, {}});
+    REQUIRE(source.ok());
+    return source->quick_digest();
+  };
+  const std::string before = write(2), other = write(3);
+  CHECK(digest("") == "");
+  std::set<std::string> all = {"", digest(before)};
+  CHECK(digest(write(2)) == digest(before));
+  CHECK(all.insert(digest(other)).second);
+  CHECK(all.insert(digest(before, other)).second);
+  CHECK(all.insert(digest("", before)).second);
+  wide.back() = 1;
+  CHECK(all.insert(digest(write(2))).second);
+  auto drawn = WeightSource::open("/nowhere", "", manifest);
+  REQUIRE(drawn.ok());
+  drawn->replace({{"bias", std::vector<std::byte>(8)}});
+  CHECK(all.insert(drawn->quick_digest()).second);
 }
 
 TEST_CASE("two names of one parameter with different values are R0506") {

@@ -2,13 +2,17 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <new>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/write_checkpoint.h"
@@ -174,7 +178,22 @@ class UnsureDisk : public Storage {
 
 constexpr int64_t kSteps = 4;
 
-// A run of one rank whose one tensor holds the step.
+// A checkpoint of one tensor, which holds the step.
+struct Step {
+  explicit Step(int64_t step) {
+    const std::vector<float> values(64, static_cast<float>(step));
+    manifest.step = step;
+    manifest.optimizer = "sgd";
+    manifest.tensors = {{"w", StateKind::kParameter, DType::kF32, {64}, {}, {{0, "param/w", 0, 64}}}};
+    shard = plan::safetensors_header({{"param/w", DType::kF32, {64}, {}, 256}}) +
+            std::string(reinterpret_cast<const char*>(values.data()), 256);
+    manifest.files = {{shard_file(0, 1), "", static_cast<int64_t>(shard.size())}};
+  }
+  Manifest manifest;
+  std::string shard;
+};
+
+// A run of one rank.
 class OneTensor {
  public:
   explicit OneTensor(Storage& storage, WriterOptions options = {"run", 2, {}, "", 0})
@@ -182,15 +201,8 @@ class OneTensor {
 
   void begin_line() { writer_.begin_line(); }
   Status write(int64_t step) {
-    const std::vector<float> values(64, static_cast<float>(step));
-    Manifest manifest;
-    manifest.step = step;
-    manifest.optimizer = "sgd";
-    manifest.tensors = {{"w", StateKind::kParameter, DType::kF32, {64}, {}, {{0, "param/w", 0, 64}}}};
-    const std::string shard = plan::safetensors_header({{"param/w", DType::kF32, {64}, {}, 256}}) +
-                              std::string(reinterpret_cast<const char*>(values.data()), 256);
-    manifest.files = {{shard_file(0, 1), "", static_cast<int64_t>(shard.size())}};
-    return writer_.write(manifest, shard_file(0, 1), shard, {});
+    const Step of(step);
+    return writer_.write(of.manifest, shard_file(0, 1), of.shard, {});
   }
 
  private:
@@ -331,6 +343,12 @@ TEST_CASE("what is later is set aside when the run begins, before it has saved a
   const std::vector<std::string> begun{"abandoned-step-000000003-new", "step-000000001", "step-000000002",
                                        "step-000000004"};
   CHECK(names_in(disk) == begun);
+  for (unsigned seed = 0; seed < 20; ++seed) {  // also after a power loss
+    const TempFolder folder;
+    std::mt19937 random(seed);
+    disk.leave(folder.path() / "c", &random);
+    CHECK(*list_steps(folder / "c") == std::vector<int64_t>{1, 2, 4});
+  }
   // What was damaged is written anew, and counted from then on.
   REQUIRE(run.write(4).ok());
   REQUIRE(run.write(5).ok());
@@ -350,18 +368,60 @@ TEST_CASE("a checkpoint of the same step is replaced, and found again where the 
   CHECK(names_in(disk) == std::vector<std::string>{"step-000000001"});
 }
 
+class SlowDisk : public UnsureDisk {
+ public:
+  int remove_directory(const std::string& path) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    removed = true;
+    return UnsureDisk::remove_directory(path);
+  }
+  std::atomic<bool> removed{false};
+};
+
+TEST_CASE("ranks leave a commit together, when the first one has removed what is old") {
+  SlowDisk disk;
+  UnsureDisk nothing;
+  hal::LocalWorld world(2);
+  const auto run = [&](int32_t rank) {
+    const auto transport = world.transport(rank);
+    hal::TransportChannel control(*transport);
+    CheckpointWriter writer(rank == 0 ? static_cast<Storage&>(disk) : nothing, control, {"run", 1, {}, "", 0});
+    bool ends_well = true;
+    for (const int64_t step : {1, 2}) {
+      const Step of(step);
+      ends_well = writer.write(of.manifest, rank == 0 ? shard_file(0, 1) : "", of.shard, {}).ok() && ends_well;
+    }
+    return ends_well && disk.removed;
+  };
+  bool first = false, second = false;
+  std::thread rank([&] { first = run(0); });
+  second = run(1);
+  rank.join();
+  CHECK(first);
+  CHECK(second);
+}
+
 // A plan of one rank whose one parameter is saved.
 class OneParameter {
  public:
-  explicit OneParameter(Storage& storage) {
+  explicit OneParameter(Storage& storage, bool only_finite = false) {
+    plan::TensorInfo trained;
+    trained.name = "w";
+    trained.shape = {64};
+    manifest_.tensors = {trained};
     plan_.buffers = {{"w", plan::BufferClass::kParameter, 256, 0, DType::kF32, {64}}};
     plan_.placements = {{"w", plan::PlacementKind::kValue, DType::kF32, {64}, {{0, 0}, 0, 64, true}}};
     memory_ = device_->allocate(256).value();
     buffers_ = {memory_->base()};
-    auto made =
-        Checkpointer::make(manifest_, plan_, buffers_, *device_, control_, {}, storage, {}, {"run", 2, {}, "", 0});
+    WriterOptions options{"run", 2, {}, "", 0};
+    options.only_finite = only_finite;
+    options.writing = &writing;
+    auto made = Checkpointer::make(manifest_, plan_, buffers_, *device_, control_, {}, storage, {}, options);
     REQUIRE(made.ok());
     checkpointer = std::move(made).value();
+  }
+  void set(int64_t element, float value) {
+    REQUIRE(device_->write(buffers_[0] + element * 4, &value, sizeof value).ok());
   }
 
  private:
@@ -375,6 +435,7 @@ class OneParameter {
   hal::TransportChannel control_{*transport_};
 
  public:
+  std::atomic<int> writing{0};
   std::unique_ptr<Checkpointer> checkpointer;
 };
 
@@ -383,17 +444,23 @@ class ThrowingDisk : public UnsureDisk {
   int sync_file(int file) override {
     if (no_memory) throw std::bad_alloc();
     if (mistaken) throw std::runtime_error("a mistake");
+    if (writing != nullptr) most_writing = std::max(most_writing, writing->load());
     return UnsureDisk::sync_file(file);
   }
   bool no_memory = false, mistaken = false;
+  const std::atomic<int>* writing = nullptr;
+  int most_writing = 0;
 };
 
 TEST_CASE("what the writing thread meets is told by the next call") {
   ThrowingDisk disk;
   OneParameter run(disk);
   CHECK(run.checkpointer->write_seconds() == 0);
+  disk.writing = &run.writing;
   REQUIRE(run.checkpointer->save(1, 8).ok());
   REQUIRE(run.checkpointer->finish().ok());
+  CHECK(disk.most_writing == 1);
+  CHECK(run.writing == 0);
   CHECK(run.checkpointer->committed_step() == 1);
   CHECK(run.checkpointer->write_seconds() > 0);
   CHECK(run.checkpointer->total_bytes() == run.checkpointer->bytes());
@@ -411,6 +478,31 @@ TEST_CASE("what the writing thread meets is told by the next call") {
   other.mistaken = true;
   REQUIRE(second.checkpointer->save(1, 8).ok());
   CHECK(second.checkpointer->finish().error().code == "bug");
+}
+
+TEST_CASE("a state that is not finite is not committed, and no older one is removed for it") {
+  for (const bool only_finite : {true, false}) {
+    UnsureDisk disk;
+    OneParameter run(disk, only_finite);
+    const auto save = [&run](int64_t step) {
+      REQUIRE(run.checkpointer->save(step, step).ok());
+      REQUIRE(run.checkpointer->finish().ok());
+    };
+    save(1);
+    save(2);
+    CHECK(run.checkpointer->not_finite().step == 0);
+    run.set(63, -std::numeric_limits<float>::infinity());
+    save(3);
+    run.set(63, 0);
+    run.set(0, std::numeric_limits<float>::quiet_NaN());
+    save(4);
+    CHECK(run.checkpointer->committed_step() == (only_finite ? 2 : 4));
+    CHECK(run.checkpointer->not_finite().step == (only_finite ? 3 : 0));
+    CHECK(run.checkpointer->not_finite().what == (only_finite ? "parameter 'w' has an infinity" : ""));
+    const std::vector<std::string> kept = only_finite ? std::vector<std::string>{"step-000000001", "step-000000002"}
+                                                      : std::vector<std::string>{"step-000000003", "step-000000004"};
+    CHECK(names_in(disk) == kept);
+  }
 }
 
 TEST_CASE("writes that are cut short go on") {

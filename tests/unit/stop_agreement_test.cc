@@ -2,20 +2,42 @@
 #include <catch2/catch.hpp>
 
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <memory>
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/exec/session/stop_agreement.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/transport_channel.h"
 #include "runtime/program/exit_status.h"
+#include "runtime/program/outcome.h"
 #include "runtime/program/signals.h"
+
+namespace {
+
+// Done once, right before an alarm is set.
+std::function<void()> before_alarm;
+
+}  // namespace
+
+// In place of the C library's, so that a test can be another thread in the middle of a signal handler.
+extern "C" unsigned alarm(unsigned seconds) noexcept {
+  if (seconds > 0 && before_alarm) std::exchange(before_alarm, nullptr)();
+  itimerval next{}, before{};
+  next.it_value.tv_sec = seconds;
+  setitimer(ITIMER_REAL, &next, &before);
+  return static_cast<unsigned>(before.it_value.tv_sec + (before.it_value.tv_usec > 0 ? 1 : 0));
+}
 
 namespace piper::exec {
 namespace {
@@ -28,6 +50,7 @@ constexpr int64_t kFirst = 6, kLast = 100000;
 struct Outcome {
   int64_t stopped = 0;      // 0: it did all steps
   int64_t replayed = 0;     // after which it went back to look for a NaN; 0: it did not
+  int64_t left = 0;         // after which it ended without saving; 0: it did not
   std::set<int64_t> saved;  // after these steps
   bool failed = false;
 };
@@ -46,6 +69,10 @@ Outcome run_rank(StopAgreement& stopping, hal::Stop& stop, unsigned seed, int64_
     }
     if (*action == StopAction::kReplay) {
       outcome.replayed = step;
+      break;
+    }
+    if (*action == StopAction::kLeave) {
+      outcome.left = step;
       break;
     }
     if (*action != StopAction::kGoOn) outcome.saved.insert(step);
@@ -148,6 +175,45 @@ TEST_CASE("all ranks go back behind the same step where one has lost the loss, w
   }
 }
 
+TEST_CASE("a lost loss and a signal in one step end all ranks alike, whichever a rank has seen first") {
+  for (const bool stops_first : {true, false}) {
+    hal::Stop stop;
+    StopRequests requests;
+    StopAgreement stopping(nullptr, stop, requests);
+    const auto ask = [&](bool stops) {
+      if (stops) requests.stop = SIGUSR1;
+      else requests.replay = true;
+    };
+    for (int rank = 0; rank < 2; ++rank) CHECK(*stopping.after(kFirst - 1, 0) == StopAction::kGoOn);
+    ask(stops_first);
+    const StopAction first = *stopping.after(kFirst, 0);
+    ask(!stops_first);
+    CHECK(*stopping.after(kFirst, 0) == first);
+    CHECK(first == (stops_first ? StopAction::kStop : StopAction::kReplay));
+  }
+  for (unsigned trial = 0; trial < 30; ++trial) {
+    std::mt19937 random(trial);
+    World world(static_cast<int32_t>(2 + random() % 3), trial % 3 == 0);
+    const auto outcomes = world.run(trial * 100, kLast, [&] {
+      const auto process = [&]() -> StopRequests& { return *world.requests[random() % world.requests.size()]; };
+      const bool stops_first = random() % 2 == 0;
+      for (const bool stops : {stops_first, !stops_first}) {
+        std::this_thread::sleep_for(microseconds(random() % 3000));
+        if (stops) process().stop = SIGUSR1;
+        else process().replay = true;
+      }
+    });
+    INFO("trial " << trial);
+    for (const Outcome& outcome : outcomes) {
+      CHECK(std::max(outcome.stopped, outcome.replayed) >= kFirst);
+      CHECK(outcome.stopped == outcomes.front().stopped);
+      CHECK(outcome.replayed == outcomes.front().replayed);
+      CHECK(outcome.saved == outcomes.front().saved);
+    }
+    CHECK(world.ends_well == std::vector<char>(16, 1));
+  }
+}
+
 TEST_CASE("processes hear of each other's step times") {
   World world(3, false);
   (void)world.run(1, kLast, [&] {
@@ -209,6 +275,42 @@ TEST_CASE("SIGTERM does not wait for a checkpoint that takes longer than the gra
       }
       CHECK(world.stop.signal_number() == (fits ? 0 : SIGTERM));
     }
+}
+
+TEST_CASE("a checkpoint that is being written outlives SIGTERM where there is no time for another one") {
+  for (const bool one_process : {false, true}) {
+    World world(3, one_process);
+    world.write_s = 1.1;
+    for (const auto& requests : world.requests) requests->grace_s = 1;
+    world.requests.back()->writing = 1;
+    const auto outcomes = world.run(7, kLast, [&] {
+      std::this_thread::sleep_for(milliseconds(5));
+      world.requests.front()->stop = SIGTERM;
+    });
+    for (const Outcome& outcome : outcomes) {
+      CHECK(outcome.left >= kFirst);
+      CHECK(outcome.left == outcomes.front().left);
+      CHECK(outcome.saved.empty());
+    }
+    CHECK(world.agreement(0).signal_number() == SIGTERM);
+    CHECK(!world.stop.raised());
+  }
+}
+
+TEST_CASE("a process that proves the bundle is waited for longer than for a message") {
+  hal::LocalWorld world(2);
+  std::array<bool, 2> ready{};
+  std::vector<std::thread> ranks;
+  for (int32_t rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      const auto transport = world.transport(rank);
+      hal::TransportChannel control(*transport);
+      if (rank == 0) std::this_thread::sleep_for(milliseconds(300));
+      const auto status = program::all_ready({}, control, {nullptr, milliseconds(50)});
+      ready[static_cast<size_t>(rank)] = status.ok() && *status == 0;
+    });
+  for (std::thread& rank : ranks) rank.join();
+  CHECK(ready == std::array<bool, 2>{true, true});
 }
 
 TEST_CASE("a failure elsewhere frees ranks that are held back") {
@@ -285,6 +387,20 @@ TEST_CASE("behind SIGTERM the time to agree is short, and that to save the rest 
   // A process that has all ranks agrees at the end of its step, which may be a long one.
   CHECK(left(false, false, false) >= 39);
   CHECK(left(false, true, false) >= 39);
+}
+
+TEST_CASE("an agreement in the middle of SIGTERM's handler leaves the whole grace period") {
+  CHECK(in_a_child([] {
+          hal::Stop stop;
+          StopRequests requests;
+          requests.checkpoints = requests.stepping = requests.by_threads = true;
+          requests.grace_s = 40;
+          const program::SignalHandlers handlers(stop, requests);
+          alarm(0);
+          before_alarm = [&requests] { requests.agree(); };
+          raise(SIGTERM);
+          return static_cast<int>(alarm(0));
+        }) >= 39);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Status NanReplay::load_start(int64_t committed, std::string& why_not) {
     auto found = checkpoint::find_exact(session_.checkpoint_folder, committed);
     if (found.ok()) told = std::to_string(committed) + " " + found->manifest().digest;
   }
-  PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(told, hal::patient(wait_)));
+  PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(told, hal::for_files(wait_)));
   if (all.front() != kFromStart) {
     std::istringstream in(all.front());
     std::string digest;
@@ -66,7 +66,7 @@ Status NanReplay::load_start(int64_t committed, std::string& why_not) {
   const checkpoint::OpenCheckpoint* const from = checkpoint_ ? &*checkpoint_ : session_.resume;
   if (failure.empty())
     if (Status filled = fill_again(rank_, session_.weights, from); !filled.ok()) failure = filled.error().message;
-  PIPER_ASSIGN(const std::vector<std::string> failures, control_.allgather(failure, hal::patient(wait_)));
+  PIPER_ASSIGN(const std::vector<std::string> failures, control_.allgather(failure, hal::for_files(wait_)));
   for (const std::string& one : failures)
     if (why_not.empty()) why_not = one;
   return {};

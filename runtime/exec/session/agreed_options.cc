@@ -14,11 +14,16 @@ std::string checkpoint_options(const Session& session) {
          (session.resume == nullptr ? "" : ", resumed from " + session.resume->manifest().digest);
 }
 
+// A few digits tell copies apart.
+std::string digest_option(const char* of, const std::string& digest) {
+  return digest.empty() ? "" : std::string(of) + " of digest " + digest.substr(0, 16);
+}
+
 std::string evaluation_options(const Session& session) {
   const SessionEvaluation& e = session.evaluation;
   if (e.data == nullptr) return "";
-  return ", " + std::to_string(e.batches) + " batches evaluated every " + std::to_string(e.every) +
-         " steps, the first of fingerprint " +
+  return ", " + std::to_string(e.batches) + " batches" + digest_option(" of data", e.data_digest) +
+         " evaluated every " + std::to_string(e.every) + " steps, the first of fingerprint " +
          trace::fingerprint_text(e.data->fingerprint(1, session.bundle->manifest.batch)) +
          (e.save_best.empty() ? "" : ", --save-best");
 }
@@ -34,9 +39,10 @@ std::string agreed_options(const Session& session) {
   const SessionOptions& o = session.options;
   return "seed " + std::to_string(o.seed) + ", " + std::to_string(o.steps) + " steps, " +
          (session.data->sampling() == data::Sampling::kShuffled ? "shuffled" : "sequential") + " sampling, " +
-         std::to_string(session.data->num_samples()) + " samples, the first of fingerprint " +
-         trace::fingerprint_text(session.data->fingerprint(1, session.bundle->manifest.batch)) + ", " +
-         (o.save.empty() ? "no --save, " : "--save, ") +
+         std::to_string(session.data->num_samples()) + " samples" + digest_option(" of data", session.data_digest) +
+         ", the first of fingerprint " +
+         trace::fingerprint_text(session.data->fingerprint(1, session.bundle->manifest.batch)) +
+         digest_option(", weights", session.weights_digest) + ", " + (o.save.empty() ? "no --save, " : "--save, ") +
          (o.save_gradients.empty() ? "no --save-gradients" : "--save-gradients") +
          (o.trained_only ? ", --trained-only" : "") + (o.profile.empty() ? "" : ", --profile") +
          (o.calibrate.empty() ? "" : ", --calibrate") + (o.kernel_times.empty() ? "" : ", --kernel-times") +

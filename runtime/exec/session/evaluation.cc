@@ -106,7 +106,7 @@ Status Evaluation::keep_best(std::optional<double> loss) {
   if (better) best_ = *loss;
   PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(better ? "better" : "", wait_));
   if (all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank)).empty()) return {};
-  return save_weights(session_, path, rank_, training_, control_, hal::patient(wait_));
+  return save_weights(session_, path, rank_, training_, control_, wait_);
 }
 
 }  // namespace piper::exec

@@ -41,9 +41,9 @@ Status RankRun::run(const MakeBackend& make_backend) {
   inputs.read_ahead(first_step_, session_.options.steps, ring_->loader());
   session_.started = true;
   status_.enter(live::RankState::kTraining);
-  PIPER_ASSIGN(const bool stopped, all_steps(executor, inputs));
+  PIPER_ASSIGN(const StopAction action, all_steps(executor, inputs));
   if (!verdict_.ok()) return end_with_verdict();
-  return end(executor, stopped);
+  return end(executor, action);
 }
 
 Status RankRun::meet() {
@@ -105,17 +105,22 @@ Status RankRun::watch(Executor& executor) {
   return {};
 }
 
-Status RankRun::end(Executor& executor, bool stopped) {
+Status RankRun::end(Executor& executor, StopAction action) {
+  const bool stopped = action == StopAction::kStop || action == StopAction::kLeave;
   host(live::EventKind::kEnding, session_.options.steps);
-  PIPER_RETURN_IF_ERROR(save_resharded());
   status_.enter(stopped ? live::RankState::kStopping : live::RankState::kCheckpointing);
   if (checkpointer_ != nullptr) {
     PIPER_RETURN_IF_ERROR(checkpointer_->finish());
     status_.committed(*checkpointer_);
   }
+  if (action == StopAction::kLeave) {
+    PIPER_RETURN_IF_ERROR(control_.barrier(hal::patient(wait_)));  // all ranks know of the commit
+    session_.stop.raise_signal(session_.stopping->signal_number());
+    return hal::stopped();
+  }
   if (stopped) session_.stopped = true;
   if (!session_.options.save.empty() && !stopped)
-    PIPER_RETURN_IF_ERROR(save_weights(session_, session_.options.save, *rank_, plan_, control_, hal::patient(wait_)));
+    PIPER_RETURN_IF_ERROR(save_weights(session_, session_.options.save, *rank_, plan_, control_, wait_));
   PIPER_RETURN_IF_ERROR(finish(executor));
   hooks_.clear();
   if (!stopped) status_.enter(live::RankState::kDone);
@@ -128,6 +133,8 @@ Status RankRun::go_on(StepInputs& inputs) {
   if (session_.resume == nullptr) return {};
   const checkpoint::Manifest& from = session_.resume->manifest();
   const int64_t batch = session_.bundle->manifest.batch;
+  first_step_ = from.step + 1;
+  if (first_step_ > session_.options.steps) return {};  // no samples are drawn
   if (batch <= 0 || from.samples % batch != 0)
     return Status::failure("R0703",
                            "the checkpoint ends after " + std::to_string(from.samples) +
@@ -135,7 +142,6 @@ Status RankRun::go_on(StepInputs& inputs) {
                                "\nhelp: compile with a batch that divides this number, --set model.batch=" +
                                std::to_string(std::gcd(from.samples, batch)) +
                                ", or continue with the old batch until the number is a multiple of the new one");
-  first_step_ = from.step + 1;
   samples_shift_ = from.samples / batch - from.step;
   if (session_.data->numbers_samples()) data_shift_ = samples_shift_;
   inputs.shift_data(data_shift_);
@@ -144,22 +150,24 @@ Status RankRun::go_on(StepInputs& inputs) {
 
 Status RankRun::open_checkpointer() {
   if (session_.storage == nullptr) return {};
-  const hal::WaitControl writing{&session_.stop, std::chrono::hours(24)};
   checkpoint::WriterOptions options = session_.writer;
   options.track = ring_->writer();
-  PIPER_ASSIGN(checkpointer_, checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers,
-                                                             rank_->device(), *checkpoint_control_, writing,
-                                                             *session_.storage, session_.identity, std::move(options)));
+  options.only_finite = stops_on_nan();
+  options.writing = &session_.requests.writing;
+  PIPER_ASSIGN(checkpointer_,
+               checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers, rank_->device(),
+                                              *checkpoint_control_, hal::for_files({&session_.stop}), *session_.storage,
+                                              session_.identity, std::move(options)));
   return {};
 }
 
-Status RankRun::save_resharded() {
+Status RankRun::reshard() {
   const bool idle = session_.resume != nullptr && first_step_ == session_.options.steps + 1;
   if (checkpointer_ == nullptr || !idle || session_.resume->manifest().plan_sha256 == session_.bundle_digest) return {};
   return checkpointer_->save(first_step_ - 1, session_.resume->manifest().samples);
 }
 
-Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
+Result<StopAction> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
   const int64_t last = session_.options.steps;
   CheckpointClock clock(session_.options.checkpoints, first_step_, last);
   if (first_step_ <= last) {
@@ -170,14 +178,15 @@ Result<bool> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
   for (int64_t step = first_step_; step <= last && action < StopAction::kStop; ++step) {
     PIPER_RETURN_IF_ERROR(one_step(executor, inputs, step));
     PIPER_RETURN_IF_ERROR(after(step));
-    if (!verdict_.ok()) return false;
+    if (!verdict_.ok()) return action;
     PIPER_ASSIGN(action, step < last ? agreed_after(step) : StopAction::kGoOn);
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
   }
   for (const auto& hook : hooks_)
     if (first_step_ > last) PIPER_RETURN_IF_ERROR(hook->without_steps(last));
-  PIPER_RETURN_IF_ERROR(look_for_nan(executor));
-  return action == StopAction::kStop;
+  PIPER_RETURN_IF_ERROR(reshard());
+  PIPER_RETURN_IF_ERROR(look_for_nan(executor, first_step_ <= last && action == StopAction::kGoOn));
+  return action;
 }
 
 Status RankRun::after(int64_t step) {
@@ -190,15 +199,32 @@ Status RankRun::after(int64_t step) {
   return {};
 }
 
-Status RankRun::look_for_nan(Executor& executor) {
-  if (session_.stopping == nullptr || !session_.options.stop_on_nan) return {};
+void RankRun::look_at_saved_state() {
+  if (checkpointer_ == nullptr || nan_.step > 0) return;
+  const checkpoint::Checkpointer::NotFinite found = checkpointer_->not_finite();
+  if (found.step == 0) return;
+  nan_ = {found.step, "step " + std::to_string(found.step) + ": " + found.what};
+  session_.requests.replay = true;
+}
+
+Status RankRun::look_for_nan(Executor& executor, bool complete) {
+  if (!stops_on_nan()) return {};
+  if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+  look_at_saved_state();
+  if (nan_.step == 0 && complete && !session_.options.save.empty()) {
+    PIPER_ASSIGN(const std::string fault, fault_of_weights(*rank_));
+    const int64_t last = session_.options.steps;
+    if (!fault.empty()) nan_ = {last, "step " + std::to_string(last) + ": " + fault};
+  }
   const std::string mine = nan_.step == 0 ? "" : std::to_string(nan_.step) + " " + nan_.what;
   PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(mine, hal::patient(wait_)));
-  const std::string& told = all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank));
-  if (told.empty()) return {};
-  const size_t space = told.find(' ');
-  nan_ = {std::stoll(told.substr(0, space)), told.substr(space + 1)};
-  if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
+  nan_ = {};
+  for (const std::string& found : all) {
+    const size_t space = found.find(' ');
+    const int64_t step = found.empty() ? 0 : std::stoll(found.substr(0, space));
+    if (step > 0 && (nan_.step == 0 || step < nan_.step)) nan_ = {step, found.substr(space + 1)};
+  }
+  if (nan_.step == 0) return {};
   executor.set_profile(nullptr);
   executor.set_trace(nullptr);
   NanReplay replay(session_, *rank_, control_, executor, data_shift_);
@@ -229,9 +255,11 @@ Result<StopAction> RankRun::agreed_after(int64_t step) {
 
 Status RankRun::save_checkpoint(CheckpointClock& clock, int64_t step, StopAction action) {
   PIPER_RETURN_IF_ERROR(checkpointer_->failure());
+  look_at_saved_state();
   host(live::EventKind::kAgree, step);
   PIPER_ASSIGN(const bool due, clock.due(step, control_, wait_));
-  if (!due && (action == StopAction::kGoOn || action == StopAction::kReplay)) return {};
+  const bool asked = action == StopAction::kSave || action == StopAction::kStop;
+  if (action == StopAction::kLeave || (!due && !asked)) return {};
   if (nan_.step > 0) return checkpointer_->refuse(step);
   host(live::EventKind::kSave, step);
   status_.enter(action == StopAction::kStop ? live::RankState::kStopping : live::RankState::kCheckpointing);
@@ -262,7 +290,7 @@ Status RankRun::one_step(Executor& executor, StepInputs& inputs, int64_t step) {
   if (step == first_step_ && rank_->gradients != nullptr)
     PIPER_RETURN_IF_ERROR(checkpoint::save_tensors({session_.options.save_gradients, nullptr}, manifest,
                                                    rank_->gradients->pieces(manifest), rank_->device(), control_,
-                                                   hal::patient(wait_)));
+                                                   wait_));
   return {};
 }
 

@@ -32,18 +32,22 @@ class RankRun : private RunReports {
   Status load(const MakeBackend& make_backend);
   // After the checkpoint's steps and samples.
   Status go_on(StepInputs& inputs);
-  // A thread that waits for another rank's file waits as long as that takes; a failure wakes it.
   Status open_checkpointer();
   Status open_reports();
   // Makes the hooks that the options ask for.
   Status watch(Executor& executor);
   // Without steps to do, the checkpoint of another plan becomes one in this plan's parts.
-  Status save_resharded();
-  // Whether they ended before the last one, because a signal asked for it.
-  Result<bool> all_steps(Executor& executor, StepInputs& inputs);
+  Status reshard();
+  // With what they ended: before the last one where a signal asked for it.
+  Result<StopAction> all_steps(Executor& executor, StepInputs& inputs);
   Status after(int64_t step);
-  // After the last of the steps that all ranks do: whether one of them was lost, and what lost it.
-  Status look_for_nan(Executor& executor);
+  // Whether a number that is none ends the run.
+  bool stops_on_nan() const { return session_.stopping != nullptr && session_.options.stop_on_nan; }
+  // What the thread that saves has found in the state.
+  void look_at_saved_state();
+  // After the last of the steps that all ranks do: whether one of them was lost, and what lost it. `complete`: it is
+  // the last step of the run.
+  Status look_for_nan(Executor& executor, bool complete);
   Status end_with_verdict();
   void host(live::EventKind kind, int64_t step);
   Result<StopAction> agreed_after(int64_t step);
@@ -57,8 +61,8 @@ class RankRun : private RunReports {
   int64_t read_ahead_bytes() const;
   void entered(live::EventKind kind, live::RankState state, int64_t step) override;
   void evaluated(int64_t step, double loss) override;
-  // After the last step. `stopped`: it was not the last one of the run, a signal asked for the end.
-  Status end(Executor& executor, bool stopped);
+  // After the steps, which ended with `action`. stopped() where a signal left no time to save.
+  Status end(Executor& executor, StopAction action);
   Status finish(Executor& executor);
 
   Session& session_;

@@ -14,4 +14,7 @@ namespace piper::exec {
 Status save_weights(const Session& session, const std::string& path, LoadedRank& rank, const plan::RankPlan& plan,
                     hal::ControlChannel& control, const hal::WaitControl& wait);
 
+// What is wrong with the weights of which this rank saves the elements, after checkpoint::not_finite(); "": nothing.
+Result<std::string> fault_of_weights(const LoadedRank& rank);
+
 }  // namespace piper::exec

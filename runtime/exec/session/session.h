@@ -48,6 +48,7 @@ struct SessionOptions {
 // Evaluations by the bundle's second program.
 struct SessionEvaluation {
   const data::DataSource* data = nullptr;  // nullptr: there are none
+  std::string data_digest;                 // see Session
   int64_t every = 0;                       // steps; 0: after the last step alone
   int64_t batches = 0;                     // of each, the first ones of the data
   bool perplexity = false;                 // the loss is a mean cross entropy
@@ -60,6 +61,8 @@ struct Session {
   std::string directory, bundle_digest;  // of the bundle
   const checkpoint::WeightSource* weights = nullptr;
   const data::DataSource* data = nullptr;
+  // Where other processes may have read other files: WeightSource::quick_digest() and data::quick_data_digest().
+  std::string weights_digest, data_digest;
   SessionEvaluation evaluation;
   checkpoint::Storage* storage = nullptr;              // of checkpoints; nullptr: none are saved
   std::string checkpoint_folder;                       // that of `storage`

@@ -59,6 +59,7 @@ StopAgreement::Told StopAgreement::told() {
   mine.ended = ended_;
   mine.save = requests_.saves > saves_;
   mine.replay = requests_.replay && !replays_;
+  mine.writing = requests_.writing > 0;
   mine.stop = stopped_by_ == 0 ? requests_.stop.load() : 0;
   mine.begun = begun_;
   mine.write_ms = write_ms_;
@@ -85,14 +86,14 @@ Result<StopAction> StopAgreement::after(int64_t step, double write_s) {
 
 Result<std::vector<StopAgreement::Told>> StopAgreement::tell(const Told& mine) {
   std::ostringstream text;
-  text << mine.ended << ' ' << mine.save << ' ' << mine.replay << ' ' << mine.stop << ' ' << mine.begun << ' '
-       << mine.write_ms << ' ' << mine.step_ms;
+  text << mine.ended << ' ' << mine.save << ' ' << mine.replay << ' ' << mine.writing << ' ' << mine.stop << ' '
+       << mine.begun << ' ' << mine.write_ms << ' ' << mine.step_ms;
   PIPER_ASSIGN(const std::vector<std::string> texts, control_->allgather(text.str(), {&stop_, kPatience}));
   std::vector<Told> all;
   for (const std::string& one : texts) {
     std::istringstream in(one);
     Told& of = all.emplace_back();
-    in >> of.ended >> of.save >> of.replay >> of.stop >> of.begun >> of.write_ms >> of.step_ms;
+    in >> of.ended >> of.save >> of.replay >> of.writing >> of.stop >> of.begun >> of.write_ms >> of.step_ms;
   }
   return all;
 }
@@ -101,31 +102,33 @@ Result<std::vector<StopAgreement::Told>> StopAgreement::tell(const Told& mine) {
 void StopAgreement::decide(int64_t step, const std::vector<Told>& all, int64_t saves) {
   int by = 0;
   int64_t write_ms = 0;
-  bool save = false, replay = false;
+  bool save = false, replay = false, writing = false;
   for (const Told& one : all) {
     if (by == 0) by = one.stop;
+    writing = writing || one.writing;
     save = save || one.save;
     replay = replay || one.replay;
     write_ms = std::max(write_ms, one.write_ms);
   }
   if (by == 0 && !save && !replay) return;
   saves_ = saves;
+  StopAction& action = agreed_[step];
   if (replay) {
     replays_ = true;
-    agreed_[step] = StopAction::kReplay;
+    // A rank may have seen already that the run ends there. A NaN is looked for after that step in any case.
+    if (action < StopAction::kStop) action = StopAction::kReplay;
     return;
   }
   const int64_t grace_s = requests_.grace_s;
-  if (by == SIGTERM && write_ms > grace_s * 1000) {
-    if (control_ == nullptr || control_->rank() == 0)
-      std::fprintf(stderr,
-                   "piper-run: the last checkpoint took %.1f s to write, longer than the --grace of %lld s: none is "
-                   "saved\n",
-                   static_cast<double>(write_ms) / 1e3, static_cast<long long>(grace_s));
-    return stop_.raise_signal(SIGTERM);
-  }
-  StopAction& action = agreed_[step];
-  action = std::max(action, by != 0 ? StopAction::kStop : StopAction::kSave);
+  const bool no_time = by == SIGTERM && write_ms > grace_s * 1000;
+  if (no_time && (control_ == nullptr || control_->rank() == 0))
+    std::fprintf(stderr,
+                 "piper-run: the last checkpoint took %.1f s to write, longer than the --grace of %lld s: none is "
+                 "saved%s\n",
+                 static_cast<double>(write_ms) / 1e3, static_cast<long long>(grace_s),
+                 writing ? " after the one that is being written" : "");
+  if (no_time && !writing) return stop_.raise_signal(SIGTERM);
+  action = std::max(action, no_time ? StopAction::kLeave : by != 0 ? StopAction::kStop : StopAction::kSave);
   if (by == 0) return;
   stopped_by_ = by;
   requests_.agree();

@@ -19,9 +19,10 @@
 
 namespace piper::exec {
 
-// What ranks do after a step; the later one wins. kReplay: they save nothing and look for what made a NaN
-// (nan_replay.h).
-enum class StopAction : uint8_t { kGoOn, kSave, kStop, kReplay };
+// What ranks do after a step; the later one wins, except over an end that was agreed before. kStop: they save and end.
+// kLeave: they save nothing, and end once the checkpoint that is being written is committed. kReplay: they save nothing
+// and look for what made a NaN (nan_replay.h).
+enum class StopAction : uint8_t { kGoOn, kSave, kStop, kLeave, kReplay };
 
 // One per process, shared by its ranks.
 class StopAgreement {
@@ -37,21 +38,21 @@ class StopAgreement {
   StopAgreement& operator=(const StopAgreement&) = delete;
 
   // Each rank, before its first step (`step`: the one before) and after each but the last: what is to be done
-  // there. The next step counts as begun unless it is kStop. `write_s`: what the last checkpoint took from its step to
-  // its commit, 0: none was saved. Where SIGTERM's grace period is too short for that, the run is stopped at once.
-  // Errors of the channel; stopped().
+  // there. The next step counts as begun unless it is kStop or later. `write_s`: what the last checkpoint took from its
+  // step to its commit, 0: none was saved. Where SIGTERM's grace period is too short for that, none is begun, and the
+  // run is stopped at once if none is being written. Errors of the channel; stopped().
   Result<StopAction> after(int64_t step, double write_s);
   // How long a rank's last step took. For people: ranks hear of those of other processes when these next meet.
   void tell_step_time(int32_t rank, double ms);
   std::map<int32_t, double> step_times_ms();  // by rank, those that are known
-  // The signal that asked for kStop, 0: none.
+  // The signal that asked for kStop or kLeave, 0: none.
   int signal_number();
   // No rank of this process calls after() any more. Waits until that is so everywhere. Errors of the channel.
   Status end();
 
  private:
   struct Told {  // by a process
-    bool ended = false, save = false, replay = false;
+    bool ended = false, save = false, replay = false, writing = false;
     int stop = 0;
     int64_t begun = -1;
     int64_t write_ms = 0;

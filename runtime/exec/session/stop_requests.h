@@ -19,6 +19,7 @@ struct StopRequests {
   std::atomic<bool> by_threads{false};   // processes agree beside the steps, and not at the end of one
   std::atomic<bool> agreed{false};       // on the step after which the run ends
   std::atomic<unsigned> grace_s{30};     // from SIGTERM to the end of the process, at most
+  std::atomic<int> writing{0};           // checkpoints that ranks of this process are writing
   // Handlers use them.
   static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
