@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <variant>
+#include <span>
 #include <vector>
 
 #include "schemas/plan/actions.h"
