@@ -13,14 +13,14 @@ const strategy::DirectiveSpec& order_spec() {
       .summary = "sets the order in which passes run",
       .doc =
           "`filters` is a list of groups, and each group is a list of filters. On each device, the groups run one "
-          "after the other, in the order of the list. The filters of one group overlap: while the chunks of one "
-          "filter wait for communication, chunks of another filter run. A group may instead contain one nested list, "
-          "[[{...}, {...}]]. The passes of this group run exactly in the order of the nested list.\n\nA filter that "
-          "names the pass BI or BW splits the backward pass into two halves. BI computes the gradients of the "
-          "activations and must come before BW, which computes those of the weights. An order between passes on "
-          "different devices is allowed only if it follows from the data dependences.\n\nAll passes that one filter "
-          "matches run as one unit, so no other pass can run between two of them. It is an error if another pass "
-          "reads the result of one of them and another of them reads the result of this pass.",
+          "after the other, in the order of the list. The filters of one group overlap: while the chunks of one filter "
+          "wait for communication, chunks of another filter run. A group may instead contain one nested list, [[{...}, "
+          "{...}]]. The passes of this group run exactly in the order of the nested list.\n\nA filter that names the "
+          "pass BI or BW splits the backward pass into two halves. BI computes the gradients of the activations and "
+          "must come before BW, which computes those of the weights. An order between passes on different devices is "
+          "allowed only if it follows from the data dependences.\n\nAll passes that one filter matches run as one "
+          "unit, so no other pass can run between two of them. It is an error if a pass outside the unit reads a "
+          "result of the unit, and the unit reads a result of this pass.",
       .args =
           {
               {"filters", ArgKind::kFilterGroups, true, "", "the groups, each a list of filters", {}},

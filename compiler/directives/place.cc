@@ -13,14 +13,13 @@ const strategy::DirectiveSpec& place_spec() {
       .summary = "runs the matched chunks on a group of devices",
       .doc =
           "A chunk is a part of the model that runs as one unit, such as a pipeline stage. Each device is a replica, "
-          "and its position in `devices` is its replica index. With tensor parallelism, each tensor-parallel group "
-          "is one replica. Where data cross from one group to another, the compiler inserts a send and a receive: "
-          "one message for each tensor that the other group reads. If there are several replicas, a `replicate` must "
-          "name exactly the same devices. It is not needed if a `shard` divides the experts of the chunks over these "
-          "devices.\n\nThe filter may name microbatches. Several devices then have the same region, and each device "
-          "processes some of the microbatches. If you place one chunk, you must place all chunks. If no directive "
-          "places a chunk, everything runs on device 0. With a schedule and no placement, each pipeline rank is one "
-          "device.",
+          "and its position in `devices` is its replica index. With tensor parallelism, each tensor-parallel group is "
+          "one replica. Where data cross from one group to another, the compiler inserts a send and a receive: one "
+          "message for each tensor that the other group reads. If there are several replicas, a `replicate` must name "
+          "exactly the same devices. No `replicate` is needed if a `shard` divides the experts of the chunks over "
+          "these devices.\n\nThe filter may name microbatches. So several groups of devices can run the same chunk, "
+          "each for different microbatches. If you place one chunk, you must place all chunks. If no directive places "
+          "a chunk, everything runs on device 0. With a schedule and no placement, each pipeline rank is one device.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the chunks; may name microbatches, but not passes", {}},

@@ -56,8 +56,8 @@ const strategy::DirectiveSpec& recompute_spec() {
                ArgKind::kChoice,
                false,
                "again",
-               "only with `all`: with `again`, the backward pass repeats the all-to-alls that send tokens to experts; "
-               "with `kept`, the received tokens are kept",
+               "only with `ops: all`: with `again`, the backward pass repeats the all-to-alls that send tokens to "
+               "experts; with `kept`, the received tokens are kept",
                {"again", "kept"}},
           },
       .example = "{op: recompute, filter: {PP: \"*\"}, modules: [\"*.mlp\"]}",

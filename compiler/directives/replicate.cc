@@ -15,13 +15,13 @@ const strategy::DirectiveSpec& replicate_spec() {
           "keeps a copy of the matched chunks on each of several devices and sums their gradients "
           "(data parallelism)",
       .doc =
-          "The gradients are summed over the replicas: once per step, after the last microbatch, or with "
-          "`shard_grads` and `shard_params` after every microbatch. The sum is the gradient of the loss over the "
-          "whole batch. Gradients are summed in buckets. A bucket contains whole parameters, in the reverse order of "
-          "the model. A parameter that is larger than `bucket_size` has its own bucket. A bucket is reduced as soon "
-          "as its last gradient is ready.\n\nIf different groups run the same chunk for different microbatches, each "
-          "group with several replicas needs a `replicate`, with the same settings. The gradients are then summed over "
-          "the devices of all these groups, and sharding divides over all of them, too.\n\n`shard_optimizer`, "
+          "The gradients are summed over the replicas once per step, after the last microbatch. With `shard_grads` or "
+          "`shard_params`, they are summed after every microbatch. The sum is the gradient of the loss over the whole "
+          "batch. Gradients are summed in buckets. A bucket contains whole parameters, in the reverse order of the "
+          "model. A parameter that is larger than `bucket_size` has its own bucket. A bucket is reduced as soon as its "
+          "last gradient is ready.\n\nIf different groups run the same chunk for different microbatches, each group "
+          "with several replicas needs a `replicate`, with the same settings. The gradients are then summed over the "
+          "devices of all these groups, and sharding divides over all of them, too.\n\n`shard_optimizer`, "
           "`shard_grads` and `shard_params` are ZeRO-1, ZeRO-2 and ZeRO-3. Each includes the one before. With "
           "`shard_optimizer`, each replica updates its shard of the parameters. With `shard_grads`, each replica keeps "
           "its shard of the gradients. With `shard_params`, parameters are gathered before they are used. `parts_over` "
@@ -90,7 +90,7 @@ const strategy::DirectiveSpec& replicate_spec() {
                ArgKind::kMebibytes,
                false,
                "0.25",
-               "only with shard_params: a bucket stays whole on every device if it has only one-dimensional "
+               "only with `shard_params`: a bucket stays whole on every device if it has only one-dimensional "
                "parameters (norms, biases) that are each smaller than this. Such a bucket is not gathered. With 0, no "
                "bucket stays whole",
                {}},

@@ -18,48 +18,47 @@ const strategy::DirectiveSpec& shard_spec() {
           "or tensor parallelism)",
       .doc =
           "`dim: expert` is expert parallelism. The weights of the experts are divided over the devices along the "
-          "expert dimension. In the forward and in the backward pass, an all-to-all sends each token to the devices "
-          "of its experts, and another sends the results back. The result equals that of the undivided mixture of "
+          "expert dimension. In the forward and in the backward pass, an all-to-all sends each token to the devices of "
+          "its experts, and another sends the results back. The result equals that of the undivided mixture of "
           "experts. Expert gradients are not reduced over the group.\n\nThe compiler divides only weights that the "
           "model indexes by expert, in a form that the compiler recognizes. Other weights of the region stay "
           "replicated. A region without an expert dimension is an error.\n\n`capacity` limits how many rows an expert "
-          "accepts. A row is a pair of a token and an expert that was chosen for this token. An expert accepts at "
-          "most ceil(factor * rows / experts) rows, where `rows` is the number of rows that one rank has in one "
-          "microbatch. The first rows are accepted, in the order of the tokens. The choices of one token keep their "
-          "order. This also holds for a group of one device. A row over the limit counts as if the expert returned "
-          "zeros, in the forward and in the backward pass. The routing weights of the other rows do not change. With "
-          "`overflow: drop`, the log line and the progress line of the step say how many rows were dropped. With "
-          "`overflow: error`, the run stops at the first row over the limit (R0406). The capacity also limits memory "
-          "and message sizes. It applies only to experts in the grouped form (rows sorted by expert); for others it "
-          "is an error (P0242).\n\n`dim: column` is tensor parallelism. The devices of a group work on the same "
-          "samples, and each has a part of the weights. The weight and the bias of a first matrix product are divided "
-          "along its output features. The weight of the next product that sums over these features is divided along "
-          "its input features. An all-reduce sums the partial results, before the second bias is added.\n\n`weights` "
-          "selects the weights to divide. Without it, the compiler divides every product of the region that it can "
-          "divide. Products whose whole result is needed, such as a router or the logits, stay whole. With `column` "
-          "alone, norms, residuals and embeddings also stay whole on every device. The weights of each expert are "
-          "divided in the same way. The partial results are summed after the experts of a token have been combined. "
-          "If another `shard` with `dim: expert` divides the experts over other groups, a device has only its part of "
-          "only its own experts. If that `shard` also divides the experts over the tensor-parallel devices (`over: "
-          "[ep, tp]`), each expert stays whole, and each device sends the tokens of its part of the sequence. This "
-          "needs `dim: sequence`.\n\nThe devices of a group process the same samples in all their regions. So each "
-          "group is one replica, and `place` and `replicate` must name all devices.\n\n`dim: sequence` is sequence "
-          "parallelism. It needs a `dim: column` over the same groups. Between the divided products (residual stream, "
-          "norms, sums of embeddings), the devices of a group divide the sequence, which is axis 1 of the model's "
-          "inputs. Before a product that is divided along its output features, an all-gather restores the whole "
-          "sequence. After a product that is divided along its input features, a reduce-scatter replaces the "
-          "all-reduce. Activations need less memory. The all-gather and the reduce-scatter together send as many "
-          "bytes as the all-reduce. The backward pass gathers the whole sequence again, which costs one more "
-          "all-gather per product. With `gathered: kept`, the forward pass keeps the whole sequence for the backward "
-          "pass instead, which needs more memory. If another operator needs the whole sequence, such as the logits or "
-          "the loss, the sequence is also gathered for this operator. `piperc --verbose` names the operator and the "
-          "number of bytes.\n\n`dim: vocabulary` divides embedding tables by rows, and also the weight and bias that "
-          "compute the logits. It can be used alone, or together with `column` over the same groups. A tied table is "
-          "divided "
-          "once. An all-reduce sums the results of the embedding lookup. Each device computes the loss from its own "
-          "logits. For each row of logits, the devices exchange two numbers, and no device has all logits. The last "
-          "device may have fewer rows. If something needs all logits, such as class weights or label smoothing, each "
-          "device computes all logits, and `piperc --verbose` says why.",
+          "accepts. A row is a pair of a token and an expert that was chosen for this token. An expert accepts at most "
+          "ceil(factor * rows / experts) rows, where `rows` is the number of rows that one rank has in one microbatch. "
+          "The first rows are accepted, in the order of the tokens. The choices of one token keep their order. This "
+          "also holds for a group of one device. A row over the limit counts as if the expert returned zeros, in the "
+          "forward and in the backward pass. The routing weights of the other rows do not change. With `overflow: "
+          "drop`, the log line and the progress line of the step say how many rows were dropped. With `overflow: "
+          "error`, the run stops at the first row over the limit (R0406). The capacity also limits memory and message "
+          "sizes. It applies only to experts in the grouped form (rows sorted by expert); for others it is an error "
+          "(P0242).\n\n`dim: column` is tensor parallelism. The devices of a group work on the same samples, and each "
+          "has a part of the weights. The weight and the bias of a first matrix product are divided along its output "
+          "features. The weight of the next product that sums over these features is divided along its input features. "
+          "An all-reduce sums the partial results, before the second bias is added.\n\n`weights` selects the weights "
+          "to divide. Without it, the compiler divides every product of the region that it can divide. Products whose "
+          "whole result is needed, such as a router or the logits, stay whole. With `column` alone, norms, residuals "
+          "and embeddings also stay whole on every device. The weights of each expert are divided in the same way. The "
+          "partial results are summed after the experts of a token have been combined. If another `shard` with `dim: "
+          "expert` divides the experts over other groups, a device has only its own experts, and only its part of each "
+          "of them. If that `shard` also divides the experts over the tensor-parallel devices (`over: [ep, tp]`), each "
+          "expert stays whole, and each device sends the tokens of its part of the sequence. This needs `dim: "
+          "sequence`.\n\nThe devices of a group process the same samples in all their regions. So each group is one "
+          "replica, and `place` and `replicate` must name all devices.\n\n`dim: sequence` is sequence parallelism. It "
+          "needs a `dim: column` over the same groups. Between the divided products (residual stream, norms, sums of "
+          "embeddings), the devices of a group divide the sequence, which is axis 1 of the model's inputs. Before a "
+          "product that is divided along its output features, an all-gather restores the whole sequence. After a "
+          "product that is divided along its input features, a reduce-scatter replaces the all-reduce. Activations "
+          "need less memory. The all-gather and the reduce-scatter together send as many bytes as the all-reduce. The "
+          "backward pass gathers the whole sequence again, which costs one more all-gather per product. With "
+          "`gathered: kept`, the forward pass keeps the whole sequence for the backward pass instead, which needs more "
+          "memory. If another operator needs the whole sequence, such as the logits or the loss, the sequence is also "
+          "gathered for this operator. `piperc --verbose` names the operator and the number of bytes.\n\n`dim: "
+          "vocabulary` divides embedding tables by rows, and also the weight and bias that compute the logits. It can "
+          "be used alone, or together with `column` over the same groups. A tied table is divided once. An all-reduce "
+          "sums the results of the embedding lookup. Each device computes the loss from its own logits. For each row "
+          "of logits, the devices exchange two numbers, and no device has all logits. The last device may have fewer "
+          "rows. If something needs all logits, such as class weights or label smoothing, each device computes all "
+          "logits, and `piperc --verbose` says why.",
       .args =
           {
               {"filter", ArgKind::kFilter, true, "", "the regions with the experts or the weights to divide", {}},
@@ -95,15 +94,15 @@ const strategy::DirectiveSpec& shard_spec() {
                ArgKind::kChoice,
                false,
                "again",
-               "only with `sequence`: with `again`, the backward pass gathers the whole sequence again; with `kept`, "
-               "the forward pass keeps it",
+               "only with `dim: sequence`: with `again`, the backward pass gathers the whole sequence again; with "
+               "`kept`, the forward pass keeps it",
                {"again", "kept"}},
               {"stream",
                ArgKind::kName,
                false,
                "",
-               "the stream of the all-to-alls and sums. The default is `ep` for experts, and `tp` for the "
-               "others",
+               "the stream of the collectives. The default is `ep` with `dim: expert`, and `tp` with the other values "
+               "of `dim`",
                {}},
               {"capacity",
                ArgKind::kCapacity,
