@@ -110,7 +110,6 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
     tensor.parts.push_back({c.rank, entries[static_cast<size_t>(c.rank)].back().name, begin, end});
     if (c.rank == control.rank()) copied.push_back(&c);
   }
-  const FiniteState updated(manifest);
   std::vector<int32_t> file_of(by_rank.size(), -1);
   for (size_t rank = 0; rank < entries.size(); ++rank) {
     if (entries[rank].empty()) continue;
@@ -124,7 +123,7 @@ Status Checkpointer::lay_out(const plan::Manifest& manifest, const plan::RankPla
         const StatePart& part = *mine[static_cast<size_t>(c->piece)];
         const int64_t inside = c->offset - part.first * dtype_bytes(part.dtype);
         copies_.push_back({buffers.at(static_cast<size_t>(part.where.buffer)) + (part.where.offset + inside), at,
-                           c->bytes, c->tensor, updated.covers(part.kind, part.name)});
+                           c->bytes, c->tensor});
         at += c->bytes;
       }
       bytes_ = at;
@@ -224,14 +223,15 @@ void Checkpointer::begin_writing(int64_t step, int64_t samples, bool refuses) {
   changed_.notify_all();
 }
 
-std::string Checkpointer::fault_of_copy() const {
+std::string Checkpointer::fault_of_copy() {
+  if (finite_ == nullptr) return "";
   for (const Copy& copy : copies_) {
-    if (!only_finite_ || !copy.updated) continue;
     const StoredTensor& tensor = manifest_.tensors[static_cast<size_t>(copy.tensor)];
-    std::string fault = checkpoint::not_finite(tensor.kind, tensor.name, tensor.dtype, copy_->data() + copy.offset,
-                                               copy.bytes / dtype_bytes(tensor.dtype));
+    std::string fault = finite_->fault(tensor.kind, tensor.name, tensor.dtype, copy_->data() + copy.offset,
+                                       copy.bytes / dtype_bytes(tensor.dtype));
     if (!fault.empty()) return fault;
   }
+  finite_->saved();
   return "";
 }
 

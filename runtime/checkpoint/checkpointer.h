@@ -50,7 +50,7 @@ class Checkpointer {
   // The first state that was refused because it is not finite: its step, 0: there was none. Any thread.
   struct NotFinite {
     int64_t step = 0;
-    std::string what;  // of not_finite()
+    std::string what;  // of FiniteState::fault()
   };
   NotFinite not_finite();
   // The newest step that is committed, 0: none. Any thread.
@@ -68,13 +68,12 @@ class Checkpointer {
     hal::Address from;
     int64_t offset = 0, bytes = 0;  // in the shard
     int64_t tensor = 0;             // of the manifest
-    bool updated = false;           // by steps
   };
   Checkpointer(Storage& storage, hal::ControlChannel& control, WriterOptions options, hal::Device& device,
                const hal::WaitControl& wait)
       : device_(device),
         wait_(wait),
-        only_finite_(options.only_finite),
+        finite_(options.finite),
         count_(options.writing),
         writer_(storage, control, options),
         track_(options.track) {}
@@ -82,13 +81,13 @@ class Checkpointer {
                  hal::ControlChannel& control);
   void begin_writing(int64_t step, int64_t samples, bool refuses);
   // What keeps the copy from being saved; "": nothing.
-  std::string fault_of_copy() const;
+  std::string fault_of_copy();
   Status write(std::string_view shard);
   void work();
 
   hal::Device& device_;
   hal::WaitControl wait_;
-  const bool only_finite_;
+  FiniteState* const finite_;      // nullptr: all are saved
   std::atomic<int>* const count_;  // of what is being written
   CheckpointWriter writer_;
   Manifest manifest_;  // of the next one; the same each time, except digests

@@ -19,6 +19,8 @@
 
 namespace piper::checkpoint {
 
+class FiniteState;  // finite_state.h
+
 struct WriterOptions {
   std::string run;                      // id, in the names of folders; the same on every rank
   int64_t keep = 0;                     // checkpoints kept; 0: all
@@ -26,7 +28,7 @@ struct WriterOptions {
   std::string parent;                   // digest of the checkpoint that the run goes on from
   int64_t from = 0;                     // its step; 0: the run began at step 1
   trace::RingTrack track;               // records what is written
-  bool only_finite = false;             // a state that finite_state.h finds fault with is refused
+  FiniteState* finite = nullptr;        // a state with which it finds fault is refused; nullptr: none is
   std::atomic<int>* writing = nullptr;  // counts what is being written; nullptr: nobody wants to know
 };
 

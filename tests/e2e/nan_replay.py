@@ -59,6 +59,17 @@ class Root(Second):
         return torch.sqrt((self.down(h) * level).square())
 
 
+class Masked(Second):
+    """It trains a mask, whose infinity is meant."""
+
+    def __init__(self):
+        super().__init__()
+        self.mask = nn.Parameter(torch.tensor([0.0, float("-inf"), 1.0, 0.0]))
+
+    def forward(self, h, level):
+        return super().forward(h, level) * torch.softmax(self.mask, 0)
+
+
 class Wide(Second):
     """A weight of which ranks compare some blocks alone when they start (plan::kQuickBlocks); UNSEEN lies between them."""
 
@@ -186,6 +197,7 @@ def states(bench):
     """Step BAD has a finite loss and leaves NaNs in the parameters: they are saved nowhere, and nothing is removed for them."""
     plans = bench.plans("root", 2, 1, 4, model=bench.root)
     folder, weights = bench.work / "states", bench.work / "states.safetensors"
+    weights.unlink(missing_ok=True)
     wanted = rf"error\[R0801\]: step {BAD}: (parameter|the first moment of) '\S+' has (a NaN|an infinity); in step {BAD} the first NaN is made by rank 1 "
     for way, launch, more in bench.launches(2):
         for steps in (STEPS, BAD):
@@ -201,6 +213,12 @@ def states(bench):
         check(f"states, {way}, --save alone: refused", code == NOT_FINITE and re.search(wanted, text) and not weights.exists(), f"{code} {text}")
     code, text = bench.run_piper(plans, "--save", weights, "--no-stop-on-nan", data="zero", steps=BAD)
     check("states, --no-stop-on-nan: saved", code == 0 and any(value.isnan().any() for value in load_file(weights).values()), f"{code} {text}")
+    masked = bench.export(Levels(Masked), {k: v[:BATCH] for k, v in bench.data.items()}, "levels_masked.onnx", second="masked")
+    plans = bench.plans("masked", 2, 1, 4, model=masked)
+    shutil.rmtree(folder)
+    for steps in (2, STEPS):
+        code, text = bench.run_piper(plans, "--checkpoint", folder, "--every", 1, "--keep", 1, "--resume", "--save", weights, data="good", steps=steps)
+        check(f"states, an infinity that the model begins with, {steps} steps: saved", code == 0, f"{code} {text}")
 
 
 def others(bench):

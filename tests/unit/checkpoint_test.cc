@@ -7,9 +7,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <thread>
 
+#include "runtime/checkpoint/finite_state.h"
 #include "runtime/checkpoint/save.h"
 #include "runtime/hal/local/local_transport.h"
 #include "runtime/hal/transport_channel.h"
@@ -201,6 +203,33 @@ TEST_CASE("copies of a file that is loaded have one digest, and what differs has
   REQUIRE(drawn.ok());
   drawn->replace({{"bias", std::vector<std::byte>(8)}});
   CHECK(all.insert(drawn->quick_digest()).second);
+}
+
+TEST_CASE("a state has a fault where steps made a number that is none") {
+  const TempFolder folder;
+  plan::Manifest manifest;
+  manifest.tensors = {info("mask", 2), info("w", 2), info("frozen", 2)};
+  manifest.tensors[2].trained = false;
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::string path = folder / "w.safetensors";
+  REQUIRE(plan::write_safetensors(path, {two_floats("mask", 0, -infinity), two_floats("w", 1, 2)}).ok());
+  const auto weights = WeightSource::open("/nowhere", path, manifest);
+  REQUIRE(weights.ok());
+  FiniteState finite(manifest, &*weights, nullptr);
+  const auto fault = [&](StateKind kind, const char* name, float second) {
+    const std::array<float, 2> values{1, second};
+    return finite.fault(kind, name, DType::kF32, reinterpret_cast<const std::byte*>(values.data()), 2);
+  };
+  CHECK(fault(StateKind::kParameter, "w", 2) == "");
+  CHECK(fault(StateKind::kParameter, "w", nan) == "parameter 'w' has a NaN");
+  CHECK(fault(StateKind::kParameter, "mask", -infinity) == "");
+  CHECK(fault(StateKind::kFirstMoment, "mask", infinity) == "the first moment of 'mask' has an infinity");
+  CHECK(fault(StateKind::kSecondMoment, "w", nan) == "the second moment of 'w' has a NaN");
+  CHECK(fault(StateKind::kParameter, "frozen", nan) == "");
+  CHECK(fault(StateKind::kBuffer, "w", nan) == "");
+  finite.saved();
+  CHECK(fault(StateKind::kParameter, "mask", nan) == "");
+  CHECK(fault(StateKind::kParameter, "w", infinity) == "parameter 'w' has an infinity");
 }
 
 TEST_CASE("two names of one parameter with different values are R0506") {

@@ -405,16 +405,12 @@ TEST_CASE("ranks leave a commit together, when the first one has removed what is
 class OneParameter {
  public:
   explicit OneParameter(Storage& storage, bool only_finite = false) {
-    plan::TensorInfo trained;
-    trained.name = "w";
-    trained.shape = {64};
-    manifest_.tensors = {trained};
     plan_.buffers = {{"w", plan::BufferClass::kParameter, 256, 0, DType::kF32, {64}}};
     plan_.placements = {{"w", plan::PlacementKind::kValue, DType::kF32, {64}, {{0, 0}, 0, 64, true}}};
     memory_ = device_->allocate(256).value();
     buffers_ = {memory_->base()};
     WriterOptions options{"run", 2, {}, "", 0};
-    options.only_finite = only_finite;
+    if (only_finite) options.finite = &finite_;
     options.writing = &writing;
     auto made = Checkpointer::make(manifest_, plan_, buffers_, *device_, control_, {}, storage, {}, options);
     REQUIRE(made.ok());
@@ -425,7 +421,15 @@ class OneParameter {
   }
 
  private:
-  plan::Manifest manifest_;
+  static plan::Manifest of_one_tensor() {
+    plan::Manifest manifest;
+    manifest.tensors.emplace_back();
+    manifest.tensors[0].name = "w";
+    manifest.tensors[0].shape = {64};
+    return manifest;
+  }
+  plan::Manifest manifest_ = of_one_tensor();
+  FiniteState finite_{manifest_, nullptr, nullptr};
   plan::RankPlan plan_;
   std::unique_ptr<hal::Device> device_ = hal::make_cpu_device({}, {});
   std::shared_ptr<hal::MemoryRegion> memory_;

@@ -26,7 +26,8 @@ RankRun::RankRun(Session& session, const plan::RankPlan& plan, hal::ControlChann
       control_(control),
       checkpoint_control_(checkpoint_control),
       wait_{&session.stop, session.options.timeout},
-      status_(session, plan.rank) {}
+      status_(session, plan.rank),
+      finite_(session.bundle->manifest, session.weights, session.resume) {}
 
 Status RankRun::run(const MakeBackend& make_backend) {
   PIPER_RETURN_IF_ERROR(meet());
@@ -152,7 +153,7 @@ Status RankRun::open_checkpointer() {
   if (session_.storage == nullptr) return {};
   checkpoint::WriterOptions options = session_.writer;
   options.track = ring_->writer();
-  options.only_finite = stops_on_nan();
+  if (stops_on_nan()) options.finite = &finite_;
   options.writing = &session_.requests.writing;
   PIPER_ASSIGN(checkpointer_,
                checkpoint::Checkpointer::make(session_.bundle->manifest, plan_, rank_->buffers, rank_->device(),
@@ -211,8 +212,9 @@ Status RankRun::look_for_nan(Executor& executor, bool complete) {
   if (!stops_on_nan()) return {};
   if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(checkpointer_->finish());
   look_at_saved_state();
-  if (nan_.step == 0 && complete && !session_.options.save.empty()) {
-    PIPER_ASSIGN(const std::string fault, fault_of_weights(*rank_));
+  // With checkpoints the last state has been looked at.
+  if (nan_.step == 0 && complete && checkpointer_ == nullptr && !session_.options.save.empty()) {
+    PIPER_ASSIGN(const std::string fault, fault_of_weights(*rank_, finite_));
     const int64_t last = session_.options.steps;
     if (!fault.empty()) nan_ = {last, "step " + std::to_string(last) + ": " + fault};
   }

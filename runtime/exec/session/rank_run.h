@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/checkpoint/finite_state.h"
 #include "runtime/exec/checks/nan_replay.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/ring_waits.h"
@@ -71,6 +72,7 @@ class RankRun : private RunReports {
   hal::ControlChannel* checkpoint_control_;
   hal::WaitControl wait_;
   StatusReport status_;
+  checkpoint::FiniteState finite_;
   int64_t first_step_ = 1;
   // Steps of this batch by which the samples seen are ahead of the steps done, and by which the data are.
   int64_t samples_shift_ = 0, data_shift_ = 0;

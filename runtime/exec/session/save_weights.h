@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "runtime/checkpoint/finite_state.h"
 #include "runtime/exec/load_rank.h"
 #include "runtime/exec/session/session.h"
 #include "runtime/hal/control_channel.h"
@@ -14,7 +15,7 @@ namespace piper::exec {
 Status save_weights(const Session& session, const std::string& path, LoadedRank& rank, const plan::RankPlan& plan,
                     hal::ControlChannel& control, const hal::WaitControl& wait);
 
-// What is wrong with the weights of which this rank saves the elements, after checkpoint::not_finite(); "": nothing.
-Result<std::string> fault_of_weights(const LoadedRank& rank);
+// What is wrong with the weights of which this rank saves the elements; "": nothing.
+Result<std::string> fault_of_weights(const LoadedRank& rank, checkpoint::FiniteState& finite);
 
 }  // namespace piper::exec
