@@ -22,6 +22,13 @@ const T* find_attr(const KernelCall& call, std::string_view name) {
   return nullptr;
 }
 
+// Whether a call fills its result with zeros.
+inline bool is_zero_fill(const KernelCall& call) {
+  const auto* const real = find_attr<double>(call, "value");
+  const auto* const integer = find_attr<int64_t>(call, "value");
+  return call.kernel == Kernel::kFill && ((real != nullptr && *real == 0) || (integer != nullptr && *integer == 0));
+}
+
 // Attributes that an expert_order of a reference may have, and no other call: the rows are in so many parts, so many
 // rows of one after so many of another, and the parts share the capacity equally. No kernel does this: each of several
 // ranks orders one part.

@@ -194,8 +194,8 @@ class Flow {
   std::map<std::string, std::vector<int32_t>> used_sums_;
   std::set<Sum> checked_sums_;                   // of those that were read as values
   std::map<int32_t, std::string> sums_read_as_;  // label of a reader -> the name of the sums that it reads
-  // By addend and what ranks keep (Places::kept): samples of runs that read none.
-  std::map<std::pair<int32_t, int32_t>, int64_t> counted_;
+  // By addend and what ranks keep (Places::kept): of how many samples were the runs that read none.
+  std::map<std::pair<int32_t, int32_t>, int64_t> samples_unread_;
   std::map<int32_t, Place> measured_;  // by sum: where the first that clips or skips by it is
   Pieces scratch_, scratch_more_;
 };

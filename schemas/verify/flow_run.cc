@@ -385,7 +385,7 @@ Status Flow::on_sum(Rank& rank, const BufferRange& where, int64_t bytes, const P
   int32_t samples = seen.samples;
   if (samples == 0 && seen.of_piece > 0) {
     asked_for_all_ = true;
-    int64_t& counted = counted_[{what.addend, rank.kept}];
+    int64_t& counted = samples_unread_[{what.addend, rank.kept}];
     samples = ledger_.samples.range(counted, seen.of_piece);
     counted += seen.of_piece;
   }

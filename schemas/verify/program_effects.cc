@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "schemas/plan/attrs.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
@@ -32,17 +33,6 @@ int32_t Addends::id(const Addend& addend) {
                    static_cast<int32_t>(all_.size()));
   if (fresh) all_.push_back(addend);
   return it->second;
-}
-
-bool is_zero_fill(const KernelCall& call) {
-  if (call.kernel != Kernel::kFill) return false;
-  for (const auto& attr : call.attrs)
-    if (attr.name == "value") {
-      const auto* real = std::get_if<double>(&attr.value);
-      const auto* integer = std::get_if<int64_t>(&attr.value);
-      return (real && *real == 0) || (integer && *integer == 0);
-    }
-  return false;
 }
 
 namespace {

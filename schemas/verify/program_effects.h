@@ -117,9 +117,6 @@ struct ProgramEffects {
   std::vector<Call> calls;
 };
 
-// Whether the call fills its result with zeros.
-bool is_zero_fill(const plan::KernelCall& call);
-
 // Labels name values; tensors are parameters of the model.
 std::vector<ProgramEffects> program_effects(const plan::Bundle& bundle, const Names& tensors, Labels& labels,
                                             Addends& addends);

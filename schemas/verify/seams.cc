@@ -64,8 +64,8 @@ class Seam {
     for (const Buffer& buffer : evaluation_.buffers) PIPER_RETURN_IF_ERROR(check_buffer(buffer));
     for (const Placement& placement : evaluation_.placements) PIPER_RETURN_IF_ERROR(check_placement(placement));
     for (const ScalarValue& scalar : evaluation_.scalars) PIPER_RETURN_IF_ERROR(check_scalar(scalar));
-    PIPER_RETURN_IF_ERROR(check_set(evaluation_.seed_step, training_.seed_step));
-    return check_set(evaluation_.learning_rate, training_.learning_rate);
+    PIPER_RETURN_IF_ERROR(check_set_by_executor(evaluation_.seed_step, training_.seed_step));
+    return check_set_by_executor(evaluation_.learning_rate, training_.learning_rate);
   }
 
  private:
@@ -136,7 +136,7 @@ class Seam {
   }
 
   // What the executor sets before each step, and before each evaluation.
-  Status check_set(const BufferRange& where, const BufferRange& training) const {
+  Status check_set_by_executor(const BufferRange& where, const BufferRange& training) const {
     if (where.buffer < 0) return {};
     const std::string& name = evaluation_.buffers[static_cast<size_t>(where.buffer)].name;
     const bool one = training.buffer >= 0 && training.offset == where.offset &&

@@ -92,11 +92,12 @@ def strategies_of(model, container="pt2"):
 
     def split(count):
         return f"op: split, num_microbatches: {count}"
-    both, column = "op: replicate, filter: {}, devices: [0, 1]", "op: shard, filter: {}, dim: "
+    both = "op: replicate, filter: {}, devices: [0, 1]"
     shard = ("shard_optimizer", "shard_grads", "shard_params")[model.seed % 3]
+    places = [f"op: shard, filter: {{}}, dim: {dim}, devices: [0, 1]" for dim in ("column", "sequence")[:1 + model.seed % 2]]
     found = {"whole": text(), "split 2": text(split(2)), "split 4": text(split(4)), "one sample a piece": text(split(8)),
-             "replicas": text(split(2), both), "two places": text(split((2, 4, 8)[model.seed // 3 % 3]), f"{column}column, devices: [0, 1]",
-                                                                  *([f"{column}sequence, devices: [0, 1]"] if model.seed % 2 else [])), shard: text(*([split(2)] if model.seed % 2 else []), f"{both}, {shard}: true")}
+             "replicas": text(split(2), both), "two places": text(split((2, 4, 8)[model.seed // 3 % 3]), *places),
+             shard: text(*([split(2)] if model.seed % 2 else []), f"{both}, {shard}: true")}
     if stages := model.stages():
         family, microbatches = ("gpipe", "1f1b")[model.seed % 2], (2, 4, 8)[model.seed // 2 % 3]
         if model.seed % 5 == 2:

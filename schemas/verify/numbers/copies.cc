@@ -1,7 +1,9 @@
 #include "schemas/verify/numbers/copies.h"
 
+#include <utility>
 #include <vector>
 
+#include "schemas/plan/dtype.h"
 #include "schemas/verify/numbers/views.h"
 
 namespace piper::verify {
@@ -40,6 +42,18 @@ bool through_copy(View& view, const Number& copy, const NumberTable& table) {
 void through_copies(View& view, const NumberTable& table) {
   while (table[view.number].by == Kernel::kCopy && through_copy(view, table[view.number], table)) {
   }
+}
+
+int32_t copy_of(View view, NumberTable& table) {
+  if (is_whole(view, table)) return view.number;
+  NumberTable::Made made;
+  made.by = Kernel::kCopy;
+  made.what = "of a view";
+  made.over = table[view.number].over;
+  made.bytes = dtype_bytes(view.dtype);
+  for (const ViewAxis& axis : view.axes) made.bytes *= axis.extent;
+  made.operands = {std::move(view)};
+  return table.result(std::move(made));
 }
 
 }  // namespace piper::verify

@@ -10,4 +10,7 @@ namespace piper::verify {
 // Makes a view of copies one of what was copied, as far as index maps can be put together.
 void through_copies(View& view, const NumberTable& table);
 
+// A view as a value of its own: what it is of, where it is all of that, else a copy.
+int32_t copy_of(View view, NumberTable& table);
+
 }  // namespace piper::verify

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schemas/plan/dtype.h"
+#include "schemas/verify/numbers/copies.h"
 #include "schemas/verify/numbers/ordered_rows.h"
 
 namespace piper::verify {
@@ -98,7 +99,7 @@ class Exchanged {
       if (axis.extent == 0) return std::nullopt;
     const int64_t stride = axes[0].stride;
     axes.erase(axes.begin());
-    if (stride == 0) return copied(std::move(source));  // all ranks get the same
+    if (stride == 0) return copy_of(std::move(source), table_);  // all ranks get the same
     size_t at = 0;
     while (at < axes.size() && (axes[at].extent == 1 || axes[at].stride * axes[at].extent != stride)) ++at;
     if (at < axes.size()) {
@@ -110,7 +111,7 @@ class Exchanged {
     int64_t behind = 1;
     for (size_t axis = at; axis < axes.size(); ++axis) behind *= axes[axis].extent;
     result_.spread.part = behind / devices_;
-    return copied(std::move(source));
+    return copy_of(std::move(source), table_);
   }
 
   // What the ranks made for this rank's samples, rank by rank.
@@ -137,20 +138,8 @@ class Exchanged {
                  {each / spread.part, spread.part * devices_, false},
                  {spread.part, spread.part == 1 ? 0 : 1, false}};
     if (table_[sent_.number].over != Over::kEach) view.axes.erase(view.axes.begin());
-    result_.number = copied(std::move(view));
+    result_.number = copy_of(std::move(view), table_);
     return result_;
-  }
-
-  int32_t copied(View view) {
-    if (is_whole(view, table_)) return view.number;
-    NumberTable::Made made;
-    made.by = Kernel::kCopy;
-    made.what = "of an exchange";
-    made.over = table_[view.number].over;
-    made.bytes = dtype_bytes(dtype_);
-    for (const ViewAxis& axis : view.axes) made.bytes *= axis.extent;
-    made.operands = {std::move(view)};
-    return table_.result(std::move(made));
   }
 
   const HeldValue& sent_;

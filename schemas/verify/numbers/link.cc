@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "schemas/plan/actions.h"
+#include "schemas/plan/attrs.h"
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/names.h"
 #include "schemas/verify/held_name.h"
@@ -13,7 +14,6 @@
 #include "schemas/verify/numbers/exchange.h"
 #include "schemas/verify/numbers/parts_of_places.h"
 #include "schemas/verify/numbers/sums.h"
-#include "schemas/verify/program_effects.h"
 
 namespace piper::verify {
 

@@ -9,23 +9,11 @@
 #include "schemas/plan/dtype.h"
 #include "schemas/plan/kernels.h"
 #include "schemas/plan/names.h"
+#include "schemas/verify/numbers/copies.h"
 #include "schemas/verify/numbers/leaves.h"
 
 namespace piper::verify {
 namespace {
-
-// A view as a value of its own.
-int32_t copied(View view, NumberTable& table) {
-  if (is_whole(view, table)) return view.number;
-  NumberTable::Made made;
-  made.by = Kernel::kCopy;
-  made.what = "of an exchange";
-  made.over = table[view.number].over;
-  made.bytes = dtype_bytes(view.dtype);
-  for (const ViewAxis& axis : view.axes) made.bytes *= axis.extent;
-  made.operands = {std::move(view)};
-  return table.result(std::move(made));
-}
 
 // Where parts are that are all alike, a repetition of one: beside other repetitions, or at the last axis of one place.
 // Wherever they are put, each is that part of the value. `axes.size()`: there is no such axis.
@@ -74,7 +62,7 @@ std::optional<PartOfView> part_of_outermost(View view, int64_t places, int64_t s
     const auto one = std::find_if(axes.begin(), axes.end(), [](const ViewAxis& axis) { return axis.extent == 1; });
     (one == axes.end() ? axes.front() : *one).samples = true;
   }
-  result.number = copied(std::move(view), table);
+  result.number = copy_of(std::move(view), table);
   return result;
 }
 
@@ -119,7 +107,7 @@ class Converted {
     view.dtype = exchange_.dtype;
     view.axes = {{places_, part, false}, {each / part, part * places_, false}, {part, part == 1 ? 0 : 1, false}};
     if (table_[sent_.number].over == Over::kEach) view.axes.insert(view.axes.begin(), {1, 0, true});
-    held.number = copied(std::move(view), table_);
+    held.number = copy_of(std::move(view), table_);
     return held;
   }
 
@@ -212,7 +200,7 @@ std::optional<HeldValue> own_part(const plan::KernelCall& call, const std::vecto
   if (!whole.axes.empty() && whole.axes[0].extent == places && whole.axes[0].stride == 0 && !whole.axes[0].samples) {
     View once = whole;  // every place reads the same
     once.axes.erase(once.axes.begin());
-    held.number = copied(std::move(once), table);
+    held.number = copy_of(std::move(once), table);
     return held;
   }
   const auto part = part_of_outermost(whole, places, over == Over::kEach ? run.samples : 1, table);

@@ -21,7 +21,6 @@
 #include "schemas/verify/numbers/parts_of_places.h"
 #include "schemas/verify/numbers/shared_calls.h"
 #include "schemas/verify/numbers/sums.h"
-#include "schemas/verify/program_effects.h"
 
 namespace piper::verify {
 
@@ -170,7 +169,7 @@ class ProgramCalls {
 
   void fill(const KernelCall& call) {
     const Operand& out = call.outputs[0];
-    if (evaluation_.is_sum(out) && is_zero_fill(call)) return evaluation_.clear(out);
+    if (evaluation_.is_sum(out) && plan::is_zero_fill(call)) return evaluation_.clear(out);
     HeldValue value;
     value.period = 1;
     if (has_no_gaps(out)) evaluation_.put(out, filled(call), value);
