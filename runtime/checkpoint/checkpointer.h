@@ -40,6 +40,8 @@ class Checkpointer {
 
   // Before the first step of a run that does some: CheckpointWriter::begin_line().
   void begin_line() { writer_.begin_line(); }
+  // At the end of a run that does none: CheckpointWriter::remove_leavings().
+  void remove_leavings() { writer_.remove_leavings(); }
   // After a step; nothing may be under way on the device. Waits until the checkpoint before is written, copies, and
   // returns: writing goes on. R0701 of the one before.
   Status save(int64_t step, int64_t samples);

@@ -46,6 +46,11 @@ class CheckpointWriter {
   // another line of the run: they are set aside, so that a run that is started again does not go on from them. What
   // fails of it the first commit does again.
   void begin_line();
+  // By every rank of a run that does no steps: what a run that was killed right after its last commit has left beyond
+  // `keep`. Of one that does steps, its first commit removes that.
+  void remove_leavings() {
+    if (control_.rank() == 0) remove_old(options_.from);
+  }
   // Collective. `manifest`: its files have a name and a size, in the order of `file` of parts; the rest of them is
   // filled in. `shard`: this rank's file, whole; empty `name`: it has none. Checkpoints beyond `keep` are removed
   // afterwards, and of those set aside, too. One of this step is replaced. R0701: three attempts failed, the same

@@ -267,6 +267,9 @@ def by_the_clock(runs):
     runs.run(name, folder, "--steps", STEPS, "--every-minutes", 1e-7, "--keep", 0)
     found = sorted(path.name for path in folder.glob("step-*"))
     check(f"{name}: --every-minutes", found == [f"step-{n:09d}" for n in range(1, STEPS + 1)], str(found))
+    runs.run(name, folder, "--steps", STEPS, "--resume", "--keep", 2)
+    found = sorted(path.name for path in folder.glob("step-*"))
+    check(f"{name}: --keep of a run without steps", found == [f"step-{n:09d}" for n in range(STEPS - 1, STEPS + 1)], str(found))
 
 
 def kill(runs):

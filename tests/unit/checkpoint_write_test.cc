@@ -10,9 +10,13 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <optional>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/write_checkpoint.h"
@@ -21,160 +25,10 @@
 #include "schemas/checkpoint/find_checkpoint.h"
 #include "schemas/plan/safetensors.h"
 #include "tests/unit/temp_folder.h"
+#include "tests/unit/unsure_disk.h"
 
 namespace piper::checkpoint {
 namespace {
-
-// A disk in memory that knows what is surely on it: bytes that were synced, names whose directory was. A crash keeps
-// any of the other changes of a directory, in their order, and any part of unsynced bytes, or garbage.
-class UnsureDisk : public Storage {
- public:
-  int make_directory(const std::string& path) override {
-    const int number = enter("mkdir");
-    return number != 0 ? number : add(path, true);
-  }
-  int create_file(const std::string& path, int& file) override {
-    if (const int number = enter("create")) return number;
-    const int number = add(path, false);
-    file = static_cast<int>(nodes_.size()) - 1;
-    return number;
-  }
-  int write(int file, const char* data, size_t bytes, size_t& written) override {
-    written = 0;
-    if (const int number = enter("write")) return number;
-    written = writes_nothing ? 0 : short_writes ? (bytes + 1) / 2 : bytes;
-    node(file).data.append(data, written);
-    return 0;
-  }
-  int sync_file(int file) override {
-    if (const int number = enter("fsync")) return number;
-    node(file).synced = node(file).data.size();
-    return 0;
-  }
-  int close_file(int) override { return enter("close"); }
-  int rename(const std::string& from, const std::string& to) override {
-    if (const int number = enter("rename")) return number;
-    const auto [parent, name] = split(from);
-    const auto [other, target] = split(to);
-    if (parent != other) return EXDEV;
-    if (node(parent).now.count(name) == 0) return ENOENT;
-    if (node(parent).now.count(target) != 0) return EEXIST;
-    return change(parent, {name, target, node(parent).now.at(name)});
-  }
-  int sync_directory(const std::string& path) override {
-    if (const int number = enter("fsync of a directory")) return number;
-    const int found = find(path);
-    if (found < 0) return ENOENT;
-    node(found).sure = node(found).now;
-    node(found).unsure.clear();
-    return 0;
-  }
-  int list(const std::string& path, std::vector<std::string>& names) override {
-    if (const int number = enter("list")) return number;
-    const int found = find(path);
-    if (found < 0) return ENOENT;
-    names.clear();
-    for (const auto& [name, of] : node(found).now) names.push_back(name);
-    return 0;
-  }
-  int remove_file(const std::string& path) override { return remove(path); }
-  int remove_directory(const std::string& path) override {
-    const int found = find(path);
-    if (found >= 0 && !node(found).now.empty()) return ENOTEMPTY;
-    return remove(path);
-  }
-
-  // What a crash at this moment leaves, as files; without `random` what is there while the power is on.
-  void leave(const std::filesystem::path& folder, std::mt19937* random) const { leave(0, folder, random); }
-
-  int calls = 0;
-  int off_at = -1;   // from this call on the power is off
-  int fail_at = -1;  // this call fails, and no other
-  int fail_with = EIO;
-  std::string always;  // calls of this kind fail
-  bool short_writes = false, writes_nothing = false;
-
- private:
-  struct Change {
-    std::string from, to;  // empty: it is made or removed
-    int node;
-  };
-  struct Node {
-    bool directory = false;
-    std::string data;
-    size_t synced = 0;
-    std::map<std::string, int> now, sure;
-    std::vector<Change> unsure;
-  };
-
-  int enter(const std::string& kind) {
-    const int call = calls++;
-    if (off_at >= 0 && call >= off_at) return EIO;
-    return call == fail_at || kind == always ? fail_with : 0;
-  }
-  Node& node(int index) { return nodes_.at(static_cast<size_t>(index)); }
-  const Node& node(int index) const { return nodes_.at(static_cast<size_t>(index)); }
-  int find(const std::string& path) const {
-    if (path == ".") return 0;
-    int at = 0;
-    for (const std::filesystem::path& name : std::filesystem::path(path)) {
-      const auto found = node(at).now.find(name.string());
-      if (found == node(at).now.end()) return -1;
-      at = found->second;
-    }
-    return at;
-  }
-  std::pair<int, std::string> split(const std::string& path) const {
-    const size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return {0, path};
-    return {find(path.substr(0, slash)), path.substr(slash + 1)};
-  }
-  static void apply(std::map<std::string, int>& names, const Change& change) {
-    if (change.from.empty()) {
-      names[change.to] = change.node;
-    } else if (names.erase(change.from) > 0 && !change.to.empty()) {
-      names[change.to] = change.node;
-    }
-  }
-  int change(int parent, const Change& change) {
-    node(parent).unsure.push_back(change);
-    apply(node(parent).now, change);
-    return 0;
-  }
-  int add(const std::string& path, bool directory) {
-    const auto [parent, name] = split(path);
-    if (parent < 0) return ENOENT;
-    if (node(parent).now.count(name) != 0) return EEXIST;
-    nodes_.push_back({directory, {}, 0, {}, {}, {}});
-    return change(parent, {"", name, static_cast<int>(nodes_.size()) - 1});
-  }
-  int remove(const std::string& path) {
-    if (const int number = enter("unlink")) return number;
-    const auto [parent, name] = split(path);
-    if (parent < 0 || node(parent).now.count(name) == 0) return ENOENT;
-    return change(parent, {name, "", 0});
-  }
-  void leave(int index, const std::filesystem::path& path, std::mt19937* random) const {
-    const Node& of = node(index);
-    if (of.directory) {
-      std::filesystem::create_directory(path);
-      std::map<std::string, int> names = random == nullptr ? of.now : of.sure;
-      for (const Change& change : of.unsure)
-        if (random != nullptr && (*random)() % 2 == 0) apply(names, change);
-      for (const auto& [name, child] : names) leave(child, path / name, random);
-      return;
-    }
-    std::string data = of.data;
-    if (random != nullptr && data.size() > of.synced) {
-      const size_t kept = of.synced + (*random)() % (data.size() - of.synced + 1);
-      if ((*random)() % 2 == 0) data.resize(kept);
-      else std::fill(data.begin() + static_cast<std::ptrdiff_t>(kept), data.end(), '\0');
-    }
-    std::ofstream(path, std::ios::binary) << data;
-  }
-
-  std::vector<Node> nodes_ = {{true, {}, 0, {}, {}, {}}};
-};
 
 constexpr int64_t kSteps = 4;
 
@@ -200,6 +54,7 @@ class OneTensor {
       : writer_(storage, control_, std::move(options)) {}
 
   void begin_line() { writer_.begin_line(); }
+  void remove_leavings() { writer_.remove_leavings(); }
   Status write(int64_t step) {
     const Step of(step);
     return writer_.write(of.manifest, shard_file(0, 1), of.shard, {});
@@ -260,10 +115,13 @@ int look_at_states(unsigned seeds) {
     UnsureDisk disk;
     disk.off_at = off_at;
     const int64_t committed = std::min(train(disk), kSteps);
+    std::set<Left> seen;
     for (unsigned seed = 0; seed < seeds; ++seed, ++states) {
-      const TempFolder folder;
       std::mt19937 random(seed);
-      disk.leave(folder.path() / "c", &random);
+      const auto [left, other] = seen.insert(disk.left(&random));
+      if (!other) continue;
+      const TempFolder folder;
+      lay(*left, folder.path() / "c");
       clear(folder / "c");
       const int64_t found = step_found(folder / "c");
       INFO("power off at call " << off_at << ", seed " << seed);
@@ -286,7 +144,7 @@ TEST_CASE("a call that fails once is made good by another attempt") {
       INFO("call " << fail_at << " failed");
       REQUIRE(train(disk) == kSteps + 1);
       const TempFolder folder;
-      disk.leave(folder.path() / "c", nullptr);
+      lay(disk.left(nullptr), folder.path() / "c");
       REQUIRE(step_found(folder / "c") == kSteps);
     }
 }
@@ -303,7 +161,7 @@ TEST_CASE("what fails each time is never called saved") {
     CHECK(status.error().code == "R0701");
     CHECK(status.error().message.find("step 2") != std::string::npos);
     const TempFolder folder;
-    disk.leave(folder.path() / "c", nullptr);
+    lay(disk.left(nullptr), folder.path() / "c");
     CHECK(step_found(folder / "c") >= 1);
   }
 }
@@ -346,7 +204,7 @@ TEST_CASE("what is later is set aside when the run begins, before it has saved a
   for (unsigned seed = 0; seed < 20; ++seed) {  // also after a power loss
     const TempFolder folder;
     std::mt19937 random(seed);
-    disk.leave(folder.path() / "c", &random);
+    lay(disk.left(&random), folder.path() / "c");
     CHECK(*list_steps(folder / "c") == std::vector<int64_t>{1, 2, 4});
   }
   // What was damaged is written anew, and counted from then on.
@@ -354,6 +212,16 @@ TEST_CASE("what is later is set aside when the run begins, before it has saved a
   REQUIRE(run.write(5).ok());
   CHECK(names_in(disk) == std::vector<std::string>{"abandoned-step-000000003-new", "abandoned-step-000000004-new",
                                                    "step-000000004", "step-000000005"});
+}
+
+TEST_CASE("what a run was to remove when it was killed, the next one removes, also without steps of its own") {
+  UnsureDisk disk;
+  OneTensor before(disk, {"killed", 0, {}, "", 0});
+  for (int64_t step = 1; step <= 4; ++step) REQUIRE(before.write(step).ok());
+  OneTensor run(disk, {"next", 2, {4}, "", 3});
+  run.remove_leavings();
+  // Step 4 is known to be damaged, and left alone.
+  CHECK(names_in(disk) == std::vector<std::string>{"step-000000002", "step-000000003", "step-000000004"});
 }
 
 TEST_CASE("a checkpoint of the same step is replaced, and found again where the new one never got its name") {
@@ -515,7 +383,7 @@ TEST_CASE("writes that are cut short go on") {
   OneTensor run(disk);
   REQUIRE(run.write(1).ok());
   const TempFolder folder;
-  disk.leave(folder.path() / "c", nullptr);
+  lay(disk.left(nullptr), folder.path() / "c");
   CHECK(step_found(folder / "c") == 1);
 }
 

@@ -162,10 +162,14 @@ Status RankRun::open_checkpointer() {
   return {};
 }
 
-Status RankRun::reshard() {
-  const bool idle = session_.resume != nullptr && first_step_ == session_.options.steps + 1;
-  if (checkpointer_ == nullptr || !idle || session_.resume->manifest().plan_sha256 == session_.bundle_digest) return {};
-  return checkpointer_->save(first_step_ - 1, session_.resume->manifest().samples);
+Status RankRun::without_steps() {
+  const int64_t last = session_.options.steps;
+  for (const auto& hook : hooks_) PIPER_RETURN_IF_ERROR(hook->without_steps(last));
+  if (checkpointer_ == nullptr || session_.resume == nullptr || first_step_ != last + 1) return {};
+  if (session_.resume->manifest().plan_sha256 != session_.bundle_digest)
+    return checkpointer_->save(last, session_.resume->manifest().samples);
+  checkpointer_->remove_leavings();
+  return {};
 }
 
 Result<StopAction> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
@@ -183,9 +187,7 @@ Result<StopAction> RankRun::all_steps(Executor& executor, StepInputs& inputs) {
     PIPER_ASSIGN(action, step < last ? agreed_after(step) : StopAction::kGoOn);
     if (checkpointer_ != nullptr) PIPER_RETURN_IF_ERROR(save_checkpoint(clock, step, action));
   }
-  for (const auto& hook : hooks_)
-    if (first_step_ > last) PIPER_RETURN_IF_ERROR(hook->without_steps(last));
-  PIPER_RETURN_IF_ERROR(reshard());
+  if (first_step_ > last) PIPER_RETURN_IF_ERROR(without_steps());
   PIPER_RETURN_IF_ERROR(look_for_nan(executor, first_step_ <= last && action == StopAction::kGoOn));
   return action;
 }

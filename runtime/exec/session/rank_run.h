@@ -37,8 +37,9 @@ class RankRun : private RunReports {
   Status open_reports();
   // Makes the hooks that the options ask for.
   Status watch(Executor& executor);
-  // Without steps to do, the checkpoint of another plan becomes one in this plan's parts.
-  Status reshard();
+  // In their place: the checkpoint of another plan becomes one in this plan's parts, and what goes beyond those that
+  // are kept is removed.
+  Status without_steps();
   // With what they ended: before the last one where a signal asked for it.
   Result<StopAction> all_steps(Executor& executor, StepInputs& inputs);
   Status after(int64_t step);
