@@ -112,6 +112,11 @@ std::vector<ValueSpread> find_spreads(const Graph& graph) {
     for (const ValueId result : op.results)
       spreads[result.index] = {share[result.index] ? plan::Spread::kShare : plan::Spread::kPart, cut};
   }
+  // A part that is made of what is the same at every place.
+  for (size_t i = 0; i < graph.num_ops(); ++i)
+    if (const Op& op = graph.op(OpId(i)); op.kind == OpKind::kAllGather)
+      if (ValueSpread& part = spreads[op.operands[0].index]; part.cut < 0)
+        part = {plan::Spread::kPart, static_cast<int32_t>(std::get<PartsAttrs>(op.attrs).cut)};
   return spreads;
 }
 

@@ -191,15 +191,17 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
   for (ir::Graph::Output& output : graph_.outputs)
     if (const auto found_sum = whole.find(output.value.index); found_sum != whole.end())
       output.value = found_sum->second;
-  for (ValueId& dropped : graph_.dropped)
-    if (const auto found_sum = whole.find(dropped.index); found_sum != whole.end()) {
-      // A program adds it up over the step: what a conversion makes, none does.
-      const ir::Op& order = graph_.op(graph_.value(dropped).producer);
-      ir::GraphBuilder b = builder_(order, ir::CutDim::kSequence);
-      dropped = b.sum(b.reshape(found_sum->second, {1}), {0}, false);
-      PIPER_CHECK(b.status().ok(), "a number of dropped rows");
-    }
-  if (const auto found_sum = whole.find(graph_.loss.index); found_sum != whole.end()) graph_.loss = found_sum->second;
+  // A program adds these up over the step: what a conversion makes, none does.
+  const auto add_over_step = [&](ValueId& number, bool of_experts) {
+    const auto found_sum = whole.find(number.index);
+    if (found_sum == whole.end()) return;
+    const OpId made = graph_.value(number).producer;
+    ir::GraphBuilder b = builder_(graph_.op(made), of_experts ? ir::CutDim::kSequence : dim_of(made));
+    number = b.sum(b.reshape(found_sum->second, {1}), {0}, false);
+    PIPER_CHECK(b.status().ok(), "a number of the step");
+  };
+  for (ValueId& dropped : graph_.dropped) add_over_step(dropped, true);
+  add_over_step(graph_.loss, false);
 }
 
 }  // namespace piper::tensors

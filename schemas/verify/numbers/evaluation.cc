@@ -15,6 +15,7 @@
 #include "schemas/verify/numbers/linear.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/ordered_rows.h"
+#include "schemas/verify/numbers/part_of_gradient.h"
 #include "schemas/verify/numbers/pieces.h"
 #include "schemas/verify/numbers/repetitions.h"
 #include "schemas/verify/numbers/shares.h"
@@ -108,6 +109,13 @@ View as_rows(const Operand& out, int32_t number) {
   const auto strides = plan::contiguous_strides(out.shape);
   for (size_t axis = 0; axis < out.shape.size(); ++axis)
     view.axes.push_back({out.shape[axis], out.shape[axis] == 1 ? 0 : strides[axis], false});
+  return view;
+}
+
+View repeated_rows(const Operand& out, int32_t number, int64_t period) {
+  View view = as_rows(out, number);
+  for (ViewAxis& axis : view.axes)
+    if (period > 0 && axis.stride % period == 0) axis.stride = 0;
   return view;
 }
 
@@ -228,14 +236,38 @@ int32_t Evaluation::total(int32_t slot) {
   return known >= 0 ? known : table_.unknown("a sum over the step");
 }
 
-// What every piece adds alike.
-View Evaluation::shared(const View& view) {
+// What every piece, and of each so many places, adds alike.
+View Evaluation::shared(const View& view, double places) {
   int64_t elements = 1;
   for (const ViewAxis& axis : view.axes) elements *= axis.extent;
   View all{-1, view.dtype, 0, {}};
   if (elements != 1) all.axes.push_back({elements, 1, false});
-  all.number = share_of(view, elements * dtype_bytes(view.dtype), pieces(), table_);
+  all.number = share_of(view, elements * dtype_bytes(view.dtype), pieces() * places, table_);
   return all;
+}
+
+// A sum over samples that so many places add alike: once, times their number.
+View Evaluation::times(View sum, double places) {
+  const Number& number = table_[sum.number];
+  if (number.by == Kernel::kMul && is_whole(sum, table_))
+    for (size_t i = 0; i < 2; ++i) {
+      const View by = number.operands[i], other = number.operands[1 - i];
+      if (!table_[by.number].constant || !table_[by.number].value) continue;
+      places *= *table_[by.number].value;
+      sum.number = other.number, sum.offset = other.offset, sum.axes = other.axes;
+      break;
+    }
+  KernelCall product;
+  product.kernel = Kernel::kMul;
+  product.accumulate = true;
+  product.outputs.resize(1);
+  product.outputs[0].dtype = sum.dtype;
+  for (const ViewAxis& axis : sum.axes) product.outputs[0].shape.push_back(axis.extent);
+  View factor;
+  factor.number = constant_of(static_cast<float>(places), table_);
+  HeldValue held;
+  const int32_t made_of_it = made(product, {std::move(sum), std::move(factor)}, {Over::kSum, -1, ""}, 0, run_.samples, held);
+  return repeated_rows(product.outputs[0], made_of_it, held.period);
 }
 
 void Evaluation::clear(const Operand& out) {
@@ -270,27 +302,36 @@ void Evaluation::add(const Operand& out, View view, int32_t share_over) {
   // Rule 8 adds up what a slot says is shares, over places as well as samples.
   const plan::Slot& sum = run_.program->slots[static_cast<size_t>(out.slot)];
   const int32_t shares = sum.spread == plan::Spread::kShare ? sum.cut : -1;
-  if (over != Over::kUnknown && shares != share_over) {
-    refuse(share_over >= 0 ? "a place's share of a sum, added to one over samples alone"
-                           : "what every place has, added to a sum of shares");
+  if (over != Over::kUnknown && share_over >= 0 && shares != share_over) {
+    refuse("a place's share of a sum, added to one over samples alone");
     run_.contributions.push_back(std::move(contribution));
     return;
   }
+  const bool alike = shares >= 0 && share_over < 0 && static_cast<size_t>(shares) < run_.places.size();
+  const double places = alike ? static_cast<double>(run_.places[static_cast<size_t>(shares)]) : 1;
   if (over == Over::kEach) refuse("an accumulator of values that are separate for each sample");
   if (over == Over::kNothing || over == Over::kSum || over == Over::kPiece) {
     auto axes = in_memory_order(out, added.axes);
     if (axes) added.axes = std::move(*axes);
     else refuse("an accumulator that is added to in parts");
-    if (over == Over::kNothing && axes) added = shared(added);
+    if (over == Over::kNothing && axes) added = shared(added, places);
+    else if (alike && axes && over == Over::kSum) added = times(std::move(added), places);
+    else if (alike && axes) refuse("what every place has of a piece, added to a sum of shares");
   }
   run_.contributions.push_back(std::move(contribution));
 }
 
 void Evaluation::keep(const KernelCall& call, const Operand& out, int32_t number, const HeldValue& held) {
   if (!call.accumulate) return put(out, number, held);
-  View added = as_rows(out, number);
+  View added = repeated_rows(out, number, held.period);
   if (table_[number].over != Over::kUnknown) through_copies(added, table_);  // a sum over one place is a copy
-  add(out, std::move(added));
+  add_alike(out, std::move(added));
+}
+
+void Evaluation::add_alike(const Operand& out, View view) {
+  if (table_[view.number].over != Over::kUnknown && is_sum(out))
+    if (auto all = alike_at_all_places(run_, out, view)) return add(all->first, std::move(all->second));
+  add(out, std::move(view));
 }
 
 std::vector<RowResult> Evaluation::apply(const KernelCall& call, std::vector<View>& operands, int64_t samples,
@@ -392,10 +433,14 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
     if (block != each && !in_rows && out.shape[axis] > 1)
       return table_.unknown("samples that are not the outermost axis of what " + call.kernel.text() + " makes");
     if (in_rows && block != each && samples > 1) held.block = block;
-  } else if ((result.over == Over::kNothing || result.over == Over::kSum) && in_rows && !call.accumulate) {
+  } else if ((result.over == Over::kNothing || result.over == Over::kSum) && in_rows) {
     const size_t repeated = take_repetitions(call, operands);
     std::fill_n(shape.begin(), repeated, 1);
     if (repeated > 0) held.period = product(shape, 0);
+  }
+  if (std::vector<View> once = operands; result.over == Over::kEach && in_rows && !call.accumulate) {
+    const std::vector<bool> repeated = take_repetitions_of_samples(call, result.sample_axis, once);
+    if (!repeated.empty()) return repetition(call, std::move(once), result, samples, shape, repeated);
   }
   const bool of_piece = result.over == Over::kPiece;
   std::string what = attrs_text(call, of_piece) + "\n" + (of_piece ? "of " + std::to_string(samples) + " " : "") +
@@ -430,6 +475,26 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
     return view.number;
   }
   return run_.made.back();
+}
+
+// A result that is the same along some axes, as a copy of one that has one place there. `shape`: of one sample.
+int32_t Evaluation::repetition(const KernelCall& call, std::vector<View> operands, const RowResult& result,
+                               int64_t samples, const std::vector<int64_t>& shape, const std::vector<bool>& repeated) {
+  KernelCall one = call;
+  std::vector<int64_t> place = shape;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    if (repeated[axis]) one.outputs[0].shape[axis] = place[axis] = 1;
+  one.outputs[0].strides = plan::contiguous_strides(one.outputs[0].shape);
+  HeldValue held;
+  View view;
+  view.number = made(one, std::move(operands), result, 0, samples, held);
+  if (table_[view.number].over == Over::kUnknown) return view.number;
+  view.dtype = call.outputs[0].dtype;
+  const std::vector<int64_t> strides = plan::contiguous_strides(place);
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    view.axes.push_back(
+        {shape[axis], place[axis] == 1 ? 0 : strides[axis], static_cast<int32_t>(axis) == result.sample_axis});
+  return copy_of(std::move(view), table_);
 }
 
 }  // namespace piper::verify

@@ -30,6 +30,8 @@ struct OperandRead {
 std::string attrs_text(const plan::KernelCall& call, bool with_samples = false);
 // All of a value of the output's shape, which has no samples of its own.
 View as_rows(const plan::Operand& out, int32_t number);
+// The same of a value that is repeated every `period` elements (HeldValue); 0: it is not.
+View repeated_rows(const plan::Operand& out, int32_t number, int64_t period);
 // The first operand of which nothing is known; -1: none.
 int32_t unknown_among(const std::vector<View>& operands, const NumberTable& table);
 // Whether the call adds its operand to an accumulator, and makes nothing itself.
@@ -55,6 +57,8 @@ class Evaluation {
   // To an accumulator; of what becomes of anything else nothing is known. `share_over`: the view is what all places of
   // that cut add together, each its share.
   void add(const plan::Operand& out, View view, int32_t share_over = -1);
+  // The same of what every place makes alike, of a gradient that is cut perhaps.
+  void add_alike(const plan::Operand& out, View view);
   // An accumulator, after those calls of the program that read it.
   void clear(const plan::Operand& out);
   bool is_sum(const plan::Operand& operand) const;
@@ -72,7 +76,10 @@ class Evaluation {
  private:
   void take_mask(std::vector<View>& operands);
   double pieces() const;  // of the step, each of the run's samples
-  View shared(const View& view);
+  View shared(const View& view, double places);
+  View times(View sum, double places);
+  int32_t repetition(const plan::KernelCall& call, std::vector<View> operands, const RowResult& result, int64_t samples,
+                     const std::vector<int64_t>& shape, const std::vector<bool>& repeated);
   std::vector<RowResult> apply_to_totals(const Row& row, const plan::KernelCall& call, std::vector<View>& operands,
                                          int64_t samples, std::vector<RowResult> results);
   HeldValues& slot(int32_t slot) { return slot < 0 ? workspace_ : run_.slots[static_cast<size_t>(slot)]; }

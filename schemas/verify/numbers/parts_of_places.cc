@@ -85,6 +85,7 @@ class Converted {
     if (gathers) wanted.part = sent_.spread.part;
     const int64_t all = gathers ? bytes_ : bytes_ * places_;
     if (sent_.places.is_spread()) return unknown("parts of a cut that ranks share, too");
+    if (gathers && sent_.spread == Spread() && sent_.first == 0) return gathered_alike();
     if (sent_.spread != wanted || (gathers && wanted.part < 1) || sent_.first != 0 || sent_.period > 0)
       return unfit(gathers ? "a gather of what is no part of a value"
                            : "a sum over places of what is no share of a sum");
@@ -107,6 +108,27 @@ class Converted {
     view.dtype = exchange_.dtype;
     view.axes = {{places_, part, false}, {each / part, part * places_, false}, {part, part == 1 ? 0 : 1, false}};
     if (table_[sent_.number].over == Over::kEach) view.axes.insert(view.axes.begin(), {1, 0, true});
+    held.number = copy_of(std::move(view), table_);
+    return held;
+  }
+
+  // Each place sends the same, which then is there as often.
+  HeldValue gathered_alike() {
+    const int64_t size = dtype_bytes(exchange_.dtype), sent = bytes_ / places_ / size, each = sent / samples_;
+    const Over over = table_[sent_.number].over;
+    if (bytes_ % (places_ * size) != 0 || sent % samples_ != 0 || size_ < 1 || each % size_ != 0)
+      return unknown("a gather of several values");
+    HeldValue held{bytes_, 0, sent_.number};
+    if (over == Over::kNothing || over == Over::kSum) {
+      held.period = sent_.period > 0 ? sent_.period : size_;
+      return held;
+    }
+    if (over != Over::kEach || each != size_) return unknown("a gather of a piece that is the same at all places");
+    View view;
+    view.number = sent_.number;
+    view.dtype = exchange_.dtype;
+    view.axes = {{1, 0, true}, {places_, 0, false}, {size_, size_ == 1 ? 0 : 1, false}};
+    if (samples_ > 1) held.block = sent_.block > 0 ? sent_.block : size_;
     held.number = copy_of(std::move(view), table_);
     return held;
   }

@@ -77,7 +77,7 @@ class ProgramCalls {
       }
     if (evaluate_shared(call, read, evaluation_)) return change_inputs(call, {});
     if (adds_operand(call) && call.outputs.size() == 1 && call.inputs[0].shape == call.outputs[0].shape)
-      return evaluation_.add(call.outputs[0], std::move(operands[0]));
+      return evaluation_.add_alike(call.outputs[0], std::move(operands[0]));
     if (call.kernel == Kernel::kFill && !call.accumulate && call.outputs.size() == 1) return fill(call);
     if (is_sum_by_number(call, operands)) return sum_by_number(call, std::move(operands));
     if (operands.size() == 1 && call.outputs[0].strides == plan::contiguous_strides(call.outputs[0].shape) &&

@@ -1,5 +1,7 @@
 #include "schemas/verify/numbers/repetitions.h"
 
+#include <algorithm>
+
 #include "schemas/verify/numbers/rows.h"
 
 namespace piper::verify {
@@ -22,6 +24,12 @@ ViewAxis* axis_of(View& view, size_t axis, size_t rank, bool from_first) {
 }  // namespace
 
 size_t take_repetitions(const plan::KernelCall& call, std::vector<View>& operands) {
+  if (const Row* const row = find_row(call.kernel.id()); row != nullptr && row->form == RowForm::kSumOfRowProducts) {
+    ViewAxis& columns = operands[0].axes.back();
+    if (columns.samples || columns.extent == 1 || columns.stride != 0) return 0;
+    columns = {};
+    return 1;
+  }
   const bool lookup = call.kernel == Kernel::kEmbedding;
   if (call.outputs.size() != 1 || (!lookup && !by_places(call))) return 0;
   const size_t rank = call.outputs[0].shape.size(), first = lookup ? 1 : 0;
@@ -41,6 +49,27 @@ size_t take_repetitions(const plan::KernelCall& call, std::vector<View>& operand
   for (size_t i = first; i < operands.size(); ++i)
     for (size_t axis = 0; axis < repeated && operands[i].number >= 0; ++axis)
       if (ViewAxis* const of = axis_of(operands[i], axis, rank, lookup)) *of = {};
+  return repeated;
+}
+
+std::vector<bool> take_repetitions_of_samples(const plan::KernelCall& call, int32_t samples,
+                                              std::vector<View>& operands) {
+  if (call.outputs.size() != 1 || !by_places(call)) return {};
+  const size_t rank = call.outputs[0].shape.size();
+  std::vector<bool> repeated(rank);
+  bool any = false;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (static_cast<int32_t>(axis) == samples || call.outputs[0].shape[axis] == 1) continue;
+    repeated[axis] = std::all_of(operands.begin(), operands.end(), [&](View& view) {
+      const ViewAxis* const of = view.number < 0 ? nullptr : axis_of(view, axis, rank, false);
+      return of == nullptr || (!of->samples && (of->extent == 1 || of->stride == 0));
+    });
+    any = any || repeated[axis];
+  }
+  if (!any) return {};
+  for (View& view : operands)
+    for (size_t axis = 0; axis < rank && view.number >= 0; ++axis)
+      if (ViewAxis* const of = repeated[axis] ? axis_of(view, axis, rank, false) : nullptr) *of = {};
   return repeated;
 }
 

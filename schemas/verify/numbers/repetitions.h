@@ -15,5 +15,9 @@ namespace piper::verify {
 // How many of the outermost axes of a call's one result, in rows, every operand is the same along, where none of them
 // has samples: 0 where these have one place. Operands are left with one place there.
 size_t take_repetitions(const plan::KernelCall& call, std::vector<View>& operands);
+// Of a result of which each sample has its own, along axis `samples`: which of the other axes every operand is the same
+// along; empty: along none of several places. Operands are left with one place there.
+std::vector<bool> take_repetitions_of_samples(const plan::KernelCall& call, int32_t samples,
+                                              std::vector<View>& operands);
 
 }  // namespace piper::verify

@@ -12,6 +12,7 @@
 #include "schemas/verify/numbers/bias.h"
 #include "schemas/verify/numbers/memory_order.h"
 #include "schemas/verify/numbers/ordered_rows.h"
+#include "schemas/verify/numbers/part_of_gradient.h"
 #include "schemas/verify/numbers/pieces_of_ranks.h"
 
 namespace piper::verify {
@@ -470,7 +471,9 @@ class SharedCall {
       const int32_t number = results.none >= 0 || adds_operand() ? results.none : results.numbers[i];
       if (number < 0) add(results, out, whole.operands[0]);
       else if (call_.accumulate)
-        add(results, out, as_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i], number));
+        add(results, out,
+            repeated_rows(whole.call.outputs.empty() ? out : whole.call.outputs[i], number,
+                          results.none >= 0 ? 0 : results.held[i].period));
       else evaluation_.put(out, number, results.none >= 0 ? HeldValue() : results.held[i]);
     }
   }
@@ -498,7 +501,7 @@ class SharedCall {
     const int32_t experts = whole.spread.cut < 0 ? whole.part : -1;
     if (cut && !share && (at_places.part >= 0 || !results.at_places)) {
       const std::optional<Operand> wider =
-          of_all_places(at_places, experts < 0 ? 1 : whole.spread.devices, experts, out, view);
+          of_all_places(run_, at_places, experts < 0 ? 1 : whole.spread.devices, experts, out, view);
       if (!wider) return refuse("a gradient of a part of a cut");
       all = *wider;
     }
@@ -519,36 +522,6 @@ class SharedCall {
     }
     const int32_t of_all = whole.spread.summed ? whole.spread.order.cut : -1;  // rows that all places of it sent
     evaluation_.add(all, std::move(view), share ? at_places.spread.cut : of_all);
-  }
-
-  // All places' parts of a gradient, each part of which lies in `out`, as they
-  // lie in the model's. `view`: of as many ranks' experts along axis `experts`. Nothing where that is not known.
-  std::optional<Operand> of_all_places(const WholeCall& whole, int64_t ranks, int32_t experts, const Operand& out,
-                                       const View& view) const {
-    const Spread of = run_.parts.empty() || out.slot < 0 ? Spread() : run_.parts[static_cast<size_t>(out.slot)];
-    if (of.part < 1 || of.cut != whole.spread.cut || of.devices != whole.spread.devices || whole.part < 0 ||
-        out.offset != 0 || !is_dense(out) || view.axes.size() != out.shape.size() ||
-        span_bytes(out) != run_.program->slots[static_cast<size_t>(out.slot)].bytes)
-      return std::nullopt;
-    Operand all = out;
-    for (size_t i = 0; i < all.shape.size(); ++i) {
-      int64_t &extent = all.shape[i], &stride = all.strides[i];
-      if (static_cast<int32_t>(i) == whole.part) {
-        if (extent == 1) stride = of.part;
-        std::vector<int64_t> pieces;
-        for (const int64_t segment : whole.extents) pieces.push_back(segment / of.devices * stride);
-        const int64_t all_segments = pieces.empty() ? of.part * whole.segments : of.part;
-        if (extent * stride != all_segments || pieces != of.pieces || whole.surplus * stride != of.surplus)
-          return std::nullopt;
-        extent = extent * of.devices - whole.surplus;
-      } else if (extent > 1 && stride % of.part == 0) {
-        stride = stride / of.part * of.of_all();
-      } else if (extent > 1 && extent * stride > of.part) {
-        return std::nullopt;
-      }
-      if (view.axes[i].extent != extent * (static_cast<int32_t>(i) == experts ? ranks : 1)) return std::nullopt;
-    }
-    return all;
   }
 
   const KernelCall& call_;
