@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schemas/plan/file_bytes.h"
+#include "schemas/verify/numbers/views.h"
 
 namespace piper::verify {
 namespace {
@@ -53,6 +54,18 @@ std::optional<int32_t> folded(const NumberTable::Made& made, NumberTable& table)
   const int32_t constant = constant_of(*value, table);
   table.fold(constant);
   return constant;
+}
+
+int32_t factor_beside_one(const NumberTable::Made& made, NumberTable& table) {
+  if (made.by != Kernel::kMul || made.operands.size() != 2) return -1;
+  const int32_t one = constant_of(1, table);
+  for (size_t i = 0; i < 2; ++i) {
+    const View& other = made.operands[1 - i];
+    if (made.operands[i].number != one || other.number < 0 || other.dtype != DType::kF32) continue;
+    const Number& number = table[other.number];
+    if (number.bytes == made.bytes && number.over == made.over && is_whole(other, table)) return other.number;
+  }
+  return -1;
 }
 
 }  // namespace piper::verify

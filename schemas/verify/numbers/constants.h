@@ -21,4 +21,7 @@ void take_reciprocal(NumberTable::Made& made, NumberTable& table);
 // The constant that a call makes of constants alone.
 std::optional<int32_t> folded(const NumberTable::Made& made, NumberTable& table);
 
+// What a product with one is: the other factor, all of it and as often as the product has it. -1: the call is none.
+int32_t factor_beside_one(const NumberTable::Made& made, NumberTable& table);
+
 }  // namespace piper::verify

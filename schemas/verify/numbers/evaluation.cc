@@ -466,6 +466,10 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
       run_.made.push_back(*constant);
       return *constant;
     }
+    if (const int32_t factor = factor_beside_one(made, table_); factor >= 0) {
+      run_.made.push_back(factor);
+      return factor;
+    }
   }
   if (!take_apart(made, table_, run_.made)) return table_.unknown("a sum of too many values");
   run_.made.push_back(table_.result(std::move(made)));

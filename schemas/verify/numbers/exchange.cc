@@ -196,8 +196,10 @@ HeldValues added_up(const HeldValues& sent, int32_t cut, int64_t devices, int64_
     whole.number = share->number;
   } else {
     const bool shared = share->places.is_spread();  // by ranks that share experts, too
-    if ((shared ? share->places : share->spread) != Spread{.devices = devices, .share = true, .cut = cut} ||
-        share->end != bytes) {
+    const Spread& has = shared ? share->places : share->spread;
+    if (has.cut == cut && is_share_of_sum(has)) {
+      whole.number = table.unknown(kPartAsShare);
+    } else if (has != Spread{.devices = devices, .share = true, .cut = cut} || share->end != bytes) {
       whole.number = table.unfit("a sum over places of what is no share of a sum", reader, -1);
     } else {
       whole = *share;

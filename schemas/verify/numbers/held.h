@@ -58,6 +58,10 @@ struct Spread {
   friend bool operator==(const Spread&, const Spread&) = default;
 };
 
+// Whether a place's part is one element of each row, which is its share of the sum along the row, too.
+inline bool is_share_of_sum(const Spread& part) { return part.cut >= 0 && !part.share && part.part == 1; }
+inline constexpr const char* kPartAsShare = "a place's one element of a row, as its share of the sum of the row";
+
 // The values in a slot or workspace, by the byte where they begin.
 struct HeldValue {
   int64_t end = 0;    // after its last byte
