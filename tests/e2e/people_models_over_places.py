@@ -101,3 +101,32 @@ class FactorsOfLayers(nn.Module):
         first = torch.tanh(self.a(x))
         h = torch.tanh(self.b(first)) * self.factors[0] + first * self.factors[1]
         return (self.c(h) - y).pow(2).mean()
+
+
+class OutputAsLoss(nn.Module):
+    """`use`: what the loss is, of (module, hidden, output); no target. Gradients are the same for many elements."""
+
+    def __init__(self, case, use):
+        super().__init__()
+        self.first, self.up, self.down, self.norm, self.use = nn.Linear(4, 4), nn.Linear(4, 8), nn.Linear(8, 4), nn.LayerNorm(4), use
+        self.w = nn.Parameter(torch.randn(4, 4) / 2)
+
+    def forward(self, x):
+        hidden = self.up(torch.tanh(self.first(x)))
+        return self.use(self, hidden, self.down(torch.relu(hidden)))
+
+
+OUTPUTS_AS_LOSSES = {
+    "sum_of_columns": lambda m, h, p: h.sum() / 10,
+    "mean_of_columns": lambda m, h, p: h.mean(),
+    "weighted_columns": lambda m, h, p: (h * torch.linspace(0, 1, 8)).sum(),
+    "sum": lambda m, h, p: p.sum(),
+    "mean": lambda m, h, p: p.mean(),
+    "negative": lambda m, h, p: -p.sum(-1).mean(),
+    "norm": lambda m, h, p: m.norm(p).mean() + h.sum() / 10,
+    "bare_matrix": lambda m, h, p: (m.down(h) @ m.w).sum(),
+    "mean_of_samples": lambda m, h, p: m.down(h).mean((1, 2)).mean(),
+    "squared_means": lambda m, h, p: (m.down(h).mean(1) ** 2).mean(),
+    "gated": lambda m, h, p: (torch.sigmoid((p @ m.w).sum(-1, keepdim=True)) * p).sum(),
+    "weights": lambda m, h, p: (p * 0.5).sum() + m.norm.weight.sum(),
+}

@@ -412,6 +412,9 @@ CASES["sequence_first_mlp"] = Case(None, model=people_models_over_places.Sequenc
 for name, options in {"": {}, "_of_two": {"tokens": 2}, "_without_bias": {"bias": False}}.items():
     CASES[f"token_mixer{name}"] = Case(None, model=functools.partial(people_models_over_places.TokenMixer, **options), forms=(columns(2), columns(2, "sequence"), columns(8, "sequence")),
                                        data=lambda n, tokens=options.get("tokens", 6): {"x": torch.randn(n, tokens, 4), "y": torch.randn(n, tokens, 3)})
+for name, use in people_models_over_places.OUTPUTS_AS_LOSSES.items():
+    CASES[f"output_as_loss_{name}"] = Case(None, model=functools.partial(people_models_over_places.OutputAsLoss, use=use), data=lambda n: {"x": torch.randn(n, 6, 4)},
+                                           forms=tuple(columns(n, *dim) for dim in ((), ("sequence",)) for n in (1, 2)))
 # Losses whose rows are not the samples, or not those of both operands.
 for name, loss in {"listwise": lambda p: F.cross_entropy(p[:, :1].reshape(1, -1), torch.zeros(1, dtype=torch.long)), "classes_in_rows": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2])),
                    "summed": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2]), reduction="sum"), "nll": lambda p: F.nll_loss(p.log_softmax(0).t(), torch.tensor([1, 0, 2]))}.items():

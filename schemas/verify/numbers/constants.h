@@ -14,6 +14,7 @@
 
 namespace piper::verify {
 
+inline constexpr const char* kOfConstants = "what is made of constants alone, which piperc may have computed";
 // The number of a constant of one f32 element.
 int32_t constant_of(float value, NumberTable& table);
 // x / c as x * (1 / c), where c has a value; nothing is changed otherwise.

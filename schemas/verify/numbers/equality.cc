@@ -249,7 +249,7 @@ class Comparison {
     }
     if (std::any_of(missing.begin(), missing.end(),
                     [&](const Term& term) { return lacks_constant(term.view.number); })) {
-      leave_open("what is made of constants alone, which piperc may have computed", name);
+      leave_open(kOfConstants, name);
       return {};
     }
     const auto share = [&](const Term& term) { return table_[term.view.number].by == Maker::How::kShare; };

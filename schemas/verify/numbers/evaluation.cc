@@ -246,8 +246,8 @@ View Evaluation::shared(const View& view, double places) {
   return all;
 }
 
-// A sum over samples that so many places add alike: once, times their number.
-View Evaluation::times(View sum, double places) {
+// A sum over samples, or of a piece, that so many places add alike: once, times their number.
+View Evaluation::times(View sum, Over over, double places) {
   const Number& number = table_[sum.number];
   if (number.by == Kernel::kMul && is_whole(sum, table_))
     for (size_t i = 0; i < 2; ++i) {
@@ -266,8 +266,9 @@ View Evaluation::times(View sum, double places) {
   View factor;
   factor.number = constant_of(static_cast<float>(places), table_);
   HeldValue held;
-  const int32_t made_of_it = made(product, {std::move(sum), std::move(factor)}, {Over::kSum, -1, ""}, 0, run_.samples, held);
-  return repeated_rows(product.outputs[0], made_of_it, held.period);
+  const RowResult result{over, -1, ""};
+  const int32_t number_of_it = made(product, {std::move(sum), std::move(factor)}, result, 0, run_.samples, held);
+  return repeated_rows(product.outputs[0], number_of_it, held.period);
 }
 
 void Evaluation::clear(const Operand& out) {
@@ -315,8 +316,7 @@ void Evaluation::add(const Operand& out, View view, int32_t share_over) {
     if (axes) added.axes = std::move(*axes);
     else refuse("an accumulator that is added to in parts");
     if (over == Over::kNothing && axes) added = shared(added, places);
-    else if (alike && axes && over == Over::kSum) added = times(std::move(added), places);
-    else if (alike && axes) refuse("what every place has of a piece, added to a sum of shares");
+    else if (alike && axes) added = times(std::move(added), over, places);
   }
   run_.contributions.push_back(std::move(contribution));
 }
@@ -433,7 +433,7 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
     if (block != each && !in_rows && out.shape[axis] > 1)
       return table_.unknown("samples that are not the outermost axis of what " + call.kernel.text() + " makes");
     if (in_rows && block != each && samples > 1) held.block = block;
-  } else if ((result.over == Over::kNothing || result.over == Over::kSum) && in_rows) {
+  } else if (in_rows) {
     const size_t repeated = take_repetitions(call, operands);
     std::fill_n(shape.begin(), repeated, 1);
     if (repeated > 0) held.period = product(shape, 0);

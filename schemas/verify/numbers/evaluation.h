@@ -77,7 +77,7 @@ class Evaluation {
   void take_mask(std::vector<View>& operands);
   double pieces() const;  // of the step, each of the run's samples
   View shared(const View& view, double places);
-  View times(View sum, double places);
+  View times(View sum, Over over, double places);
   int32_t repetition(const plan::KernelCall& call, std::vector<View> operands, const RowResult& result, int64_t samples,
                      const std::vector<int64_t>& shape, const std::vector<bool>& repeated);
   std::vector<RowResult> apply_to_totals(const Row& row, const plan::KernelCall& call, std::vector<View>& operands,

@@ -195,16 +195,20 @@ class ProgramCalls {
 
   // A mean over samples, of which it is known how many there are, is a sum times a number (constants.h), and so is a
   // sum of repetitions: how often a value is added up is the number.
-  bool is_sum_by_number(const KernelCall& call, const std::vector<View>& operands) const {
+  bool is_sum_by_number(const KernelCall& call, const std::vector<View>& operands) {
     const bool mean = call.kernel == Kernel::kMean;
     if ((!mean && call.kernel != Kernel::kSum) || operands.size() != 1 || operands[0].number < 0) return false;
     const Operand& out = call.outputs[0];
     if (out.dtype != DType::kF32 || out.strides != plan::contiguous_strides(out.shape)) return false;
     std::vector<View> once = operands;
-    const bool repeated = !run_.by_pieces && repetitions(call, once[0]) > 1;
-    const Over over = apply_row(*find_row(Kernel::kSum), call, table_, run_.samples, once)[0].over;
-    return (repeated && (over == Over::kSum || over == Over::kNothing)) ||
+    const bool repeated = repetitions(call, once[0]) > 1;
+    const Over over = sum_of(call, once).over;
+    return (repeated && over != Over::kEach && over != Over::kUnknown) ||
            (mean && over == Over::kSum && table_[operands[0].number].over == Over::kEach);
+  }
+  RowResult sum_of(const KernelCall& call, std::vector<View>& operands) {
+    if (table_[operands[0].number].over == Over::kPiece) return {Over::kPiece, -1, ""};
+    return apply_row(*find_row(Kernel::kSum), call, table_, run_.samples, operands)[0];
   }
   void sum_by_number(const KernelCall& call, std::vector<View> operands) {
     const Operand& out = call.outputs[0];
@@ -214,12 +218,12 @@ class ProgramCalls {
     product.kernel = Kernel::kMul;
     product.outputs = call.outputs;
     product.accumulate = sum.accumulate;
-    double times = run_.by_pieces ? 1 : static_cast<double>(repetitions(call, operands[0]));
+    double times = static_cast<double>(repetitions(call, operands[0]));
     if (call.kernel == Kernel::kMean)
       times *= static_cast<double>(std::max<int64_t>(plan::elements(out), 1)) /
                static_cast<double>(of_step(plan::elements(call.inputs[0])));
     HeldValue held;
-    const RowResult result = apply_row(*find_row(Kernel::kSum), sum, table_, run_.samples, operands)[0];
+    const RowResult result = sum_of(sum, operands);
     View factor;
     factor.number = constant_of(static_cast<float>(times), table_);
     View added = as_rows(out, evaluation_.made(sum, std::move(operands), result, 0, run_.samples, held));
