@@ -96,11 +96,15 @@ class Spread {
     return static_cast<size_t>(std::find_if(terms_.begin(), terms_.end(), same) - terms_.begin());
   }
 
+  bool is_exchanged(ValueId v) const {
+    if (graph_.value(v).kind != ValueKind::kOpResult) return false;
+    const ir::ChunkId chunk = graph_.op(graph_.value(v).producer).chunk;
+    return chunk.valid() && chunked_.chunks[chunk.index].exchange;
+  }
   // An exchange has conversions alone: what is around its result stays where it was.
   ir::ChunkId chunk_of(const Term& term, ir::ChunkId otherwise) const {
     if (graph_.value(term.value).kind != ValueKind::kOpResult) return otherwise;
-    const ir::ChunkId chunk = graph_.op(graph_.value(term.value).producer).chunk;
-    if (!chunk.valid() || !chunked_.chunks[chunk.index].exchange) return chunk;
+    if (!is_exchanged(term.value)) return graph_.op(graph_.value(term.value).producer).chunk;
     return term.around.empty() ? otherwise : graph_.op(term.around.back()).chunk;
   }
 
@@ -129,11 +133,17 @@ class Spread {
       graph_.op(made).chunk = chunk;
       v = graph_.op(made).results[0];
     }
-    if (!graph_.type(v).shape.empty()) {
-      const OpId made = graph_.append(OpKind::kReshape, ir::ReshapeAttrs{}, {v}, {{graph_.type(v).dtype, {}}},
+    const auto make = [&](OpKind kind, ir::Attrs attrs, std::vector<int64_t> shape) {
+      const OpId made = graph_.append(kind, std::move(attrs), {v}, {{graph_.type(v).dtype, std::move(shape)}},
                                       ir::ScopeId(), ir::ProvId());
       graph_.op(made).chunk = chunk;
       v = graph_.op(made).results[0];
+    };
+    if (is_exchanged(v)) {  // a program adds it up over the step: what a conversion makes, none does
+      make(OpKind::kReshape, ir::ReshapeAttrs{{1}}, {1});
+      make(OpKind::kSum, ir::ReduceAttrs{{0}, false}, {});
+    } else if (!graph_.type(v).shape.empty()) {
+      make(OpKind::kReshape, ir::ReshapeAttrs{}, {});
     }
     return v;
   }
