@@ -311,6 +311,7 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   // A rehearsal writes to all of them.
   const bool rehearses = rank->backend->kernels->wants_rehearsal();
   if (!rehearses) PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights, resume));
+  PIPER_RETURN_IF_ERROR(control.barrier(hal::for_files(wait)));  // a rank may read its weights longer than the others
   PIPER_ASSIGN(rank->groups, collectives.open_groups(plan.communicators, control, wait));
   PIPER_ASSIGN(const std::vector<hal::Address> scratch, allocate_scratch(*rank));
   for (const auto& region : {rank->arena, rank->persistent, rank->scratch}) collectives.keep(region);
@@ -327,6 +328,7 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   if (!rehearses) return rank;
   PIPER_RETURN_IF_ERROR(rehearse(*rank, wait));
   PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights, resume));
+  PIPER_RETURN_IF_ERROR(control.barrier(hal::for_files(wait)));
   return rank;
 }
 

@@ -1,6 +1,6 @@
 // Load time of one rank: memory, weights, and every instruction made a command of the device's queues and recorded, so
-// that a step looks nothing up. Collective where the plan has communicators: all ranks call it. The result is what the
-// executor submits.
+// that a step looks nothing up. Collective: all ranks call it, and wait for each other's weights as long as they are
+// read. The result is what the executor submits.
 #pragma once
 
 #include <memory>
