@@ -52,8 +52,8 @@ class ZooModel:
     def __init__(self, args, model, composition):
         self.bench = harness.Bench(args.bin, args.work)
         self.model, self.batch, self.exact = model, harness.BATCH, model != "counted"
-        self.text = lambda more: harness.strategy_text(model, composition, "adamw",
-                                                       "".join(f"{k}: {json.dumps(v)}\n" for k, v in more.items()))
+        self.text = lambda more, optimizer="adamw": harness.strategy_text(model, composition, optimizer,
+                                                                          "".join(f"{k}: {json.dumps(v)}\n" for k, v in more.items()))
         self.draws_out, self.is_cross_entropy = "dropout" in model or model == "normed", model == "gpt"
 
     def draw(self, samples):
@@ -142,6 +142,17 @@ def faults_of(case, tag, launch):
     return faults
 
 
+def loss_of(bench, plans, *flags):
+    """The loss of the last evaluation of a run; None: it fails."""
+    log = bench.work / "loss.jsonl"
+    log.unlink(missing_ok=True)
+    status, said = bench.end_of([bench.bin / "piper-run", plans, "--log", log, *flags])
+    if status:
+        print(said[-500:])
+        return None
+    return [row["eval_loss"] for row in evaluations(log).values()][-1]
+
+
 def refusal_faults(case):
     """What cannot be evaluated ends with status 1 before anything runs, and says why."""
     from safetensors.torch import save_file
@@ -158,15 +169,22 @@ def refusal_faults(case):
         status, said = bench.end_of([bench.bin / "piper-run", *command, "--data", data])
         if status != 1 or f"error[{code}]" not in said:
             faults.append(f"{command[1:]}: exit {status}, not {code}: {said[-300:]}")
-    # Steps need a batch that divides the samples that a checkpoint has seen; an evaluation does not.
+    # Steps need the optimizer of a checkpoint, and a batch that divides the samples that it has seen; an evaluation does not.
     folder = bench.work / "refused.checkpoints"
     shutil.rmtree(folder, ignore_errors=True)
     bench.call([bench.bin / "piper-run", plans, "--data", data, "--steps", 1, "--checkpoint", folder])
-    other = bench.compile(model, case.text({"eval": {"batches": 1}}), "refused.batch", "--set", f"model.batch={case.batch - 2}")
-    for wanted, *flags in ((84, "--steps", 2), (0, "--eval-only", "--eval-data", data)):
-        status, said = bench.end_of([bench.bin / "piper-run", other, "--data", data, "--checkpoint", folder, "--resume", *flags])
-        if status != wanted or ("error[R0703]" in said) != (wanted == 84):
-            faults.append(f"another batch, {flags}: exit {status}, not {wanted}: {said[-300:]}")
+    again = ("--data", data, "--checkpoint", folder, "--resume")
+    evaluate = ("--eval-only", "--eval-data", data)
+    wanted = loss_of(bench, plans, *again, *evaluate)
+    for name, optimizer, *changed in (("batch", "adamw", "--set", f"model.batch={case.batch - 2}"), ("sgd", "sgd"), ("lion", "lion")):
+        text = case.text({"eval": {"batches": 1}}, optimizer)
+        other = bench.compile(model, text, f"refused.{name}", *changed)
+        status, said = bench.end_of([bench.bin / "piper-run", other, *again, "--steps", 2])
+        if status != 84 or "error[R0703]" not in said:
+            faults.append(f"steps after another checkpoint, {name}: exit {status}, not 84: {said[-300:]}")
+        found = loss_of(bench, other, *again, *evaluate, "--seed", 7)
+        if found is None or (name != "batch" and found != wanted):
+            faults.append(f"an evaluation of another checkpoint, {name}: {found} instead of {wanted}")
     return faults
 
 
