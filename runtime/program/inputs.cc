@@ -134,7 +134,7 @@ Status read_evaluation(const Flags& flags, bool compares, Inputs& inputs, exec::
   data.document_end = manifest.run.document_end;
   data.sampling = data::Sampling::kSequential;
   PIPER_ASSIGN(inputs.eval_data, data::DataSource::open(data, inputs.bundle.evaluation.at(0).manifest));
-  if (compares) {
+  if (compares || !flags.save_best.empty()) {
     PIPER_ASSIGN(session.evaluation.data_digest, data::quick_data_digest(data));
   }
   const int64_t samples = inputs.eval_data->num_samples(), whole = samples / manifest.batch;

@@ -7,7 +7,8 @@ Each case trains with `eval: {every: 2, batches: 3}` and without: losses and sav
 file of the bundle but its manifest. The last `eval_loss` is that of PyTorch in eval() over all samples of the three batches at
 once, which is the mean over all of their terms, to 1e-6. `--eval-only` on the saved weights gives it again to the bit, and on the
 weights of `--save-best` the smallest of the log. Where nothing is dropped out, evaluating the first batch of the training gives
-the loss of its first step to 1e-6; that is all that is asked in bf16. `refusals`: what cannot be evaluated. Exit status 0: all agree.
+the loss of its first step to 1e-6; that is all that is asked in bf16. `refusals`: what cannot be evaluated. `resumed_best`: what a run
+that resumes does with the file of `--save-best`. Exit status 0: all agree.
 """
 import argparse
 import json
@@ -29,7 +30,7 @@ ROWS = ("gpipe_optimizer", "1f1b_dp", "interleaved_1f1b_params", "zb_v_params", 
         "gpipe_slots_dp", "three_ranks", "four_replicas", "one_device_split", "places_vocab")
 ZOO = (("gpt", "one"), ("gpt", "pp2_nested"), ("gpt_dropout", "pp2_dp2"), ("gpt_dropout", "pp4_zb_v"), ("cnn", "dp2_mb2"),
        ("normed", "one"), ("normed", "pp2_1f1b"), ("counted", "one"), ("bert", "dp2"))
-FAST = ("refusals", "1f1b_dp", "zb_v_params", "1f1b_experts_dp", "gpt_dropout-pp2_dp2", "normed-pp2_1f1b", "interleaved_1f1b_params-bf16", "places_vocab")
+FAST = ("refusals", "resumed_best", "1f1b_dp", "zb_v_params", "1f1b_experts_dp", "gpt_dropout-pp2_dp2", "normed-pp2_1f1b", "interleaved_1f1b_params-bf16", "places_vocab")
 
 
 class SmallModels:
@@ -188,8 +189,57 @@ def refusal_faults(case):
     return faults
 
 
+def resumed_best_faults(case, launch):
+    """A resumed run replaces the file of --save-best only by weights of a smaller loss of the same evaluation."""
+    from safetensors import safe_open
+    bench, model = case.bench, case.model
+    bench.exported(model)
+    data, best = bench.work / f"{model}.safetensors", bench.work / "resumed.best.safetensors"
+    plans = {name: bench.compile(model, case.text({"eval": {"data": str(data), "every": 1, "batches": 2}}), f"resumed.{name}",
+                                 "--set", f"optimizer.adamw.lr={rate}") for name, rate in (("slow", 1e-4), ("wild", 30))}
+    world = json.loads((plans["slow"] / "manifest.json").read_text())["world_size"]
+    folder, log, faults = bench.work / "resumed.checkpoints", bench.work / "resumed.jsonl", []
+    shutil.rmtree(folder, ignore_errors=True)
+    best.unlink(missing_ok=True)
+
+    def run(name, steps, *flags):
+        """The losses of the evaluations, what the file says of itself, and what the run said."""
+        log.unlink(missing_ok=True)
+        command = [bench.bin / "piper-run", plans[name], "--data", data, "--steps", steps, "--checkpoint", folder, "--keep", 0, "--log", log,
+                   "--save-best", best, "--threads", 1, *flags]
+        said = bench.call((["mpirun", "--oversubscribe", "-n", world] if launch == "mpirun" else []) + command)
+        with safe_open(best, "pt") as file:
+            return [row["eval_loss"] for row in evaluations(log).values()], file.metadata(), said
+
+    def expect(what, found, loss, step):
+        if (found.get("format"), found.get("eval_loss") and float(found["eval_loss"]), found.get("step")) != ("pt", loss, str(step)):
+            faults.append(f"{what}: the file says {found}, not the loss {loss!r} of step {step}")
+    first, found, _ = run("slow", 2)
+    expect("a run that begins", found, min(first), 1 + first.index(min(first)))
+    kept = best.read_bytes()
+    worse, _, said = run("wild", 4, "--resume")
+    if not min(worse) > min(first):
+        faults.append(f"the test is wrong: the losses {worse} are not all larger than {min(first)}")
+    if best.read_bytes() != kept or "only a smaller loss replaces it" not in said:
+        faults.append(f"a resumed run replaces better weights: {said[-500:]}")
+    better, found, _ = run("slow", 4, "--resume=exact:2")
+    expect("smaller losses", found, min(better), 3 + better.index(min(better)))
+    others, found, said = run("wild", 5, "--resume", "--eval-batches", 1)
+    expect("another evaluation", found, min(others), 5 + others.index(min(others)))
+    if "an evaluation of other samples" not in said:
+        faults.append(f"nothing is said of another evaluation: {said[-500:]}")
+    best.unlink()
+    worse, found, _ = run("wild", 6, "--resume")
+    expect("a file that is gone", found, min(worse), 6 + worse.index(min(worse)))
+    shutil.rmtree(folder)
+    first, found, _ = run("wild", 1)
+    expect("a run that begins, over the file of another one", found, min(first), 1)
+    return faults
+
+
 def cases(args):
     yield "refusals", ZooModel(args, "mlp", "one")
+    yield "resumed_best", ZooModel(args, "gpt", "pp2_1f1b")
     for name in ROWS:
         yield name, SmallModels(args, table.ROWS[name], {})
     for name in ("interleaved_1f1b_params", "1f1b_dp"):
@@ -212,7 +262,10 @@ def main():
             continue
         count += 1
         try:
-            faults = refusal_faults(case) if tag == "refusals" else faults_of(case, tag, args.launch)
+            if tag == "refusals":
+                faults = refusal_faults(case)
+            else:
+                faults = resumed_best_faults(case, args.launch) if tag == "resumed_best" else faults_of(case, tag, args.launch)
         except AssertionError as error:
             faults = [str(error)[-800:]]
         print(f"{'FAILED' if faults else 'ok    '} {tag}" + "".join(f"\n       {f}" for f in faults), flush=True)
