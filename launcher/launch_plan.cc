@@ -94,7 +94,10 @@ Result<LaunchPlan> make_launch_plan(const LaunchOptions& options) {
   plan.attempt = options.attempt;
   plan.report = options.report;
   if (plan.restarts > 0 && options.nodes > 1)
-    return Status::failure("L0105", "--restarts is for the ranks of one node: no launcher knows of the others'");
+    return Status::failure(
+        "L0105",
+        "--restarts works only for a run on one node: with --nnodes, each node has its own launcher, and a launcher "
+        "does not know whether the others restart their ranks; to restart jobs on several nodes, use piperd");
   if (plan.restarts > 0 && !has_flag(plan.arguments, "--checkpoint"))
     return Status::failure("L0105",
                            "--restarts wants --checkpoint among the program's arguments: a run that saves "

@@ -80,7 +80,8 @@ int run(const LaunchOptions& options) {
     const bool begun = has_begun(before, checkpoints_of(plan->arguments));
     std::fprintf(stderr, "piper-launch: restart %d of %d in %.1f s, %s\n", attempt + 1, plan->restarts,
                  static_cast<double>(pause.count()) / 1e3,
-                 begun ? "from the newest valid checkpoint" : "as at first: it had not begun");
+                 begun ? "from the newest valid checkpoint"
+                       : "with the same arguments as before: the run has not saved a checkpoint yet");
     if (const int number = pause_for(pause, *signals); number != 0)
       return number == SIGUSR1 ? kStoppedOnRequest : outcome->exit_status;
     arguments = begun ? resuming(plan->arguments) : plan->arguments;

@@ -181,7 +181,8 @@ def main() -> int:
     parser.add_argument("-o", "--out", required=True, type=pathlib.Path, help="the file to write: .onnx or .pt2")
     parser.add_argument("--opset", type=int, default=20)
     parser.add_argument("--no-weights", action="store_true",
-                        help="write shapes of parameters and no values, and allocate none: for piperc --weights none")
+                        help="write the shapes of the parameters without their values, and do not allocate them while the model is made; "
+                        "only for .pt2. Compile the file with piperc --weights none")
     parser.add_argument("--no-check", action="store_true",
                         help="do not compare what is written with the model's own step: for models too big to run here")
     parser.add_argument("--decompose", metavar="FILE", type=pathlib.Path,

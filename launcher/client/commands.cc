@@ -207,7 +207,9 @@ constexpr struct {
                  {"status", "What piperd runs, or how one job is."},
                  {"logs", "What the ranks of a job printed."},
                  {"cancel", "Ends a job; once more, at once."},
-                 {"drain", "Stops jobs with a checkpoint, back to the queue, and starts none; waits until none runs."}};
+                 {"drain",
+                  "Starts no more jobs. Running jobs with --checkpoint save a checkpoint and return to the queue; jobs "
+                  "without --checkpoint run to their end, and this command waits for them."}};
 
 }  // namespace
 

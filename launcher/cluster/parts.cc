@@ -127,9 +127,10 @@ void Parts::leave(Part& part, int number) {
 // The lease is looked at here, whatever answers come or do not.
 void Parts::tick(Part& part) {
   if (part.lease->is_over() && !part.forsaken) {
-    std::fprintf(stderr, "piperd: job %lld of %s: not heard of its coordinator for %lld ms; its part here is ended\n",
-                 static_cast<long long>(part.hold.job), part.hold.from.c_str(),
-                 static_cast<long long>(part.hold.lease_ms));
+    std::fprintf(
+        stderr,
+        "piperd: job %lld of %s: the job's daemon has not answered for %lld ms; the part on this node is ended\n",
+        static_cast<long long>(part.hold.job), part.hold.from.c_str(), static_cast<long long>(part.hold.lease_ms));
     part.forsaken = true;
     kill(part);
   }

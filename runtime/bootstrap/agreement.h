@@ -9,9 +9,14 @@
 
 namespace piper::bootstrap {
 
+// For messages; neither has a tab or a line's end.
+struct AgreedOption {
+  std::string name, value;
+  friend bool operator==(const AgreedOption&, const AgreedOption&) = default;
+};
 struct Agreement {
   std::string bundle_digest;
-  std::string options;  // readable: "seed 1, 20 steps, ..."
+  std::vector<AgreedOption> options;  // a rank that lacks one was not given it
 };
 // R0102 names the ranks that differ from rank 0, and in what. The same message on every rank.
 Status check_agreement(hal::ControlChannel& control, const Agreement& mine, const hal::WaitControl& wait);

@@ -211,7 +211,7 @@ Status save_tensors(const SaveOptions& options, const plan::Manifest& manifest, 
       to_write.push_back(entry);
     }
   }
-  PIPER_RETURN_IF_ERROR(plan::write_safetensors(options.path, to_write));
+  PIPER_RETURN_IF_ERROR(plan::write_safetensors(options.path, to_write, options.metadata));
   return control.barrier(writing);
 }
 

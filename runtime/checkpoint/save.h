@@ -3,6 +3,7 @@
 // Collective.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct SaveOptions {
   std::string path;
   // Tensors that no rank has (buffers no operator reads) are copied from here; nullptr: left out.
   const WeightSource* unplaced = nullptr;
+  std::map<std::string, std::string> metadata = {};  // of the file
 };
 // Whether a file may be written there: asked before the first step, not after the last one. P0621.
 Status check_writable(const std::string& path);

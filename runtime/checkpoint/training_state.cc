@@ -21,23 +21,14 @@ Status differs(const std::string& what) {
 
 }  // namespace
 
-Status check_same_training(const Manifest& checkpoint, const plan::Manifest& manifest,
-                           const std::vector<StatePart>& parts) {
-  const std::string title = plan::optimizer_title(manifest.optimizer);
-  if (checkpoint.optimizer != title)
-    return differs("its optimizer is " + checkpoint.optimizer + ", the plan's is " + title);
+Status check_same_model(const Manifest& checkpoint, const plan::Manifest& manifest,
+                        const std::vector<StatePart>& parts) {
   for (const StoredTensor& tensor : checkpoint.tensors) {
     if (tensor.kind != StateKind::kParameter && tensor.kind != StateKind::kBuffer) continue;
     const bool known = std::any_of(manifest.tensors.begin(), manifest.tensors.end(),
                                    [&](const plan::TensorInfo& info) { return info.name == tensor.name; });
     if (!known) return differs("the model has no tensor '" + tensor.name + "'");
   }
-  // A tensor that the other of two optimizers updated has other moments; too few are found below.
-  for (const plan::TensorInfo& tensor : manifest.tensors)
-    if (tensor.trained && static_cast<size_t>(tensor.group) < manifest.optimizer.groups.size() &&
-        plan::group_update(manifest.optimizer, tensor.group).num_moments() < 2 &&
-        find_tensor(checkpoint, StateKind::kSecondMoment, tensor.name) != nullptr)
-      return differs("it holds a second moment of '" + tensor.name + "', of which the plan's optimizer has none");
   for (const StatePart& part : parts) {
     const StoredTensor* const stored = find_tensor(checkpoint, part.kind, part.name);
     // Without one the count begins as in a new run: a plan that scales the loss goes on from one that does not.
@@ -49,6 +40,21 @@ Status check_same_training(const Manifest& checkpoint, const plan::Manifest& man
       return differs(label + " is " + described(stored->dtype, stored->shape) + ", the plan has " +
                      described(part.dtype, part.shape));
   }
+  return {};
+}
+
+Status check_same_training(const Manifest& checkpoint, const plan::Manifest& manifest,
+                           const std::vector<StatePart>& parts) {
+  const std::string title = plan::optimizer_title(manifest.optimizer);
+  if (checkpoint.optimizer != title)
+    return differs("its optimizer is " + checkpoint.optimizer + ", the plan's is " + title);
+  PIPER_RETURN_IF_ERROR(check_same_model(checkpoint, manifest, parts));
+  // A tensor that the other of two optimizers updated has other moments; too few are found above.
+  for (const plan::TensorInfo& tensor : manifest.tensors)
+    if (tensor.trained && static_cast<size_t>(tensor.group) < manifest.optimizer.groups.size() &&
+        plan::group_update(manifest.optimizer, tensor.group).num_moments() < 2 &&
+        find_tensor(checkpoint, StateKind::kSecondMoment, tensor.name) != nullptr)
+      return differs("it holds a second moment of '" + tensor.name + "', of which the plan's optimizer has none");
   return {};
 }
 

@@ -9,8 +9,12 @@
 
 namespace piper::checkpoint {
 
-// Whether a run of this bundle can go on from the checkpoint: R0703 with what differs: the optimizer, a tensor of the
-// model that is missing, has another shape or type, or that the model does not have.
+// Whether the checkpoint has these parts of the model's state: R0703 with what differs: a tensor that is missing, has
+// another shape or type, or that the model does not have.
+Status check_same_model(const Manifest& checkpoint, const plan::Manifest& manifest,
+                        const std::vector<StatePart>& parts);
+
+// Whether a run of this bundle can go on from the checkpoint: that, and R0703 where it is of another optimizer.
 Status check_same_training(const Manifest& checkpoint, const plan::Manifest& manifest,
                            const std::vector<StatePart>& parts);
 

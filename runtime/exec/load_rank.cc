@@ -74,9 +74,19 @@ Status write_as(const LoadedRank& rank, hal::Address to, DType dtype, const std:
 }
 
 // From a checkpoint; what it holds in another type is converted.
-Status fill_state(LoadedRank& rank, const checkpoint::WeightSource* weights, const checkpoint::OpenCheckpoint& resume) {
-  const std::vector<checkpoint::StatePart> parts = checkpoint::state_parts(rank.bundle->manifest, *rank.plan);
-  PIPER_RETURN_IF_ERROR(checkpoint::check_same_training(resume.manifest(), rank.bundle->manifest, parts));
+Status fill_state(LoadedRank& rank, const Beginning& beginning) {
+  const checkpoint::WeightSource* const weights = beginning.weights;
+  const checkpoint::OpenCheckpoint& resume = *beginning.resume;
+  const plan::Manifest& manifest = rank.bundle->manifest;
+  std::vector<checkpoint::StatePart> parts = checkpoint::state_parts(manifest, *rank.plan);
+  if (beginning.evaluates_only) {
+    std::erase_if(parts, [](const checkpoint::StatePart& part) {
+      return part.kind != checkpoint::StateKind::kParameter && part.kind != checkpoint::StateKind::kBuffer;
+    });
+    PIPER_RETURN_IF_ERROR(checkpoint::check_same_model(resume.manifest(), manifest, parts));
+  } else {
+    PIPER_RETURN_IF_ERROR(checkpoint::check_same_training(resume.manifest(), manifest, parts));
+  }
   std::vector<std::byte> converted;
   for (const checkpoint::StatePart& part : parts) {
     const checkpoint::StoredTensor* stored = checkpoint::find_tensor(resume.manifest(), part.kind, part.name);
@@ -114,8 +124,7 @@ Status fill_placement(LoadedRank& rank, const checkpoint::WeightSource* weights,
       .with_context("tensor '" + placement.name + "'");
 }
 
-Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights,
-                    const checkpoint::OpenCheckpoint* resume) {
+Status fill_buffers(LoadedRank& rank, const Beginning& beginning) {
   for (const plan::ScalarValue& scalar : rank.plan->scalars)
     PIPER_RETURN_IF_ERROR(rank.device().write(rank.at({scalar.buffer, 0}), scalar.values.data(),
                                               static_cast<int64_t>(scalar.values.size() * sizeof(int64_t))));
@@ -125,13 +134,13 @@ Status fill_buffers(LoadedRank& rank, const checkpoint::WeightSource* weights,
   }
   const plan::PartsByName along(rank.bundle->manifest);
   for (const plan::Placement& placement : rank.plan->placements)
-    if (resume == nullptr || placement.kind == plan::PlacementKind::kConstant)
-      PIPER_RETURN_IF_ERROR(fill_placement(rank, weights, placement, along));
+    if (beginning.resume == nullptr || placement.kind == plan::PlacementKind::kConstant)
+      PIPER_RETURN_IF_ERROR(fill_placement(rank, beginning.weights, placement, along));
   if (rank.evaluation != nullptr)
     for (const plan::Placement& placement : rank.evaluation->plan->placements)
       if (placement.kind == plan::PlacementKind::kConstant)
-        PIPER_RETURN_IF_ERROR(fill_placement(*rank.evaluation, weights, placement, along));
-  return resume == nullptr ? Status() : fill_state(rank, weights, *resume);
+        PIPER_RETURN_IF_ERROR(fill_placement(*rank.evaluation, beginning.weights, placement, along));
+  return beginning.resume == nullptr ? Status() : fill_state(rank, beginning);
 }
 
 Status clear(hal::Device& device, const hal::MemoryRegion& region) {
@@ -291,15 +300,14 @@ void LoadedRank::end_recordings() {
   }
 }
 
-Status fill_again(LoadedRank& rank, const checkpoint::WeightSource* weights, const checkpoint::OpenCheckpoint* resume) {
+Status fill_again(LoadedRank& rank, const Beginning& beginning) {
   for (const auto& region : {rank.arena, rank.persistent}) PIPER_RETURN_IF_ERROR(clear(rank.device(), *region));
-  return fill_buffers(rank, weights, resume);
+  return fill_buffers(rank, beginning);
 }
 
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
-                                              const checkpoint::WeightSource* weights, Backend backend,
-                                              hal::ControlChannel& control, const hal::WaitControl& wait,
-                                              bool save_gradients, const checkpoint::OpenCheckpoint* resume) {
+                                              const Beginning& beginning, Backend backend, hal::ControlChannel& control,
+                                              const hal::WaitControl& wait, bool save_gradients) {
   auto rank = std::make_unique<LoadedRank>();
   rank->bundle = &bundle;
   rank->plan = &plan;
@@ -310,7 +318,8 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   PIPER_RETURN_IF_ERROR(allocate_buffers(*rank));
   // A rehearsal writes to all of them.
   const bool rehearses = rank->backend->kernels->wants_rehearsal();
-  if (!rehearses) PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights, resume));
+  if (!rehearses) PIPER_RETURN_IF_ERROR(fill_buffers(*rank, beginning));
+  PIPER_RETURN_IF_ERROR(control.barrier(hal::for_files(wait)));  // a rank may read its weights longer than the others
   PIPER_ASSIGN(rank->groups, collectives.open_groups(plan.communicators, control, wait));
   PIPER_ASSIGN(const std::vector<hal::Address> scratch, allocate_scratch(*rank));
   for (const auto& region : {rank->arena, rank->persistent, rank->scratch}) collectives.keep(region);
@@ -326,7 +335,8 @@ Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const 
   }
   if (!rehearses) return rank;
   PIPER_RETURN_IF_ERROR(rehearse(*rank, wait));
-  PIPER_RETURN_IF_ERROR(fill_buffers(*rank, weights, resume));
+  PIPER_RETURN_IF_ERROR(fill_buffers(*rank, beginning));
+  PIPER_RETURN_IF_ERROR(control.barrier(hal::for_files(wait)));
   return rank;
 }
 

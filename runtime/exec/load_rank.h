@@ -1,6 +1,6 @@
 // Load time of one rank: memory, weights, and every instruction made a command of the device's queues and recorded, so
-// that a step looks nothing up. Collective where the plan has communicators: all ranks call it. The result is what the
-// executor submits.
+// that a step looks nothing up. Collective: all ranks call it, and wait for each other's weights as long as they are
+// read. The result is what the executor submits.
 #pragma once
 
 #include <memory>
@@ -46,15 +46,21 @@ struct LoadedRank {
   }
 };
 
-// `bundle` outlives the result. Where it has an evaluation, that is loaded, too. `resume`: where the state of training
-// comes from instead of `weights`. Errors, each with the instruction or tensor that it is about: R0401, R0402, R0404,
-// R0405, R05xx, P0604; R0703, R0705 of `resume`; R0302, R0303, R0407 of communicators that are opened; stopped().
+// What a rank begins with.
+struct Beginning {
+  const checkpoint::WeightSource* weights = nullptr;
+  const checkpoint::OpenCheckpoint* resume = nullptr;  // where the state of training comes from instead of `weights`
+  bool evaluates_only = false;  // of `resume` parameters and running statistics, of whatever optimizer it is
+};
+
+// `bundle` outlives the result. Where it has an evaluation, that is loaded, too. Errors, each with the instruction or
+// tensor that it is about: R0401, R0402, R0404, R0405, R05xx, P0604; R0703, R0705 of a checkpoint; R0302, R0303, R0407
+// of communicators that are opened; stopped().
 Result<std::unique_ptr<LoadedRank>> load_rank(const plan::Bundle& bundle, const plan::RankPlan& plan,
-                                              const checkpoint::WeightSource* weights, Backend backend,
-                                              hal::ControlChannel& control, const hal::WaitControl& wait,
-                                              bool save_gradients, const checkpoint::OpenCheckpoint* resume = nullptr);
+                                              const Beginning& beginning, Backend backend, hal::ControlChannel& control,
+                                              const hal::WaitControl& wait, bool save_gradients);
 
 // Training begins anew: all memory of the rank is zero, then filled as load_rank() fills it. Nothing may be under way.
-Status fill_again(LoadedRank& rank, const checkpoint::WeightSource* weights, const checkpoint::OpenCheckpoint* resume);
+Status fill_again(LoadedRank& rank, const Beginning& beginning);
 
 }  // namespace piper::exec

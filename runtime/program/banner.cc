@@ -54,11 +54,17 @@ std::string model_line(const Inputs& inputs) {
 }
 
 void add_weights(const Flags& flags, const Inputs& inputs, std::vector<std::string>& lines) {
-  if (flags.load.empty()) return;
   if (inputs.start.from) {
-    lines.push_back("weights: --load is ignored: the run continues from a checkpoint");
+    std::vector<std::string> ignored;
+    if (!flags.load.empty()) ignored.emplace_back("--load");
+    if (!flags.adapters.empty()) ignored.emplace_back("--adapters");
+    if (!flags.init.empty()) ignored.emplace_back("--init");
+    if (ignored.empty()) return;
+    lines.push_back("weights: " + ignored[0] + (ignored.size() > 1 ? " and " + ignored[1] + " are" : " is") +
+                    " ignored: the run continues from a checkpoint");
     return;
   }
+  if (flags.load.empty()) return;
   const checkpoint::LoadReport report = inputs.weights->load_report();
   std::string line =
       "weights: " + flags.load + ": " + counted(static_cast<int64_t>(report.used.size()), "tensor") + " used";

@@ -124,7 +124,9 @@ void declare_training(CLI::App& app, Flags& flags) {
       "of such files");
   app.add_option("--steps", flags.steps, "number of steps; default: the strategy's, else one pass over the data")
       ->check(whole_number());
-  app.add_option("--sampling", flags.sampling, "order of the samples")
+  app.add_option("--sampling", flags.sampling,
+                 "order of the samples; default: the strategy's, else sequential for tensors, and shuffled for tokens "
+                 "and for a mix")
       ->check(CLI::IsMember({"sequential", "shuffled"}));
   app.add_option("--seed", flags.seed, "seed of sampling and dropout")->check(whole_number<uint64_t>());
   app.add_option("--token-dtype", flags.token_dtype,
@@ -142,8 +144,8 @@ void declare_training(CLI::App& app, Flags& flags) {
       ->excludes(load)
       ->excludes(adapters);
   app.add_option("--missing", flags.missing,
-                 "GLOB, any number of times: tensors that the file of --load may lack; they begin as in the model that "
-                 "was compiled, and are said by name")
+                 "GLOB: tensors that may be missing in the file of --load; they start with the values of the compiled "
+                 "model, and the run lists their names; the option may be repeated")
       ->expected(1)
       ->take_all()
       ->needs(load);
@@ -212,7 +214,8 @@ void declare_ranks(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--device", flags.device, "device of the ranks")->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--threads", flags.threads, "threads per rank; default: usable cores / ranks, at most OMP_NUM_THREADS")
       ->check(between(1, 1024));
-  app.add_option("--timeout", flags.timeout_s, "seconds a stream may wait before the run is given up")
+  app.add_option("--timeout", flags.timeout_s,
+                 "seconds that a stream may wait before the run ends with an error; default 300")
       ->check(time_in("seconds", "SECONDS"));
   app.add_option(
          "--link-delay", texts.link_delay,
@@ -270,7 +273,8 @@ void declare_records(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--trace-steps", texts.trace_steps, "these steps; default 4..6")->check(steps)->needs(trace);
   // Times are taken between the instructions of a step, which a graph does not have.
   app.add_flag("--cuda-graph", flags.cuda_graph,
-               "with --device cuda: capture a step once and replay it; what prevents a single graph is said")
+               "with --device cuda: capture the first step as a CUDA graph, and launch this graph in all later steps; "
+               "if parts of a step cannot be captured, there are several graphs, and the run says why")
       ->excludes(profile)
       ->excludes(trace);
 }

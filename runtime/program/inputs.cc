@@ -134,7 +134,7 @@ Status read_evaluation(const Flags& flags, bool compares, Inputs& inputs, exec::
   data.document_end = manifest.run.document_end;
   data.sampling = data::Sampling::kSequential;
   PIPER_ASSIGN(inputs.eval_data, data::DataSource::open(data, inputs.bundle.evaluation.at(0).manifest));
-  if (compares) {
+  if (compares || !flags.save_best.empty()) {
     PIPER_ASSIGN(session.evaluation.data_digest, data::quick_data_digest(data));
   }
   const int64_t samples = inputs.eval_data->num_samples(), whole = samples / manifest.batch;
@@ -146,6 +146,7 @@ Status read_evaluation(const Flags& flags, bool compares, Inputs& inputs, exec::
   session.evaluation.data = inputs.eval_data.get();
   session.evaluation.every = flags.eval_every.value_or(manifest.eval->every);
   session.evaluation.batches = batches > 0 ? batches : whole;
+  session.evaluation.alone = flags.eval_only;
   session.evaluation.perplexity = manifest.eval->perplexity;
   session.evaluation.save_best = flags.save_best;
   return {};
@@ -185,7 +186,7 @@ Status read_inputs(const Flags& flags, const plan::OpenBundle& opened, const std
   data.seed = flags.seed.value_or(manifest.run.seed);
   if (inputs.start.from) {
     const uint64_t before = inputs.start.from->manifest().seed;
-    if (flags.seed && *flags.seed != before)
+    if (flags.seed && *flags.seed != before && !flags.eval_only)
       return Status::failure("R0703", "the checkpoint is of another training: its seed is " + std::to_string(before));
     data.seed = before;
   }

@@ -85,8 +85,18 @@ Status write_all(int fd, const void* data, int64_t bytes, const std::string& pat
   return {};
 }
 
-// What transformers asks of a file before it loads it: whose tensors they are.
-constexpr std::string_view kOfPytorch = R"("__metadata__":{"format":"pt"})";
+constexpr const char* kMetadata = "__metadata__";
+
+// Transformers asks a file whose tensors they are before it loads it.
+std::string of_pytorch(const std::map<std::string, std::string>& metadata) {
+  JsonWriter json;
+  json.string(kMetadata);
+  json.raw(":{");
+  json.member("format", "pt");
+  for (const auto& [key, value] : metadata) json.member(key, value);
+  json.raw("}");
+  return json.str();
+}
 
 std::string header_text(const std::vector<TensorToWrite>& tensors, std::string_view metadata) {
   JsonWriter json;
@@ -170,7 +180,11 @@ Result<SafetensorsFile> SafetensorsFile::open(const MappedFile& mapped, const st
   const std::byte* const data = mapped.data + 8 + length;
   const int64_t size = mapped.bytes - 8 - static_cast<int64_t>(length);
   for (const auto& [name, entry] : json.items()) {
-    if (name == "__metadata__") continue;
+    if (name == kMetadata) {
+      for (const auto& [key, value] : entry.items())
+        if (value.is_string()) file.metadata_.emplace(key, value.get<std::string>());
+      continue;
+    }
     TensorView tensor;
     if (auto status = read_tensor(entry, data, size, tensor); !status.ok())
       return bad("tensor \"" + name + "\": " + status.error().message);
@@ -189,9 +203,10 @@ Status stream_safetensors(const std::string& path, const std::vector<TensorToWri
   return write_to_file(path, path, tensors, "", false);
 }
 
-Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
+Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors,
+                         const std::map<std::string, std::string>& metadata) {
   const std::string partial = path + ".partial-" + std::to_string(::getpid());
-  Status status = write_to_file(partial, path, tensors, kOfPytorch, true);
+  Status status = write_to_file(partial, path, tensors, of_pytorch(metadata), true);
   std::error_code error;
   if (status.ok()) {
     error = put_file(partial, path);

@@ -30,9 +30,11 @@ class SafetensorsFile {  // keeps the mapping alive
   static Result<SafetensorsFile> open(const MappedFile& file, const std::string& path, const Check& check);
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const TensorView* find(const std::string& name) const;
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:
   std::shared_ptr<void> mapping_;  // shared: views handed out keep it through the file object
+  std::map<std::string, std::string> metadata_;
   std::map<std::string, TensorView> tensors_;
 };
 
@@ -46,9 +48,10 @@ struct TensorToWrite {
 };
 // What is before the tensors' bytes: the header's length and the header. `produce` is not called.
 std::string safetensors_header(const std::vector<TensorToWrite>& tensors);
-// Tensors in the given order, and {"format": "pt"} as metadata, for other programs. Written beside and renamed, both
-// for good: a power cut leaves the old file or the new one.
-Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
+// Tensors in the given order; metadata after {"format": "pt"}, which is for other programs. Written beside and renamed,
+// both for good: a power cut leaves the old file or the new one.
+Status write_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors,
+                         const std::map<std::string, std::string>& metadata = {});
 // The tensors straight to `path`, and on the disk some time later: for a directory that is not in its place yet.
 Status stream_safetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
 

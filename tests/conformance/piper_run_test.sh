@@ -125,9 +125,10 @@ if [ -n "$mpirun" ]; then
   expect 1 "the plan is for 2 ranks, but 3 processes were launched" $mpi -n 3 "$run" "$d/plans" --data "$d/data.safetensors"
   expect 1 "R0201" $mpi -n 2 "$run" "$d/plans" --load "$d/weights.safetensors"
   expect 1 "R0501" $mpi -n 2 "$run" "$d/plans" --data "$d/data.safetensors"
-  expect 1 "rank 1 started with other options" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 1 \
+  expect 1 "rank 1 started with other options than rank 0: seed (rank 0: 1, rank 1: 2)" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 1 \
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --seed 2
-  expect 1 "rank 1 started with other options" $mpi -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
+  expect 1 "rank 1 started with other options than rank 0: --link-delay (rank 0: not given, rank 1: 5,0)" $mpi -n 1 "$run" "$d/plans" \
+    --data "$d/data.safetensors" --load "$d/weights.safetensors" \
     : -n 1 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" --link-delay 5
   # A node with another copy of a file, whose last byte differs.
   for file in data weights; do
@@ -137,7 +138,7 @@ if [ -n "$mpirun" ]; then
       : -n 1 "$run" "$d/plans" --data "$dir/data.copy.safetensors" --load "$dir/weights.copy.safetensors"
     expect 0 "step 2/2" $mpi "$@"
     printf x | dd of="$dir/$file.copy.safetensors" bs=1 seek=$(($(wc -c < "$dir/$file.copy.safetensors") - 1)) conv=notrunc 2> "$dir/out"
-    expect 1 "[R0102]: rank 1 started with other options than rank 0: " $mpi "$@"
+    expect 1 "[R0102]: rank 1 started with other options than rank 0: digest of the $file (rank 0: " $mpi "$@"
   done
   expect 3 "error[R0601]: $full; the log is incomplete" $mpi -n 2 "$run" "$d/plans" --data "$d/data.safetensors" --load "$d/weights.safetensors" \
     --steps 3 --save "$dir/unlogged_mpi.safetensors" --log /dev/full

@@ -447,6 +447,9 @@ def refusals(runs, other):
     code, said = runs.fails(name, folder, "--resume", "--steps", 3, "--load", folder / "gone", "--adapters", folder / "gone")
     noted = said.count("note: the run continues from a checkpoint without files of weights: cannot read") == 1
     check("files of weights that are gone: a run that resumes does not need them", code == 0 and noted, f"{code} {said}")
+    check("files of weights that are gone: the run says that it ignores them", "weights: --load and --adapters are ignored: " in said, said)
+    said = runs.run(name, folder, "--resume", "--steps", 3, "--init", "normal:0.02")
+    check("drawn weights: a run that resumes says that it ignores them", "weights: --init is ignored: " in said, said)
 
 
 def export(runs):

@@ -7,7 +7,8 @@ Each case trains with `eval: {every: 2, batches: 3}` and without: losses and sav
 file of the bundle but its manifest. The last `eval_loss` is that of PyTorch in eval() over all samples of the three batches at
 once, which is the mean over all of their terms, to 1e-6. `--eval-only` on the saved weights gives it again to the bit, and on the
 weights of `--save-best` the smallest of the log. Where nothing is dropped out, evaluating the first batch of the training gives
-the loss of its first step to 1e-6; that is all that is asked in bf16. `refusals`: what cannot be evaluated. Exit status 0: all agree.
+the loss of its first step to 1e-6; that is all that is asked in bf16. `refusals`: what cannot be evaluated. `resumed_best`: what a run
+that resumes does with the file of `--save-best`. Exit status 0: all agree.
 """
 import argparse
 import json
@@ -29,7 +30,7 @@ ROWS = ("gpipe_optimizer", "1f1b_dp", "interleaved_1f1b_params", "zb_v_params", 
         "gpipe_slots_dp", "three_ranks", "four_replicas", "one_device_split", "places_vocab")
 ZOO = (("gpt", "one"), ("gpt", "pp2_nested"), ("gpt_dropout", "pp2_dp2"), ("gpt_dropout", "pp4_zb_v"), ("cnn", "dp2_mb2"),
        ("normed", "one"), ("normed", "pp2_1f1b"), ("counted", "one"), ("bert", "dp2"))
-FAST = ("refusals", "1f1b_dp", "zb_v_params", "1f1b_experts_dp", "gpt_dropout-pp2_dp2", "normed-pp2_1f1b", "interleaved_1f1b_params-bf16", "places_vocab")
+FAST = ("refusals", "resumed_best", "1f1b_dp", "zb_v_params", "1f1b_experts_dp", "gpt_dropout-pp2_dp2", "normed-pp2_1f1b", "interleaved_1f1b_params-bf16", "places_vocab")
 
 
 class SmallModels:
@@ -52,8 +53,8 @@ class ZooModel:
     def __init__(self, args, model, composition):
         self.bench = harness.Bench(args.bin, args.work)
         self.model, self.batch, self.exact = model, harness.BATCH, model != "counted"
-        self.text = lambda more: harness.strategy_text(model, composition, "adamw",
-                                                       "".join(f"{k}: {json.dumps(v)}\n" for k, v in more.items()))
+        self.text = lambda more, optimizer="adamw": harness.strategy_text(model, composition, optimizer,
+                                                                          "".join(f"{k}: {json.dumps(v)}\n" for k, v in more.items()))
         self.draws_out, self.is_cross_entropy = "dropout" in model or model == "normed", model == "gpt"
 
     def draw(self, samples):
@@ -142,6 +143,17 @@ def faults_of(case, tag, launch):
     return faults
 
 
+def loss_of(bench, plans, *flags):
+    """The loss of the last evaluation of a run; None: it fails."""
+    log = bench.work / "loss.jsonl"
+    log.unlink(missing_ok=True)
+    status, said = bench.end_of([bench.bin / "piper-run", plans, "--log", log, *flags])
+    if status:
+        print(said[-500:])
+        return None
+    return [row["eval_loss"] for row in evaluations(log).values()][-1]
+
+
 def refusal_faults(case):
     """What cannot be evaluated ends with status 1 before anything runs, and says why."""
     from safetensors.torch import save_file
@@ -158,20 +170,76 @@ def refusal_faults(case):
         status, said = bench.end_of([bench.bin / "piper-run", *command, "--data", data])
         if status != 1 or f"error[{code}]" not in said:
             faults.append(f"{command[1:]}: exit {status}, not {code}: {said[-300:]}")
-    # Steps need a batch that divides the samples that a checkpoint has seen; an evaluation does not.
+    # Steps need the optimizer of a checkpoint, and a batch that divides the samples that it has seen; an evaluation does not.
     folder = bench.work / "refused.checkpoints"
     shutil.rmtree(folder, ignore_errors=True)
     bench.call([bench.bin / "piper-run", plans, "--data", data, "--steps", 1, "--checkpoint", folder])
-    other = bench.compile(model, case.text({"eval": {"batches": 1}}), "refused.batch", "--set", f"model.batch={case.batch - 2}")
-    for wanted, *flags in ((84, "--steps", 2), (0, "--eval-only", "--eval-data", data)):
-        status, said = bench.end_of([bench.bin / "piper-run", other, "--data", data, "--checkpoint", folder, "--resume", *flags])
-        if status != wanted or ("error[R0703]" in said) != (wanted == 84):
-            faults.append(f"another batch, {flags}: exit {status}, not {wanted}: {said[-300:]}")
+    again = ("--data", data, "--checkpoint", folder, "--resume")
+    evaluate = ("--eval-only", "--eval-data", data)
+    wanted = loss_of(bench, plans, *again, *evaluate)
+    for name, optimizer, *changed in (("batch", "adamw", "--set", f"model.batch={case.batch - 2}"), ("sgd", "sgd"), ("lion", "lion")):
+        text = case.text({"eval": {"batches": 1}}, optimizer)
+        other = bench.compile(model, text, f"refused.{name}", *changed)
+        status, said = bench.end_of([bench.bin / "piper-run", other, *again, "--steps", 2])
+        if status != 84 or "error[R0703]" not in said:
+            faults.append(f"steps after another checkpoint, {name}: exit {status}, not 84: {said[-300:]}")
+        found = loss_of(bench, other, *again, *evaluate, "--seed", 7)
+        if found is None or (name != "batch" and found != wanted):
+            faults.append(f"an evaluation of another checkpoint, {name}: {found} instead of {wanted}")
+    return faults
+
+
+def resumed_best_faults(case, launch):
+    """A resumed run replaces the file of --save-best only by weights of a smaller loss of the same evaluation."""
+    from safetensors import safe_open
+    bench, model = case.bench, case.model
+    bench.exported(model)
+    data, best = bench.work / f"{model}.safetensors", bench.work / "resumed.best.safetensors"
+    plans = {name: bench.compile(model, case.text({"eval": {"data": str(data), "every": 1, "batches": 2}}), f"resumed.{name}",
+                                 "--set", f"optimizer.adamw.lr={rate}") for name, rate in (("slow", 1e-4), ("wild", 30))}
+    world = json.loads((plans["slow"] / "manifest.json").read_text())["world_size"]
+    folder, log, faults = bench.work / "resumed.checkpoints", bench.work / "resumed.jsonl", []
+    shutil.rmtree(folder, ignore_errors=True)
+    best.unlink(missing_ok=True)
+
+    def run(name, steps, *flags):
+        """The losses of the evaluations, what the file says of itself, and what the run said."""
+        log.unlink(missing_ok=True)
+        command = [bench.bin / "piper-run", plans[name], "--data", data, "--steps", steps, "--checkpoint", folder, "--keep", 0, "--log", log,
+                   "--save-best", best, "--threads", 1, *flags]
+        said = bench.call((["mpirun", "--oversubscribe", "-n", world] if launch == "mpirun" else []) + command)
+        with safe_open(best, "pt") as file:
+            return [row["eval_loss"] for row in evaluations(log).values()], file.metadata(), said
+
+    def expect(what, found, loss, step):
+        if (found.get("format"), found.get("eval_loss") and float(found["eval_loss"]), found.get("step")) != ("pt", loss, str(step)):
+            faults.append(f"{what}: the file says {found}, not the loss {loss!r} of step {step}")
+    first, found, _ = run("slow", 2)
+    expect("a run that begins", found, min(first), 1 + first.index(min(first)))
+    kept = best.read_bytes()
+    worse, _, said = run("wild", 4, "--resume")
+    if not min(worse) > min(first):
+        faults.append(f"the test is wrong: the losses {worse} are not all larger than {min(first)}")
+    if best.read_bytes() != kept or "only a smaller loss replaces it" not in said:
+        faults.append(f"a resumed run replaces better weights: {said[-500:]}")
+    better, found, _ = run("slow", 4, "--resume=exact:2")
+    expect("smaller losses", found, min(better), 3 + better.index(min(better)))
+    others, found, said = run("wild", 5, "--resume", "--eval-batches", 1)
+    expect("another evaluation", found, min(others), 5 + others.index(min(others)))
+    if "an evaluation of other samples" not in said:
+        faults.append(f"nothing is said of another evaluation: {said[-500:]}")
+    best.unlink()
+    worse, found, _ = run("wild", 6, "--resume")
+    expect("a file that is gone", found, min(worse), 6 + worse.index(min(worse)))
+    shutil.rmtree(folder)
+    first, found, _ = run("wild", 1)
+    expect("a run that begins, over the file of another one", found, min(first), 1)
     return faults
 
 
 def cases(args):
     yield "refusals", ZooModel(args, "mlp", "one")
+    yield "resumed_best", ZooModel(args, "gpt", "pp2_1f1b")
     for name in ROWS:
         yield name, SmallModels(args, table.ROWS[name], {})
     for name in ("interleaved_1f1b_params", "1f1b_dp"):
@@ -194,7 +262,10 @@ def main():
             continue
         count += 1
         try:
-            faults = refusal_faults(case) if tag == "refusals" else faults_of(case, tag, args.launch)
+            if tag == "refusals":
+                faults = refusal_faults(case)
+            else:
+                faults = resumed_best_faults(case, args.launch) if tag == "resumed_best" else faults_of(case, tag, args.launch)
         except AssertionError as error:
             faults = [str(error)[-800:]]
         print(f"{'FAILED' if faults else 'ok    '} {tag}" + "".join(f"\n       {f}" for f in faults), flush=True)

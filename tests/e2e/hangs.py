@@ -214,7 +214,15 @@ def full(bench, plans, world, launch, chance, label):
     check(f"{label}: rank {rank} has a full disk", code == STORAGE and "error[R0701]" in text and "No space left" in text, f"{code} {text}")
 
 
-KINDS = {"stop": stopped, "drop": dropped, "delay": delayed, "slow": slow, "loader": loader, "disk": disk, "full": full}
+def reading(bench, plans, world, launch, chance, label):
+    """No hang: the others wait for a rank that reads its weights, as long as it takes."""
+    rank = chance.randrange(world)
+    code, text = Run(bench, plans, world, launch, "--steps", 2, "--timeout", 1, fault=f"load {rank} 3").end()
+    check(f"{label}: rank {rank} reads its weights longer than --timeout", code == 0 and "step 2/2" in text, f"{code} {text}")
+
+
+KINDS = {"stop": stopped, "drop": dropped, "delay": delayed, "slow": slow, "loader": loader, "disk": disk, "full": full,
+         "reading": reading}
 
 
 def asked(bench, plans, world):

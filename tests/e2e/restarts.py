@@ -41,7 +41,7 @@ def main():
         folder = work / f"run{start}"
         shutil.copytree(earlier, folder)
         code, said = trained(folder, *([start] if start else []), steps=last, launcher=launcher)
-        check(f"{start}: the restart does the same", code == status and words in said and "as at first" in said, f"{code} {said}")
+        check(f"{start}: the restart does the same", code == status and words in said and "with the same arguments as before" in said, f"{code} {said}")
     folder = work / "new"
     code, said = trained(folder, steps=4, launcher=launcher)
     check("a folder without checkpoints", code == 0 and "newest valid checkpoint" in said and len(list(folder.glob("step-*"))) == 2, said)

@@ -208,8 +208,9 @@ struct Layers {
 
 Result<Fault> read_fault(const std::string& text) {
   static const std::pair<const char*, Kind> kinds[] = {
-      {"drop", Kind::kDrop},     {"delay", Kind::kDelay}, {"slow", Kind::kSlow}, {"late", Kind::kLate},
-      {"loader", Kind::kLoader}, {"disk", Kind::kDisk},   {"sync", Kind::kSync}, {"full", Kind::kFull}};
+      {"drop", Kind::kDrop}, {"delay", Kind::kDelay}, {"slow", Kind::kSlow},
+      {"late", Kind::kLate}, {"load", Kind::kLoad},   {"loader", Kind::kLoader},
+      {"disk", Kind::kDisk}, {"sync", Kind::kSync},   {"full", Kind::kFull}};
   std::istringstream in(text);
   std::string name;
   Fault fault;
@@ -243,6 +244,11 @@ program::WrapRanks with_fault(const Fault& fault) {
         session.storage = layers->storage.get();
       }
       exec::MakeBackend backend = make(transport, rank);
+      if (fault.kind == Kind::kLoad)
+        return [backend, fault](const plan::RankPlan& plan) {
+          std::this_thread::sleep_for(std::chrono::seconds(fault.at));
+          return backend(plan);
+        };
       if (fault.kind != Kind::kSlow && fault.kind != Kind::kLate) return backend;
       return [backend, fault](const plan::RankPlan& plan) -> Result<exec::Backend> {
         PIPER_ASSIGN(exec::Backend made, backend(plan));

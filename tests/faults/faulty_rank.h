@@ -15,6 +15,7 @@ enum class Kind : uint8_t {
   kDelay,   // the first message that its `at`-th exchange with receives waits for never comes
   kSlow,    // the `at`-th run of one of its kernels does not end
   kLate,    // that and every later one takes 20 ms longer
+  kLoad,    // what it begins with is read `at` s later
   kLoader,  // the samples of step `at` and later ones are not read
   kDisk,    // its `at`-th file of a checkpoint is never on the disk
   kSync,    // that and every later one is there after 1.2 s

@@ -108,7 +108,7 @@ TEST_CASE("a launch that does not fit is refused") {
   CHECK(make_launch_plan(options).ok());
   options.nodes = 2;
   options.master = "host:1";
-  refused(options, "L0105", "one node");
+  refused(options, "L0105", "use piperd");
 }
 
 TEST_CASE("how an attempt ended is read as it was written, or not at all") {

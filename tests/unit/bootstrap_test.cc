@@ -199,14 +199,30 @@ TEST_CASE("usable cores are those of the affinity mask") {
 }
 
 TEST_CASE("ranks that read another bundle are named, R0102") {
-  const Status status =
-      compare_agreements({{"aaaa", "seed 1"}, {"bbbb", "seed 1"}, {"aaaa", "seed 1"}, {"cccc", "seed 1"}});
+  const std::vector<AgreedOption> same = {{"seed", "1"}};
+  const Status status = compare_agreements({{"aaaa", same}, {"bbbb", same}, {"aaaa", same}, {"cccc", same}});
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == "R0102");
   CHECK(status.error().message.find("ranks 1, 3 read another plan") == 0);
-  const Status options = compare_agreements({{"aaaa", "seed 1"}, {"aaaa", "seed 2"}});
-  CHECK(options.error().message.find("rank 1 started with other options than rank 0: seed 2 against seed 1") == 0);
-  CHECK(compare_agreements({{"aaaa", "seed 1"}, {"aaaa", "seed 1"}}).ok());
+  CHECK(compare_agreements({{"aaaa", same}, {"aaaa", same}}).ok());
+}
+
+TEST_CASE("only options that differ are named, with both values and their ranks, R0102") {
+  const auto message = [](const std::vector<std::vector<AgreedOption>>& by_rank) {
+    std::vector<Agreement> agreements;
+    for (const auto& options : by_rank) agreements.push_back({"aaaa", options});
+    const Status status = compare_agreements(agreements);
+    return status.ok() ? "" : status.error().code + " " + status.error().message;
+  };
+  const AgreedOption steps = {"steps", "20"}, sampling = {"sampling", "shuffled"};
+  CHECK(message({{{"seed", "1"}, steps, sampling}, {{"seed", "2"}, steps, sampling}}) ==
+        "R0102 rank 1 started with other options than rank 0: seed (rank 0: 1, rank 1: 2)");
+  CHECK(message({{{"seed", "1"}, steps}, {{"seed", "1"}, steps, {"--save", "given"}}, {{"seed", "7"}, steps}}) ==
+        "R0102 ranks 1, 2 started with other options than rank 0: seed (rank 0: 1, rank 2: 7), --save (rank 0: not "
+        "given, rank 1: given)");
+  CHECK(message({{steps, {"--profile", "given"}}, {steps}}) ==
+        "R0102 rank 1 started with other options than rank 0: --profile (rank 0: given, rank 1: not given)");
+  CHECK(message({{steps}, {steps}}).empty());
 }
 
 }  // namespace

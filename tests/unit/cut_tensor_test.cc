@@ -334,8 +334,8 @@ TEST_CASE("masters, working copies and moments are filled from files, whatever r
       hal::TransportChannel control(*transport);
       auto backend = cpu_backend(*transport, {})(bundle.ranks[0]);
       REQUIRE(backend.ok());
-      const auto loaded = load_rank(bundle, bundle.ranks[0], &*weights, std::move(backend).value(), control, {}, false,
-                                    resume ? &*resume : nullptr);
+      const auto loaded = load_rank(bundle, bundle.ranks[0], {&*weights, resume ? &*resume : nullptr},
+                                    std::move(backend).value(), control, {}, false);
       INFO((loaded.ok() ? "" : loaded.status().error().message));
       REQUIRE(loaded.ok());
       for (const plan::Placement& placement : bundle.ranks[0].placements) {

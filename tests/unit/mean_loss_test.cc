@@ -1,8 +1,9 @@
-// The mean over all terms of several batches, not of their means.
+// The mean over all terms of several batches, not of their means; losses as text.
 #include <catch2/catch.hpp>
 
 #include <cmath>
 
+#include "runtime/exec/session/best_file.h"
 #include "runtime/exec/session/evaluation.h"
 
 using piper::exec::MeanLoss;
@@ -33,4 +34,10 @@ TEST_CASE("sums of many batches do not lose what a float would") {
   loss.add(0, 1e8f, 1.0f);
   for (int i = 0; i < 1000; ++i) loss.add(0, 1, 1.0f);
   CHECK(loss.value() == (1e8 + 1000) / 1001);
+}
+
+TEST_CASE("a loss is read back from its text as it was") {
+  for (const double loss : {0.1, 1.0 / 3, -2.5e-300, 1e300, HUGE_VAL, -HUGE_VAL})
+    CHECK(piper::exec::parse_loss(piper::exec::loss_text(loss)) == loss);
+  for (const char* none : {"", "x", "1.5x", "nan", "-nan"}) CHECK(std::isnan(piper::exec::parse_loss(none)));
 }

@@ -155,7 +155,7 @@ TEST_CASE("tune calls piperc for the bundle's device and strategy") {
   options.target = "t.yaml";
   const auto another = tools::tune_command(plans, options);
   REQUIRE(!another.ok());
-  CHECK(holds(another.error().message, "is another text: compile it"));
+  CHECK(holds(another.error().message, "differs from what was compiled: compile it again"));
   options.sets = {"model.batch=4"};
   options.limit = 7;
   const auto words = tools::tune_command(plans, options);

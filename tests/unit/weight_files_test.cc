@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "schemas/plan/weight_files.h"
@@ -112,6 +113,16 @@ TEST_CASE("weights that fit into one file have no index") {
     REQUIRE(message(read.status()) == "ok");
     CHECK(first_of(*read, "d") == 40);
   }
+}
+
+TEST_CASE("metadata of a file are read as they were written, and those of PyTorch come first") {
+  const TempFolder folder;
+  const std::string path = folder / "w.safetensors";
+  REQUIRE(write_safetensors(path, {tensor("a", 1, 0)}, {{"step", "3"}, {"eval_loss", "0.5"}}).ok());
+  CHECK(slurp(path).substr(8, 61) == R"({"__metadata__":{"format":"pt","eval_loss":"0.5","step":"3"},)");
+  const auto read = SafetensorsFile::open(path);
+  REQUIRE(message(read.status()) == "ok");
+  CHECK(read->metadata() == std::map<std::string, std::string>{{"eval_loss", "0.5"}, {"format", "pt"}, {"step", "3"}});
 }
 
 TEST_CASE("an index that does not fit its files is refused") {

@@ -85,8 +85,10 @@ Subcommand add_verify(CLI::App& app) {
     bool json = false;
   };
   const auto flags = std::make_shared<Flags>();
-  auto* const command = app.add_subcommand(
-      "verify", "prove that the plans match, end, race nowhere and sum every sample once, or tell what refutes it");
+  auto* const command =
+      app.add_subcommand("verify",
+                         "prove that the plans compute the training step of the model, without deadlock and data "
+                         "race, or say what refutes them; exit 1 when they are refuted or cannot be read");
   add_bundle(command, flags->directory);
   command->add_flag("--verbose", flags->options.verbose,
                     "how long each part of the proof took, and how much it looked at");

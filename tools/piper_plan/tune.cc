@@ -37,9 +37,9 @@ Result<std::vector<std::string>> tune_command(const std::string& directory, cons
   std::string digested(file.text());
   for (const std::string& set : options.sets) digested += '\0' + set;
   if (plan::sha256(digested) != manifest.strategy.sha256)
-    return Status::failure("", directory + " was made from " + manifest.strategy.name +
-                                   " as it was then, with its own --set; " + strategy +
-                                   " is another text: compile it, or name the one with --strategy and --set");
+    return Status::failure("", directory + " was compiled from " + manifest.strategy.name + ", but " + strategy +
+                                   " with the --set given here differs from what was compiled: compile it again, or "
+                                   "give the strategy that was compiled with --strategy and --set");
   std::vector<std::string> words = {compiler(), model, "--strategy", strategy, "--tune"};
   words.push_back(options.output.empty() ? tuned_name(strategy) : options.output);
   const auto add = [&](const char* flag, const std::string& value) {

@@ -65,7 +65,7 @@ Status NanReplay::load_start(int64_t committed, std::string& why_not) {
   }
   const checkpoint::OpenCheckpoint* const from = checkpoint_ ? &*checkpoint_ : session_.resume;
   if (failure.empty())
-    if (Status filled = fill_again(rank_, session_.weights, from); !filled.ok()) failure = filled.error().message;
+    if (Status filled = fill_again(rank_, {session_.weights, from}); !filled.ok()) failure = filled.error().message;
   PIPER_ASSIGN(const std::vector<std::string> failures, control_.allgather(failure, hal::for_files(wait_)));
   for (const std::string& one : failures)
     if (why_not.empty()) why_not = one;

@@ -1,9 +1,11 @@
 #include "runtime/exec/session/evaluation.h"
 
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "runtime/exec/session/best_file.h"
 #include "runtime/exec/session/save_weights.h"
 
 namespace piper::exec {
@@ -53,6 +55,11 @@ Result<std::unique_ptr<Evaluation>> Evaluation::make(Session& session, LoadedRan
   const LoadedRank& program = *rank.evaluation;
   PIPER_ASSIGN(StepInputs inputs, StepInputs::bind(program, *session.evaluation.data, session.options.seed));
   std::unique_ptr<Evaluation> made(new Evaluation(session, rank, control, training, reports, std::move(inputs), ring));
+  if (control.rank() == 0) {
+    std::string note;
+    made->best_ = read_best(session, note);
+    if (!note.empty()) std::fprintf(stderr, "piper-run: note: --save-best: %s\n", note.c_str());
+  }
   if (program.plan->rank != program.bundle->manifest.reporting_rank) return made;
   for (const plan::Mean& mean : program.plan->means) {
     Downloads& downloads = made->means_.emplace_back();
@@ -72,7 +79,7 @@ Status Evaluation::after(int64_t step) {
   reports_.entered(live::EventKind::kEvaluate, live::RankState::kEvaluating, step);
   PIPER_ASSIGN(const std::optional<double> loss, run(step));
   if (loss) reports_.evaluated(step, *loss);
-  return keep_best(loss);
+  return keep_best(step, loss);
 }
 
 Result<std::optional<double>> Evaluation::run(int64_t step) {
@@ -98,15 +105,19 @@ Status Evaluation::add_batch(MeanLoss& loss) {
   return {};
 }
 
-// A loss that is not a number is never the best.
-Status Evaluation::keep_best(std::optional<double> loss) {
+// A loss that is not a number is never the best. All ranks decide alike, by the best loss of rank 0 and by what the
+// reporting rank has found.
+Status Evaluation::keep_best(int64_t step, std::optional<double> loss) {
   const std::string& path = session_.evaluation.save_best;
   if (path.empty()) return {};
-  const bool better = loss && *loss < best_;
-  if (better) best_ = *loss;
-  PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(better ? "better" : "", wait_));
-  if (all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank)).empty()) return {};
-  return save_weights(session_, path, rank_, training_, control_, wait_);
+  const std::string found_here = loss_text(loss.value_or(std::numeric_limits<double>::quiet_NaN()));
+  PIPER_ASSIGN(const std::vector<std::string> all, control_.allgather(loss_text(best_) + " " + found_here, wait_));
+  const std::string& reported = all.at(static_cast<size_t>(session_.bundle->manifest.reporting_rank));
+  const double best = parse_loss(all.at(0).substr(0, all[0].find(' ')));
+  const double found = parse_loss(reported.substr(reported.find(' ') + 1));
+  if (!(found < best)) return {};
+  best_ = found;
+  return save_weights(session_, path, rank_, training_, control_, wait_, best_metadata(session_, found, step));
 }
 
 }  // namespace piper::exec

@@ -55,7 +55,7 @@ class Evaluation : public StepHook {
   // The loss on the reporting rank, nothing elsewhere.
   Result<std::optional<double>> run(int64_t step);
   // Writes the weights to --save-best where the loss is the smallest so far; `loss` is the reporting rank's.
-  Status keep_best(std::optional<double> loss);
+  Status keep_best(int64_t step, std::optional<double> loss);
   Status add_batch(MeanLoss& loss);
 
   Session& session_;
@@ -66,8 +66,8 @@ class Evaluation : public StepHook {
   hal::WaitControl wait_;
   StepInputs inputs_;
   Executor executor_;
-  std::vector<Downloads> means_;  // empty but on the reporting rank
-  double best_ = std::numeric_limits<double>::infinity();
+  std::vector<Downloads> means_;                           // empty but on the reporting rank
+  double best_ = std::numeric_limits<double>::infinity();  // on rank 0, which knows the file of --save-best
 };
 
 }  // namespace piper::exec

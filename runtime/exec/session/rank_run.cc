@@ -63,8 +63,8 @@ Status RankRun::load(const MakeBackend& make_backend) {
        {&session_.options.save, &session_.options.save_gradients, &session_.evaluation.save_best})
     if (!path->empty() && control_.rank() == 0) PIPER_RETURN_IF_ERROR(checkpoint::check_writable(*path));
   PIPER_ASSIGN(Backend backend, make_backend(plan_));
-  PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, session_.weights, std::move(backend), control_, wait_,
-                                !session_.options.save_gradients.empty(), session_.resume));
+  PIPER_ASSIGN(rank_, load_rank(*session_.bundle, plan_, {session_.weights, session_.resume, session_.evaluation.alone},
+                                std::move(backend), control_, wait_, !session_.options.save_gradients.empty()));
   return {};
 }
 

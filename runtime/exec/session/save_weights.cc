@@ -9,10 +9,11 @@
 namespace piper::exec {
 
 Status save_weights(const Session& session, const std::string& path, LoadedRank& rank, const plan::RankPlan& plan,
-                    hal::ControlChannel& control, const hal::WaitControl& wait) {
+                    hal::ControlChannel& control, const hal::WaitControl& wait,
+                    const std::map<std::string, std::string>& metadata) {
   const plan::Manifest& manifest = session.bundle->manifest;
   const bool trained_only = session.options.trained_only;
-  return checkpoint::save_tensors({path, trained_only ? nullptr : session.weights}, manifest,
+  return checkpoint::save_tensors({path, trained_only ? nullptr : session.weights, metadata}, manifest,
                                   weight_pieces(manifest, plan, rank.buffers, trained_only), rank.device(), control,
                                   wait);
 }

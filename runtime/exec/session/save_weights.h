@@ -1,6 +1,7 @@
 // The weights of a run as a file for other programs: --save and --save-best.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "runtime/checkpoint/finite_state.h"
@@ -11,9 +12,11 @@
 namespace piper::exec {
 
 // Collective. `plan`: the training's; `rank` may be its evaluation. All tensors of the model, or, with
-// SessionOptions::trained_only, those that steps change: what is trained, and running statistics. R0503, P0621.
+// SessionOptions::trained_only, those that steps change: what is trained, and running statistics. `metadata`: of the
+// file. R0503, P0621.
 Status save_weights(const Session& session, const std::string& path, LoadedRank& rank, const plan::RankPlan& plan,
-                    hal::ControlChannel& control, const hal::WaitControl& wait);
+                    hal::ControlChannel& control, const hal::WaitControl& wait,
+                    const std::map<std::string, std::string>& metadata = {});
 
 // What is wrong with the weights of which this rank saves the elements; "": nothing.
 Result<std::string> fault_of_weights(const LoadedRank& rank, checkpoint::FiniteState& finite);

@@ -51,6 +51,7 @@ struct SessionEvaluation {
   std::string data_digest;                 // see Session
   int64_t every = 0;                       // steps; 0: after the last step alone
   int64_t batches = 0;                     // of each, the first ones of the data
+  bool alone = false;                      // the run does not train
   bool perplexity = false;                 // the loss is a mean cross entropy
   std::string save_best;                   // the weights of the smallest loss; empty: not written
 };
