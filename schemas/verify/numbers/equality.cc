@@ -123,8 +123,8 @@ class Comparison {
                                   : value.spread.across < 0 ? plan::Spread::kPart
                                                             : plan::Spread::kSame;
           if (slot.spread == is && (slot.cut == found.cut || is == plan::Spread::kSame)) continue;
-          const bool either = is == plan::Spread::kPart && slot.spread == plan::Spread::kShare && slot.cut == found.cut &&
-                              is_share_of_sum(found);
+          const bool either = is == plan::Spread::kPart && slot.spread == plan::Spread::kShare &&
+                              slot.cut == found.cut && is_share_of_sum(found);
           if (either || ambiguous) {
             leave_open(either ? kPartAsShare
                               : "what ranks of one expert leave, whose views do not always show which axis it is",

@@ -433,13 +433,15 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
     if (block != each && !in_rows && out.shape[axis] > 1)
       return table_.unknown("samples that are not the outermost axis of what " + call.kernel.text() + " makes");
     if (in_rows && block != each && samples > 1) held.block = block;
-  } else if (in_rows) {
+  } else if ((result.over == Over::kNothing || result.over == Over::kSum) && in_rows) {
     const size_t repeated = take_repetitions(call, operands);
     std::fill_n(shape.begin(), repeated, 1);
     if (repeated > 0) held.period = product(shape, 0);
   }
-  if (std::vector<View> once = operands; result.over == Over::kEach && in_rows && !call.accumulate) {
-    const std::vector<bool> repeated = take_repetitions_of_samples(call, result.sample_axis, once);
+  const bool may_repeat = result.over == Over::kEach || result.over == Over::kPiece;
+  if (std::vector<View> once = operands; may_repeat && in_rows && !call.accumulate) {
+    const int32_t axis = result.over == Over::kEach ? result.sample_axis : -1;
+    const std::vector<bool> repeated = take_repetitions_of_samples(call, axis, once);
     if (!repeated.empty()) return repetition(call, std::move(once), result, samples, shape, repeated);
   }
   const bool of_piece = result.over == Over::kPiece;

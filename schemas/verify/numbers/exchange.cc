@@ -12,19 +12,6 @@
 namespace piper::verify {
 namespace {
 
-// A value from the beginning of its memory, and all of its repetitions as one value.
-HeldValue without_period(HeldValue value, DType dtype, NumberTable& table) {
-  if (value.period == 0) return value;
-  View view;
-  view.number = value.number;
-  view.dtype = dtype;
-  const int64_t elements = value.end / dtype_bytes(dtype);
-  view.axes = {{elements / value.period, 0, false}, {value.period, value.period == 1 ? 0 : 1, false}};
-  value.number = copy_of(std::move(view), table);
-  value.period = 0;
-  return value;
-}
-
 class Exchanged {
  public:
   Exchanged(const HeldValue& sent, const Exchange& exchange, int64_t bytes, int64_t samples, NumberTable& table)
@@ -193,8 +180,8 @@ HeldValues exchanged(const HeldValues& sent, const Exchange& exchange, const std
   if (sent.all().size() != 1) return unknown("an exchange of what no program makes as one value");
   const auto& [begin, value] = *sent.all().begin();
   if (table[value.number].over == Over::kUnknown) held.put(0, {bytes, 0, value.number});
-  else if (begin != 0 || value.first != 0) return unknown("an exchange of a part of a value");
-  else held.put(0, Exchanged(without_period(value, exchange.dtype, table), exchange, bytes, samples, table).make());
+  else if (begin != 0 || value.first != 0 || value.period > 0) return unknown("an exchange of a part of a value");
+  else held.put(0, Exchanged(value, exchange, bytes, samples, table).make());
   return held;
 }
 

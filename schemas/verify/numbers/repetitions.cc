@@ -34,7 +34,7 @@ size_t take_repetitions(const plan::KernelCall& call, std::vector<View>& operand
   }
   const bool lookup = call.kernel == Kernel::kEmbedding, product = row->form == RowForm::kRowsByMatrix;
   if (!lookup && !product && !by_places(call)) return 0;
-  // Of a product the rows of the first alone, of a look-up those of the ids.
+  // A product repeats rows of the first operand alone, a look-up those of the ids.
   const size_t rank = call.outputs[0].shape.size(), first = lookup ? 1 : 0, end = product ? 1 : operands.size();
   const size_t most = lookup ? operands[1].axes.size() : product ? rank - 1 : rank;
   const auto same_along = [&](size_t axis) {
@@ -61,7 +61,7 @@ std::vector<bool> take_repetitions_of_samples(const plan::KernelCall& call, int3
   const bool product = row != nullptr && row->form == RowForm::kRowsByMatrix;
   if (call.outputs.size() != 1 || (!product && !by_places(call)) || call.kernel == Kernel::kCopy) return {};
   const size_t rank = call.outputs[0].shape.size(), most = product ? rank - 1 : rank;
-  const auto end = product ? operands.begin() + 1 : operands.end();  // of a product the rows of the first alone
+  const auto end = product ? operands.begin() + 1 : operands.end();  // a product repeats rows of the first alone
   std::vector<bool> repeated(rank);
   bool any = false;
   for (size_t axis = 0; axis < most; ++axis) {
