@@ -125,9 +125,10 @@ class Comparison {
           if (slot.spread == is && (slot.cut == found.cut || is == plan::Spread::kSame)) continue;
           const bool either = is == plan::Spread::kPart && slot.spread == plan::Spread::kShare &&
                               slot.cut == found.cut && is_share_of_sum(found);
-          if (either || ambiguous) {
+          if (either || ambiguous || run.samples == 1) {
             leave_open(either ? kPartAsShare
-                              : "what ranks of one expert leave, whose views do not always show which axis it is",
+                              : "what ranks of one expert or of one sample leave, whose views do not always show which "
+                                "axis it is",
                        held_name(slot));
             continue;
           }
