@@ -415,8 +415,9 @@ class RestWalk {
   }
   void share_parameters() {
     for (const auto& [parameter, chunk] : columns_.shared) used_.erase(parameter);
-    for (const auto& [op, operand] : columns_.entered)
-      if (const ValueId v = parameter_of(graph_.op(op).operands[operand]); v.valid()) used_[v].push_back({-1, op});
+    // What operators of the columns read whole, or take their part of, has the same gradient at every place.
+    for (const auto& [op, operand] : columns_.entered) use_parameter(graph_.op(op).operands[operand], -1, op);
+    for (const OwnRead& read : columns_.own) use_parameter(graph_.op(read.op).operands[read.operand], -1, read.op);
     for (const auto& [parameter, uses] : used_) {
       const ir::Parameter& p = graph_.parameters()[graph_.value(parameter).payload];
       if (p.shards > 1 && p.share >= 0) continue;  // experts over the places
