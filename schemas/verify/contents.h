@@ -21,15 +21,18 @@ struct Nothing {  // never written
 struct Zero {  // cleared
   friend bool operator==(const Zero&, const Zero&) = default;
 };
+inline constexpr uint64_t kMostConversions = 3;
 struct Value {          // made by a run, or a model input
   int64_t bytes = 0;    // of the whole value
   int32_t label = -1;   // -1: any
   int32_t samples = 0;  // SampleTable
   // > 0: its samples are one after the other, in as many parts from other ranks; 0: not known
-  int64_t parts : 21 = 0;
-  int64_t at : 22 = -1;       // what other ranks sent to this one as that part of theirs; -1: its own rows
-  int64_t spread : 18 = 0;    // Places: of a value whose tensors are cut, what of it this is
-  bool summed : 1 = false;    // it came by a sum over the places of a cut, or of their parts
+  int64_t parts : 20 = 0;
+  int64_t at : 22 = -1;     // what other ranks sent to this one as that part of theirs; -1: its own rows
+  int64_t spread : 18 = 0;  // Places: of a value whose tensors are cut, what of it this is
+  // How often it came by a sum over the places of a cut, or of their parts, or by a gather, one after the other; no
+  // more than kMostConversions are counted.
+  uint64_t conversions : 2 = 0;
   bool scaled : 1 = false;    // the loss scale entered it
   bool by_place : 1 = false;  // of rows that all places of a cut sent: its samples count as those of their shares
   friend bool operator==(const Value&, const Value&) = default;

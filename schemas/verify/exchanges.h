@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "schemas/plan/plan.h"
 
@@ -29,7 +30,11 @@ struct Exchange {
   int32_t across = -1;
   enum class By : uint8_t { kAllReduce, kReduceScatter, kAllGather };
   By by = By::kAllReduce;  // where there is a cut
+  // What the value came by before that, without a program in between: a sum in parts that are put together, say.
+  std::vector<Exchange> before = {};
 };
+// A value at its arrival: its label, and how often it was converted (Value::conversions).
+using Arrived = std::pair<int32_t, int32_t>;
 using Exchanges = std::map<std::string, Exchange>;  // by the name that its readers have for the value
 
 }  // namespace piper::verify

@@ -189,7 +189,7 @@ class Flow {
   std::vector<char> made_;  // [label] a program makes it
   // Of a value that came by an exchange, or was added up over places: its label at readers, where no program makes such
   // a value -> its label at its arrival, and whether it was added up.
-  std::map<int32_t, std::pair<int32_t, bool>> exchanged_;
+  std::map<int32_t, Arrived> exchanged_;
   // By name: the addends that every use of a sum of this name had.
   std::map<std::string, std::vector<int32_t>> used_sums_;
   std::set<Sum> checked_sums_;                   // of those that were read as values

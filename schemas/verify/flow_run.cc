@@ -30,8 +30,8 @@ bool Flow::is_called(const Value& value, int32_t label) {
   if (value.label < 0 || value.label == label) return true;
   // An exchange, a sum over places or a gather of their parts makes another value, which no program makes and whose
   // name its first reader gives.
-  if (is_made(label) || !(value.summed || ledger_.is_exchanged(value.label))) return false;
-  const std::pair<int32_t, bool> arrived{value.label, value.summed};
+  if (is_made(label) || !(value.conversions > 0 || ledger_.is_exchanged(value.label))) return false;
+  const Arrived arrived{value.label, static_cast<int32_t>(value.conversions)};
   return exchanged_.emplace(label, arrived).first->second == arrived;
 }
 

@@ -226,7 +226,6 @@ Status Flow::Transfers::add_shares(const AllReduce& shape, const std::vector<int
     auto& value = std::get<Value>(piece.content.what);
     note_conversion(value, cut, Exchange::By::kAllReduce, shape.types.data);
     value.spread = Places::kWhole;
-    value.summed = true;
   }
   for (const Member& member : members_) member.rank->contents.put(std::get<AllReduce>(*member.action).data, sent_[0]);
   return {};
@@ -266,7 +265,6 @@ Status Flow::Transfers::scatter_shares(const ReduceScatter& shape, const std::ve
   auto& value = std::get<Value>(part.content.what);
   note_conversion(value, cut, Exchange::By::kReduceScatter, shape.types.data);
   part.bytes = value.bytes = shape.bytes();
-  value.summed = true;
   for (size_t i = 0; i < members_.size(); ++i) {
     value.spread = flow_.places_.id(plan::Spread::kPart, cut, members_[i].rank->plan->rank);
     members_[i].rank->contents.put(own_part(std::get<ReduceScatter>(*members_[i].action), static_cast<int64_t>(i)),
@@ -283,17 +281,17 @@ Status Flow::Transfers::gather_parts(const AllGather& shape, const std::vector<i
   note_conversion(value, cut, Exchange::By::kAllGather, shape.dtype);
   whole.bytes = value.bytes = shape.bytes() * static_cast<int64_t>(members_.size());
   value.spread = Places::kWhole;
-  value.summed = true;
   for (const Member& member : members_) member.rank->contents.put(std::get<AllGather>(*member.action).data, {whole});
   return {};
 }
 
-void Flow::Transfers::note_conversion(const Value& value, int32_t cut, Exchange::By by, DType dtype) {
-  note({value.label, true}, {.sent = flow_.ledger_.labels[value.label],
-                             .devices = static_cast<int64_t>(members_.size()),
-                             .dtype = dtype,
-                             .cut = cut,
-                             .by = by});
+void Flow::Transfers::note_conversion(Value& value, int32_t cut, Exchange::By by, DType dtype) {
+  if (value.conversions < kMostConversions) ++value.conversions;
+  note({value.label, static_cast<int32_t>(value.conversions)}, {.sent = flow_.ledger_.labels[value.label],
+                                                                .devices = static_cast<int64_t>(members_.size()),
+                                                                .dtype = dtype,
+                                                                .cut = cut,
+                                                                .by = by});
 }
 
 // Parts of equal size: part j of what member i sends becomes part i of what member j has.
@@ -428,7 +426,7 @@ Result<int32_t> Flow::Transfers::label_of_counts(Rank& rank, const BufferRange& 
   return first->label;
 }
 
-Exchange& Flow::Transfers::note(const std::pair<int32_t, bool>& arrived, const Exchange& exchange) {
+Exchange& Flow::Transfers::note(const Arrived& arrived, const Exchange& exchange) {
   Exchange& known = exchanges_.emplace(arrived, exchange).first->second;
   if (known.sent != exchange.sent || known.devices != exchange.devices || known.dtype != exchange.dtype ||
       known.counted != exchange.counted || known.row != exchange.row || known.cut != exchange.cut ||
@@ -445,15 +443,23 @@ void Flow::Transfers::note_exchange(const AllToAll& action, int32_t label, int32
   const auto devices = static_cast<int64_t>(members_.size());
   Exchange now{sent, devices, action.dtype, counted, action.row};
   now.across = across_;
-  Exchange& known = note({flow_.ledger_.exchanged(label), false}, now);
+  Exchange& known = note({flow_.ledger_.exchanged(label), 0}, now);
   if (counted) known.counts.emplace(name(sent_rows), name(received_rows));
 }
 
 Exchanges Flow::Transfers::exchanges() const {
   Exchanges by_reader;
   for (const auto& [reader, arrived] : flow_.exchanged_)
-    if (const auto known = exchanges_.find(arrived); known != exchanges_.end())
-      by_reader.emplace(flow_.ledger_.labels[reader], known->second);
+    if (const auto known = exchanges_.find(arrived); known != exchanges_.end()) {
+      Exchange exchange = known->second;
+      bool all = true;  // also what it came by before is of this label
+      for (int32_t before = 1; before < arrived.second; ++before) {
+        const auto earlier = exchanges_.find({arrived.first, before});
+        all = all && earlier != exchanges_.end();
+        if (all) exchange.before.push_back(earlier->second);
+      }
+      if (all) by_reader.emplace(flow_.ledger_.labels[reader], std::move(exchange));
+    }
   return by_reader;
 }
 

@@ -72,14 +72,14 @@ class Flow::Transfers {
   Status add_shares(const plan::AllReduce& shape, const std::vector<int32_t>& order);
   Status scatter_shares(const plan::ReduceScatter& shape, const std::vector<int32_t>& order);
   Status gather_parts(const plan::AllGather& shape, const std::vector<int32_t>& order);
-  void note_conversion(const Value& value, int32_t cut, Exchange::By by, DType dtype);
+  void note_conversion(Value& value, int32_t cut, Exchange::By by, DType dtype);
   Status exchange();  // of `members_`
   int32_t cut_across() const;
   Status cross(Value& value, const Rank& from, const Rank& to);
   // The label of the value by which a member counts the rows that it sends or gets, of the same samples as these.
   Result<int32_t> label_of_counts(Rank& rank, const plan::BufferRange& counts, const Pieces& rows);
   // By the label at arrival; of what is exchanged in different ways no more is known.
-  Exchange& note(const std::pair<int32_t, bool>& arrived, const Exchange& exchange);
+  Exchange& note(const Arrived& arrived, const Exchange& exchange);
   void note_exchange(const plan::AllToAll& action, int32_t label, int32_t sent_rows, int32_t received_rows);
 
   Flow& flow_;
@@ -92,11 +92,11 @@ class Flow::Transfers {
   std::vector<std::deque<int32_t>> under_way_;  // [line] places in flights_ of what was sent and not received
   std::vector<Pieces> flights_;
   std::vector<int32_t> free_flights_;
-  std::map<std::pair<int32_t, bool>, Exchange> exchanges_;  // by the label at arrival, and whether it was added up
-  std::vector<Member> members_;                             // of the collective at hand, by position
-  std::vector<Pieces> sent_, arrived_;                      // of an exchange, by position
-  std::vector<std::pair<size_t, int32_t>> moved_;           // members and the labels of what they send
-  int32_t across_ = -1;                                     // the cut at several places of which they are
+  std::map<Arrived, Exchange> exchanges_;
+  std::vector<Member> members_;                    // of the collective at hand, by position
+  std::vector<Pieces> sent_, arrived_;             // of an exchange, by position
+  std::vector<std::pair<size_t, int32_t>> moved_;  // members and the labels of what they send
+  int32_t across_ = -1;                            // the cut at several places of which they are
   Pieces scratch_, scratch_sum_;
 };
 

@@ -130,3 +130,43 @@ OUTPUTS_AS_LOSSES = {
     "gated": lambda m, h, p: (torch.sigmoid((p @ m.w).sum(-1, keepdim=True)) * p).sum(),
     "weights": lambda m, h, p: (p * 0.5).sum() + m.norm.weight.sum(),
 }
+
+
+class FactorisedHead(nn.Module):
+    """Logits by the table, which the embedding reads in parts of the sequence; `normed`: with a norm before the head."""
+
+    def __init__(self, case, normed=False):
+        super().__init__()
+        self.e, self.up, self.down, self.back = nn.Embedding(12, 4), nn.Linear(4, 8), nn.Linear(8, 4), nn.Linear(4, 4)
+        self.norm = nn.LayerNorm(4) if normed else nn.Identity()
+
+    def forward(self, ids, labels):
+        x = self.e(ids)
+        x = self.norm(x + self.down(torch.relu(self.up(x))))
+        return torch.nn.functional.cross_entropy((self.back(x) @ self.e.weight.t()).view(-1, 12), labels.view(-1))
+
+
+class MatrixTwice(nn.Module):
+    """One matrix makes columns, and is read beside parts of the sequence."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.w, self.up, self.down, self.b = nn.Parameter(torch.randn(4, 4) / 2), nn.Linear(4, 8), nn.Linear(8, 4), nn.Linear(4, 4)
+
+    def forward(self, x, y):
+        x = x @ self.w.t()
+        x = x + self.down(torch.relu(self.up(x)))
+        return (self.b(x) @ self.w.t() - y[..., :1]).pow(2).mean()
+
+
+class PooledHead(nn.Module):
+    """`pool`: of the sequence."""
+
+    def __init__(self, case, pool):
+        super().__init__()
+        self.a, self.up, self.down, self.head, self.pool = nn.Linear(4, 4), nn.Linear(4, 8), nn.Linear(8, 4), nn.Linear(4, 3), pool
+
+    def forward(self, x, y):
+        x = self.a(x)
+        x = x + self.down(torch.relu(self.up(x)))
+        return (self.head(self.pool(x)) - y[:, 0]).pow(2).mean()

@@ -415,6 +415,14 @@ for name, options in {"": {}, "_of_two": {"tokens": 2}, "_without_bias": {"bias"
 for name, use in people_models_over_places.OUTPUTS_AS_LOSSES.items():
     CASES[f"output_as_loss_{name}"] = Case(None, model=functools.partial(people_models_over_places.OutputAsLoss, use=use), data=lambda n: {"x": torch.randn(n, 6, 4)},
                                            forms=tuple(columns(n, *dim) for dim in ((), ("sequence",)) for n in (1, 2)))
+for name, normed in {"": False, "_after_a_norm": True}.items():
+    CASES[f"factorised_head{name}"] = Case(None, model=functools.partial(people_models_over_places.FactorisedHead, normed=normed), forms=(columns(1, "sequence"), columns(2, "sequence")),
+                                           data=lambda n: {"ids": torch.randint(0, 12, (n, 4)), "labels": torch.randint(0, 12, (n, 4))})
+CASES["matrix_twice"] = Case(None, model=people_models_over_places.MatrixTwice, data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)},
+                             forms=(columns(1, "sequence"), columns(2, "sequence")))
+for name, pool in {"mean": lambda x: x.mean(1), "sum": lambda x: x.sum(1)}.items():
+    CASES[f"pooled_head_{name}"] = Case(None, model=functools.partial(people_models_over_places.PooledHead, pool=pool), forms=(columns(1, "sequence"), columns(2, "sequence")),
+                                        data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)})
 # Losses whose rows are not the samples, or not those of both operands.
 for name, loss in {"listwise": lambda p: F.cross_entropy(p[:, :1].reshape(1, -1), torch.zeros(1, dtype=torch.long)), "classes_in_rows": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2])),
                    "summed": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2]), reduction="sum"), "nll": lambda p: F.nll_loss(p.log_softmax(0).t(), torch.tensor([1, 0, 2]))}.items():

@@ -220,8 +220,11 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     const int32_t over = exchange != exchanges_.end() ? exchange->second.cut
                          : made != nullptr && made->spread == plan::Spread::kShare && reader.cut < 0 ? made->cut
                                                                                                      : -1;
-    const Exchange::By by = exchange != exchanges_.end() ? exchange->second.by : Exchange::By::kAllReduce;
-    const plan::Spread sent = by == Exchange::By::kAllGather ? plan::Spread::kPart : plan::Spread::kShare;
+    std::vector<Exchange> conversions;  // one after the other
+    if (exchange != exchanges_.end()) conversions = exchange->second.before, conversions.push_back(exchange->second);
+    else conversions.resize(1);
+    const bool gathered = conversions[0].by == Exchange::By::kAllGather;
+    const plan::Spread sent = gathered ? plan::Spread::kPart : plan::Spread::kShare;
     // Across places a part went where there are the rows of all, or came back from there.
     const int32_t across = exchange != exchanges_.end() ? exchange->second.across : -1;
     const bool as_read =
@@ -236,15 +239,26 @@ void LinkedPrograms::fill_from_makers(int32_t program, int32_t slot) {
     if (reader.role == SlotRole::kSaved && !same_size) continue;
     if (state_[static_cast<size_t>(maker)] == 1) return unknown("a value that depends on itself");
     evaluate(maker);
-    // As much as is sent; what arrives is as large as the reader's slot.
-    const auto places = static_cast<int64_t>(over < 0 ? 1 : places_of(over));
-    const int64_t bytes = by == Exchange::By::kAllGather       ? reader.bytes / places
-                          : by == Exchange::By::kReduceScatter ? reader.bytes * places
-                                                               : reader.bytes;
-    HeldValues left = left_by(maker, made_as, run.samples, bytes);
-    if (over >= 0 && by == Exchange::By::kAllReduce) left = added_up(left, over, places, reader.bytes, program, table_);
-    else if (over >= 0) left = of_places(left, exchange->second, places, reader.bytes, run.samples, program, table_);
-    else if (exchange != exchanges_.end())
+    // As much as is sent; what arrives last is as large as the reader's slot.
+    std::vector<int64_t> bytes{reader.bytes};
+    for (size_t i = conversions.size(); i-- > 0;) {
+      const auto places = static_cast<int64_t>(over < 0 ? 1 : places_of(over));
+      const Exchange::By by = conversions[i].by;
+      bytes.push_back(by == Exchange::By::kAllGather       ? bytes.back() / places
+                      : by == Exchange::By::kReduceScatter ? bytes.back() * places
+                                                           : bytes.back());
+    }
+    HeldValues left = left_by(maker, made_as, run.samples, bytes.back());
+    for (const Exchange& conversion : conversions) {
+      bytes.pop_back();
+      if (over < 0) break;
+      if (conversion.cut >= 0 && conversion.cut != over) return unknown("a value that several cuts convert");
+      const auto places = static_cast<int64_t>(places_of(over));
+      left = conversion.by == Exchange::By::kAllReduce
+                 ? added_up(left, over, places, bytes.back(), program, table_)
+                 : of_places(left, conversion, places, bytes.back(), run.samples, program, table_);
+    }
+    if (over < 0 && exchange != exchanges_.end())
       left = exchanged(left, exchange->second, counts, reader.bytes, run.samples, program, table_);
     if (first) {
       held = std::move(left);
