@@ -253,6 +253,42 @@ class Merge {
 
 }  // namespace
 
+namespace {
+
+// Gives each use of a constant of one element a slot of its own, and numbers the slots as the calls name them. A graph
+// keeps one constant for equal numbers, and which are equal depends on how many samples they were divided by.
+void number_slots(ReferenceProgram& of) {
+  plan::Program& program = of.program;
+  std::vector<const ReferenceProgram::Constant*> constant_of(program.slots.size(), nullptr);
+  for (const ReferenceProgram::Constant& constant : of.constants)
+    constant_of[static_cast<size_t>(constant.slot)] = &constant;
+  std::vector<plan::Slot> slots;
+  std::vector<ReferenceProgram::Constant> constants;
+  std::vector<int32_t> now(program.slots.size(), -1);
+  int32_t numbers = 0;
+  const auto take = [&](plan::Operand& operand) {
+    if (operand.slot < 0) return;
+    const auto was = static_cast<size_t>(operand.slot);
+    const ReferenceProgram::Constant* const constant = constant_of[was];
+    const bool number = constant != nullptr && element(*constant).has_value();
+    if (number || now[was] < 0) {
+      now[was] = static_cast<int32_t>(slots.size());
+      slots.push_back(program.slots[was]);
+      if (number) slots.back().name = "number " + std::to_string(++numbers);
+      if (constant != nullptr) constants.push_back({now[was], constant->type, constant->source});
+    }
+    operand.slot = now[was];
+  };
+  for (plan::KernelCall& call : program.calls) {
+    for (plan::Operand& in : call.inputs) take(in);
+    for (plan::Operand& out : call.outputs) take(out);
+  }
+  program.slots = std::move(slots);
+  of.constants = std::move(constants);
+}
+
+}  // namespace
+
 ReferenceProgram reference_program(const ir::Graph& graph, int64_t samples) {
   ir::Graph one = graph;
   const std::vector<size_t> order = phases_in_turn(one);
@@ -274,6 +310,7 @@ ReferenceProgram reference_program(const ir::Graph& graph, int64_t samples) {
       result.constants.push_back({static_cast<int32_t>(s), graph.type(constant.value), constant.source});
     }
   result.program = std::move(lowered.program);
+  number_slots(result);
   return result;
 }
 
