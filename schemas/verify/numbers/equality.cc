@@ -6,6 +6,7 @@
 
 #include "schemas/plan/names.h"
 #include "schemas/verify/held_name.h"
+#include "schemas/verify/numbers/constants.h"
 #include "schemas/verify/numbers/leaves.h"
 #include "schemas/verify/numbers/link.h"
 #include "schemas/verify/numbers/pieces.h"
