@@ -76,6 +76,26 @@ class TokenMixer(nn.Module):
         return (self.out(x + mixed) - y).pow(2).mean()
 
 
+class Block(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(size), nn.Linear(size, 16), nn.Linear(16, size)
+
+    def forward(self, x):
+        return x + self.down(torch.tanh(self.up(self.norm(x))))
+
+
+class TwoBlocks(nn.Module):
+    """A residual stream that goes on from one stage to the next."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.head = Block(8), Block(8), nn.Linear(8, 3)
+
+    def forward(self, x, y):
+        return torch.nn.functional.mse_loss(self.head(self.b(self.a(x))), y)
+
+
 class LayerScale(nn.Module):
     """Activations of 16 bits that a norm reads in f32, and so does a sum after it."""
 

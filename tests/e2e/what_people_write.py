@@ -29,7 +29,7 @@ import people_models_over_places
 import people_operators
 import piper_export
 from people_models import NO_WEIGHTS, NORMS, NormTwice, NoWeightsFirst, StepsAcrossStages, TermOfFirstStage, TermTimesTotal, Transformers, WeightsOfLastStage, error
-from people_strategies import BATCH, LR, REPLICAS, THIRD_FIRST, columns, family, strategy, two_on_one_device
+from people_strategies import BATCH, LR, REPLICAS, THIRD_FIRST, columns, family, stages_over_places, strategy, two_on_one_device
 
 STEPS = 3
 
@@ -415,6 +415,13 @@ for name, options in {"": {}, "_of_two": {"tokens": 2}, "_without_bias": {"bias"
 for name, use in people_models_over_places.OUTPUTS_AS_LOSSES.items():
     CASES[f"output_as_loss_{name}"] = Case(None, model=functools.partial(people_models_over_places.OutputAsLoss, use=use), data=lambda n: {"x": torch.randn(n, 6, 4)},
                                            forms=tuple(columns(n, *dim) for dim in ((), ("sequence",)) for n in (1, 2)))
+# Only the devices that have the parts of a sequence can gather them again.
+PARTED = ("column", "sequence")
+for name, stages in {"one_device": (([[0, 1]], PARTED), ([[2]], ())), "whole": (([[0, 1]], PARTED), ([[2, 3]], PARTED[:1])),
+                     "whole_of_replicas": (([[0, 1], [2, 3]], PARTED), ([[4, 6], [5, 7]], PARTED[:1])),
+                     "fewer_places": (([[0, 1, 2, 3]], PARTED), ([[4, 5], [6, 7]], PARTED))}.items():
+    CASES[f"sequence_then_{name}"] = Case(None, model=people_models_over_places.TwoBlocks, data=lambda n: {"x": torch.randn(n, 8, 8), "y": torch.randn(n, 8, 3)},
+                                          forms=(stages_over_places(*stages), stages_over_places(*stages, recomputed=True)))
 # Losses whose rows are not the samples, or not those of both operands.
 for name, loss in {"listwise": lambda p: F.cross_entropy(p[:, :1].reshape(1, -1), torch.zeros(1, dtype=torch.long)), "classes_in_rows": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2])),
                    "summed": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2]), reduction="sum"), "nll": lambda p: F.nll_loss(p.log_softmax(0).t(), torch.tensor([1, 0, 2]))}.items():
