@@ -96,6 +96,19 @@ class TwoBlocks(nn.Module):
         return torch.nn.functional.mse_loss(self.head(self.b(self.a(x))), y)
 
 
+class TokensApart(nn.Module):
+    """The first tokens are treated in another way than the others, beside a residual connection."""
+
+    def __init__(self, case, lengths=(1, 5)):
+        super().__init__()
+        self.block, self.head, self.lengths = Block(8), nn.Linear(8, 3), lengths
+
+    def forward(self, x, y):
+        x = self.block(x)
+        x = x + torch.cat([part * (1 - 0.3 * i) for i, part in enumerate(x.split(self.lengths, 1))], 1)
+        return torch.nn.functional.mse_loss(self.head(x), y)
+
+
 class LayerScale(nn.Module):
     """Activations of 16 bits that a norm reads in f32, and so does a sum after it."""
 

@@ -422,6 +422,9 @@ for name, stages in {"one_device": (([[0, 1]], PARTED), ([[2]], ())), "whole": (
                      "fewer_places": (([[0, 1, 2, 3]], PARTED), ([[4, 5], [6, 7]], PARTED))}.items():
     CASES[f"sequence_then_{name}"] = Case(None, model=people_models_over_places.TwoBlocks, data=lambda n: {"x": torch.randn(n, 8, 8), "y": torch.randn(n, 8, 3)},
                                           forms=(stages_over_places(*stages), stages_over_places(*stages, recomputed=True)))
+for name, lengths in (("first_token", (1, 5)), ("tokens_in_three_parts", (2, 1, 3))):
+    CASES[f"{name}_apart"] = Case(None, model=functools.partial(people_models_over_places.TokensApart, lengths=lengths), data=lambda n: {"x": torch.randn(n, 6, 8), "y": torch.randn(n, 6, 3)},
+                                  forms=(columns(2), *(columns(n, "sequence") for n in (1, 2, 8))))
 # Losses whose rows are not the samples, or not those of both operands.
 for name, loss in {"listwise": lambda p: F.cross_entropy(p[:, :1].reshape(1, -1), torch.zeros(1, dtype=torch.long)), "classes_in_rows": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2])),
                    "summed": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2]), reduction="sum"), "nll": lambda p: F.nll_loss(p.log_softmax(0).t(), torch.tensor([1, 0, 2]))}.items():
