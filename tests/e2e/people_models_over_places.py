@@ -96,6 +96,19 @@ class TwoBlocks(nn.Module):
         return torch.nn.functional.mse_loss(self.head(self.b(self.a(x))), y)
 
 
+class BlockOfTwoStages(nn.Module):
+    """The second stage begins with a product that reads a norm of the first one."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.norm, self.b, self.down, self.head = Block(8), nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8), nn.Linear(8, 3)
+
+    def forward(self, x, y):
+        x = self.a(x)
+        x = x + self.down(torch.tanh(self.b(self.norm(x))))
+        return torch.nn.functional.mse_loss(self.head(x), y)
+
+
 class TokensApart(nn.Module):
     """The first tokens are treated in another way than the others, beside a residual connection."""
 

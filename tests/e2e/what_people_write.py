@@ -415,13 +415,13 @@ for name, options in {"": {}, "_of_two": {"tokens": 2}, "_without_bias": {"bias"
 for name, use in people_models_over_places.OUTPUTS_AS_LOSSES.items():
     CASES[f"output_as_loss_{name}"] = Case(None, model=functools.partial(people_models_over_places.OutputAsLoss, use=use), data=lambda n: {"x": torch.randn(n, 6, 4)},
                                            forms=tuple(columns(n, *dim) for dim in ((), ("sequence",)) for n in (1, 2)))
-# Only the devices that have the parts of a sequence can gather them again.
+# Only the devices that have the parts of a sequence can gather them: again, or for the products of other devices.
 PARTED = ("column", "sequence")
-for name, stages in {"one_device": (([[0, 1]], PARTED), ([[2]], ())), "whole": (([[0, 1]], PARTED), ([[2, 3]], PARTED[:1])),
-                     "whole_of_replicas": (([[0, 1], [2, 3]], PARTED), ([[4, 6], [5, 7]], PARTED[:1])),
-                     "fewer_places": (([[0, 1, 2, 3]], PARTED), ([[4, 5], [6, 7]], PARTED))}.items():
-    CASES[f"sequence_then_{name}"] = Case(None, model=people_models_over_places.TwoBlocks, data=lambda n: {"x": torch.randn(n, 8, 8), "y": torch.randn(n, 8, 3)},
-                                          forms=(stages_over_places(*stages), stages_over_places(*stages, recomputed=True)))
+for name, stages in {"one_device": (([[0, 1]], PARTED), ([[2]], ())), "whole": (([[0, 1]], PARTED), ([[2, 3]], PARTED[:1])), "parts": (([[0, 1]], PARTED), ([[2, 3]], PARTED)),
+                     "whole_of_replicas": (([[0, 1], [2, 3]], PARTED), ([[4, 6], [5, 7]], PARTED[:1])), "fewer_places": (([[0, 1, 2, 3]], PARTED), ([[4, 5], [6, 7]], PARTED))}.items():
+    for model in (people_models_over_places.TwoBlocks, people_models_over_places.BlockOfTwoStages):
+        CASES[f"sequence_then_{name}_{model.__name__}"] = Case(None, model=model, data=lambda n: {"x": torch.randn(n, 8, 8), "y": torch.randn(n, 8, 3)},
+                                                               forms=(stages_over_places(*stages), stages_over_places(*stages, recomputed=True)))
 for name, lengths in (("first_token", (1, 5)), ("tokens_in_three_parts", (2, 1, 3))):
     CASES[f"{name}_apart"] = Case(None, model=functools.partial(people_models_over_places.TokensApart, lengths=lengths), data=lambda n: {"x": torch.randn(n, 6, 8), "y": torch.randn(n, 6, 3)},
                                   forms=(columns(2), *(columns(n, "sequence") for n in (1, 2, 8))))
