@@ -62,14 +62,18 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const std::vec
   const std::vector<bool> needed = ops_to_repeat(graph, chunks, rows, repeated, sent.made);
   std::vector<ValueId> again(graph.num_values());
   for (const auto& [value, made] : sent.made) again[value.index] = made;
+  const auto chunk_of = [&](ValueId v) { return graph.op(graph.value(v).producer).chunk; };
+  const auto is_sent = [&](ValueId whole, ir::ChunkId reader) {
+    return rows[chunk_of(whole).index].groups == rows[reader.index].groups;
+  };
   for (size_t i = 0; i < num_ops; ++i) {
     if (!needed[i]) continue;
     const ir::Op op = graph.op(OpId(i));  // a copy: appending moves the list
     std::vector<ValueId> operands = op.operands;
     for (ValueId& v : operands) {  // what another chunk made is kept, though that chunk may repeat it for itself
-      if (const auto whole = sent.wholes.find(v); whole != sent.wholes.end()) v = whole->second;
-      else if (v.valid() && again[v.index].valid() && graph.op(graph.value(v).producer).chunk == op.chunk)
-        v = again[v.index];
+      const auto whole = sent.wholes.find(v);
+      if (whole != sent.wholes.end() && is_sent(whole->second, op.chunk)) v = whole->second;
+      else if (v.valid() && again[v.index].valid() && chunk_of(v) == op.chunk) v = again[v.index];
     }
     std::vector<ir::TensorType> types;
     for (ValueId result : op.results) types.push_back(graph.type(result));
@@ -83,9 +87,7 @@ void recompute(ir::Graph& graph, const std::vector<bool>& chunks, const std::vec
     ir::Op& op = graph.op(OpId(i));
     if (op.phase != Phase::kBackward || !chunks[op.chunk.index]) continue;
     for (ValueId& v : op.operands)
-      if (v.valid() && v.index < again.size() && again[v.index].valid() &&
-          graph.op(graph.value(v).producer).chunk == op.chunk)
-        v = again[v.index];
+      if (v.valid() && v.index < again.size() && again[v.index].valid() && chunk_of(v) == op.chunk) v = again[v.index];
   }
   graph.sort_ops();
 }

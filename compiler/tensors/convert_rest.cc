@@ -1,6 +1,7 @@
 #include "compiler/tensors/convert_rest.h"
 
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "schemas/base/check.h"
@@ -8,6 +9,7 @@
 namespace piper::tensors {
 namespace {
 
+using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
 using Shape = std::vector<int64_t>;
@@ -111,10 +113,20 @@ std::vector<ir::ChunkId> convert_rest(ir::ChunkedGraph& chunked, const Rest& res
     }
     return whole;
   };
+  std::set<OpId> whole_entered;
   for (const bool inside : {true, false})
     for (const Rest::Read& read : inside ? rest.inside : rest.whole) {
       const ir::Op op = graph.op(read.op);
-      graph.op(read.op).operands[read.operand] = whole_of(op, op.operands[read.operand], read.along, inside);
+      const ValueId part = op.operands[read.operand];
+      const OpId maker = graph.value(part).producer;
+      if (graph.op(maker).kind != OpKind::kEnter) {
+        graph.op(read.op).operands[read.operand] = whole_of(op, part, read.along, inside);
+      } else if (whole_entered.insert(maker).second) {
+        // The whole of what another cut has in parts enters for the columns of this one.
+        const ValueId whole = whole_of(op, graph.op(maker).operands[0], read.along, inside);
+        graph.op(maker).operands[0] = whole;
+        graph.value(part).type = graph.type(whole);
+      }
     }
   for (const ir::ChunkId chunk : take_own_parts(graph, rest.own, ir::CutDim::kSequence, chunks, builder_at, ways))
     cut.push_back(chunk);

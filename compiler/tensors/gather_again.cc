@@ -29,16 +29,16 @@ bool brings_vectors(const ir::Graph& graph, const ir::Op& op) {
 
 class GatherAgain {
  public:
-  GatherAgain(ir::ChunkedGraph& chunked, const Repeatable& repeats)
-      : chunked_(chunked), graph_(chunked.graph), repeats_(repeats) {}
+  GatherAgain(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows, const Repeatable& repeats)
+      : chunked_(chunked), graph_(chunked.graph), rows_(rows), repeats_(repeats) {}
 
-  GatheredAgain run(const std::vector<ir::ChunkProperties>& rows, const std::function<bool(OpId)>& reads_later) {
-    find_wholes(rows);
+  GatheredAgain run(const std::function<bool(OpId)>& reads_later) {
+    find_wholes();
     find_readers(reads_later);
     find_parts();
     GatheredAgain found;
     found.from = add_chunks();
-    for (size_t i = 0; i < num_ops_; ++i) read_again(OpId(i));
+    for (const auto& [op, wholes] : reads_) read_again(op, wholes);
     for (const Gather& gather : gathers_) found.wholes[graph_.op(gather.op).results[0]] = gather.whole;
     found.made = std::move(made_);
     graph_.sort_ops();
@@ -55,13 +55,14 @@ class GatherAgain {
   };
 
   // What is gathered or exchanged in the forward, and that laid out in another way.
-  void find_wholes(const std::vector<ir::ChunkProperties>& rows) {
+  void find_wholes() {
     gathered_.assign(graph_.num_values(), OpId());
     for (size_t i = 0; i < num_ops_; ++i) {
       const ir::Op& op = graph_.op(OpId(i));
       if (op.phase != Phase::kForward || op.results.size() != 1) continue;
       const bool view = op.kind == OpKind::kReshape || op.kind == OpKind::kPermute;
-      const bool whole = op.kind == OpKind::kEnter || (op.kind == OpKind::kAllGather && !keeps(rows[op.chunk.index])) ||
+      const bool whole = op.kind == OpKind::kEnter ||
+                         (op.kind == OpKind::kAllGather && !keeps(rows_[op.chunk.index])) ||
                          (brings_vectors(graph_, op) && repeats_(op, op.kind));
       if (whole) gathered_[op.results[0].index] = OpId(i);
       else if (view) gathered_[op.results[0].index] = gathered_[op.operands[0].index];
@@ -70,6 +71,11 @@ class GatherAgain {
 
   bool is_whole(ValueId v) const { return v.valid() && v.index < gathered_.size() && gathered_[v.index].valid(); }
 
+  // Other devices have the whole from a message of the forward, and no part.
+  bool on_its_devices(ChunkId chunk, OpId gather) const {
+    return chunk.valid() && rows_[chunk.index].groups == rows_[graph_.op(gather).chunk.index].groups;
+  }
+
   // Backwards run from the last chunk to the first.
   void find_readers(const std::function<bool(OpId)>& reads_later) {
     std::map<OpId, ChunkId> first;
@@ -77,7 +83,8 @@ class GatherAgain {
       const ir::Op& op = graph_.op(OpId(i));
       if (op.phase != Phase::kBackward && !reads_later(OpId(i))) continue;
       for (const ValueId v : op.operands) {
-        if (!is_whole(v)) continue;
+        if (!is_whole(v) || !on_its_devices(op.chunk, gathered_[v.index])) continue;
+        if (op.phase == Phase::kBackward) reads_[OpId(i)].insert(v);
         ChunkId& reader = first[gathered_[v.index]];
         if (!reader.valid() || reader < op.chunk) reader = op.chunk;
       }
@@ -93,6 +100,7 @@ class GatherAgain {
       bool can = true;
       std::vector<ValueId> open{graph_.op(gather.op).operands[0]};
       const ChunkId chunk = chunk_of(open[0]);
+      if (!on_its_devices(chunk, gather.op)) continue;
       while (!open.empty() && can) {
         const ValueId v = open.back();
         open.pop_back();
@@ -225,11 +233,10 @@ class GatherAgain {
     return layouts_[key] = copy(id, whole, chunk);
   }
 
-  void read_again(OpId id) {
-    if (graph_.op(id).phase != Phase::kBackward) return;
+  void read_again(OpId id, const std::set<ValueId>& wholes) {
     for (size_t o = 0; o < graph_.op(id).operands.size(); ++o) {
       const ValueId v = graph_.op(id).operands[o];
-      if (!is_whole(v)) continue;
+      if (wholes.count(v) == 0 || !is_whole(v)) continue;
       const ValueId whole = again(v, graph_.op(id).chunk);  // appends
       graph_.op(id).operands[o] = whole;
     }
@@ -237,11 +244,13 @@ class GatherAgain {
 
   ir::ChunkedGraph& chunked_;
   ir::Graph& graph_;
+  const std::vector<ir::ChunkProperties>& rows_;  // [chunk] of before
   const Repeatable& repeats_;
   const size_t num_ops_ = graph_.num_ops();
   std::vector<OpId> gathered_;  // [value] the gather that it is a layout of; invalid: none
   std::vector<Gather> gathers_;
-  std::set<std::string> names_;  // of chunks
+  std::map<OpId, std::set<ValueId>> reads_;  // by a backward, the wholes that it reads where they are gathered
+  std::set<std::string> names_;              // of chunks
   std::map<std::pair<ValueId, ChunkId>, ValueId> layouts_;
   std::map<ValueId, ValueId> made_;
 };
@@ -250,7 +259,7 @@ class GatherAgain {
 
 GatheredAgain gather_again(ir::ChunkedGraph& chunked, const std::vector<ir::ChunkProperties>& rows,
                            const Repeatable& repeats, const std::function<bool(OpId)>& reads_later) {
-  return GatherAgain(chunked, repeats).run(rows, reads_later);
+  return GatherAgain(chunked, rows, repeats).run(reads_later);
 }
 
 }  // namespace piper::tensors

@@ -25,7 +25,8 @@ using Repeatable = std::function<bool(const ir::Op&, ir::OpKind)>;
 // forward made, a second one of phase kBackward makes it for them, in a chunk of its own after the last of its readers;
 // reshapes and permutes between are repeated. What it gathers is made again, too, in a chunk right after it, as far as
 // operators are repeated (`repeats`); it then reads what goes on to later chunks. So is what an `enter` marks for
-// readers with parts. A value stays as it is where the seed of its chunk keeps it (CutSeed::keeps_wholes).
+// readers with parts. A value stays as it is where the seed of its chunk keeps it (CutSeed::keeps_wholes), and for
+// readers on other devices than the gather's, which have no parts.
 //
 // An all_to_all is repeated in the same way. What it sends must be made again: kept, it would be as large. The order of
 // rows and their counts are kept, so the same rows travel. What has one number a row, as the counts and the weights of

@@ -76,6 +76,52 @@ class TokenMixer(nn.Module):
         return (self.out(x + mixed) - y).pow(2).mean()
 
 
+class Block(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(size), nn.Linear(size, 16), nn.Linear(16, size)
+
+    def forward(self, x):
+        return x + self.down(torch.tanh(self.up(self.norm(x))))
+
+
+class TwoBlocks(nn.Module):
+    """A residual stream that goes on from one stage to the next."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.b, self.head = Block(8), Block(8), nn.Linear(8, 3)
+
+    def forward(self, x, y):
+        return torch.nn.functional.mse_loss(self.head(self.b(self.a(x))), y)
+
+
+class BlockOfTwoStages(nn.Module):
+    """The second stage begins with a product that reads a norm of the first one."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.a, self.norm, self.b, self.down, self.head = Block(8), nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8), nn.Linear(8, 3)
+
+    def forward(self, x, y):
+        x = self.a(x)
+        x = x + self.down(torch.tanh(self.b(self.norm(x))))
+        return torch.nn.functional.mse_loss(self.head(x), y)
+
+
+class TokensApart(nn.Module):
+    """The first tokens are treated in another way than the others, beside a residual connection."""
+
+    def __init__(self, case, lengths=(1, 5)):
+        super().__init__()
+        self.block, self.head, self.lengths = Block(8), nn.Linear(8, 3), lengths
+
+    def forward(self, x, y):
+        x = self.block(x)
+        x = x + torch.cat([part * (1 - 0.3 * i) for i, part in enumerate(x.split(self.lengths, 1))], 1)
+        return torch.nn.functional.mse_loss(self.head(x), y)
+
+
 class LayerScale(nn.Module):
     """Activations of 16 bits that a norm reads in f32, and so does a sum after it."""
 

@@ -28,6 +28,18 @@ def columns(microbatches, *more):
             f"optimizer: {{sgd: {{lr: {LR}}}}}\n")
 
 
+def stages_over_places(*stages, recomputed=False):
+    """A pipeline of stages, each given as groups of devices that share samples and the dimensions that these divide."""
+    lines = []
+    for stage, (groups, dims) in enumerate(stages):
+        op, devices = "place" if len(groups) == 1 else "replicate", sum(groups, [])
+        lines.append(f"{{op: {op}, filter: {{PP: {stage}}}, devices: {devices}}}")
+        lines += [f"{{op: shard, filter: {{PP: {stage}}}, dim: {dim}, over: {groups}}}" for dim in dims]
+    lines += ['{op: recompute, filter: {PP: "*"}}'] * recomputed
+    listed = "".join(f"  - {line}\n" for line in lines)
+    return family("1f1b").replace("schedule:", f"directives:\n{listed}schedule:")
+
+
 def two_on_one_device(microbatches):
     placed = "".join(f"  - {{op: place, filter: {{PP: {stage}}}, devices: [0]}}\n" for stage in (0, 1))
     return (f"piper: 1\nmodel: {{batch: {BATCH}}}\nannotate:\n  - {{tag: PP, starts: [a, b]}}\ndirectives:\n"

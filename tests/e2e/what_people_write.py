@@ -27,6 +27,7 @@ import harness
 import people_models
 import people_models_over_places
 import people_operators
+import people_over_places
 import piper_export
 from people_models import NO_WEIGHTS, NORMS, NormTwice, NoWeightsFirst, StepsAcrossStages, TermOfFirstStage, TermTimesTotal, Transformers, WeightsOfLastStage, error
 from people_strategies import BATCH, LR, REPLICAS, THIRD_FIRST, columns, family, strategy, two_on_one_device
@@ -395,37 +396,9 @@ for name, read in {"in_a_sum": lambda t: t + (0.5 * t + t), "as_a_view": lambda 
 for name, carry in (("alone", 0.0), ("carried", 0.5)):
     CASES[f"steps_across_stages_{name}"] = Case(None, model=functools.partial(StepsAcrossStages, carry=carry), data=sequences,
                                                 forms=(family("gpipe"), family("1f1b", 4), family("zero_bubble")))
-# A product of two sums over devices is not the sum of the devices' products.
-for name, product in {"einsum": lambda u, v: torch.einsum("bd,bd->b", u, v), "matmul": lambda u, v: (u.unsqueeze(1) @ v.unsqueeze(2)).flatten(),
-                      "in_a_sum": lambda u, v: (u * v).sum(-1), "scores": lambda u, v: (u.view(-1, 2, 4) @ v.view(-1, 2, 4).transpose(1, 2)).flatten(1).tanh().sum(-1),
-                      "of_one": lambda u, v: (u * u).sum(-1) + v.sum(-1)}.items():
-    CASES[f"product_of_towers_{name}"] = Case(None, model=functools.partial(people_models_over_places.ProductOfTowers, product=product), forms=(columns(2), columns(8)))
-for name, options in {"": {}, "_wide": {"sizes": (4, 8, 16, 16, 3)}, "_frozen": {"sizes": (4, 8, 16, 16, 3), "frozen": (1,)}}.items():
-    CASES[f"bottleneck{name}"] = Case(None, model=functools.partial(people_models_over_places.Bottleneck, **options), forms=(1, columns(2), columns(8)),
-                                      said="With two samples in each piece, everything is proved")
 # A factor that is, by the batch, another number of the model.
 CASES["balance_of_eight"] = Case(lambda m, p, y, mask: error(p, y).mean() + 0.01 * (8 * p.softmax(-1).pow(2).sum(-1).mean()), proved=True)
-CASES["squared_matrix"] = Case(None, model=people_models_over_places.SquaredMatrix, forms=(1, columns(2), columns(8)))
-for name, use in {"twice": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.3 * F.cross_entropy(m.head(torch.tanh(h)), y),
-                  "bias_squared": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.1 * m.head.bias.pow(2).sum(),
-                  "bias_summed": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.1 * m.head.bias.sum()}.items():
-    CASES[f"head_{name}"] = Case(None, model=functools.partial(people_models_over_places.HeadTwice, use=use), forms=(columns(1, "vocabulary"), columns(2, "vocabulary"), columns(8, "vocabulary")),
-                                 data=lambda n: {"ids": torch.randint(0, 12, (n,)), "labels": torch.randint(0, 12, (n,))})
-CASES["sequence_first_mlp"] = Case(None, model=people_models_over_places.SequenceFirstMlp, data=sequences, forms=(columns(1), columns(2), columns(8)))
-for name, options in {"": {}, "_of_two": {"tokens": 2}, "_without_bias": {"bias": False}}.items():
-    CASES[f"token_mixer{name}"] = Case(None, model=functools.partial(people_models_over_places.TokenMixer, **options), forms=(columns(2), columns(2, "sequence"), columns(8, "sequence")),
-                                       data=lambda n, tokens=options.get("tokens", 6): {"x": torch.randn(n, tokens, 4), "y": torch.randn(n, tokens, 3)})
-for name, use in people_models_over_places.OUTPUTS_AS_LOSSES.items():
-    CASES[f"output_as_loss_{name}"] = Case(None, model=functools.partial(people_models_over_places.OutputAsLoss, use=use), data=lambda n: {"x": torch.randn(n, 6, 4)},
-                                           forms=tuple(columns(n, *dim) for dim in ((), ("sequence",)) for n in (1, 2)))
-for name, normed in {"": False, "_after_a_norm": True}.items():
-    CASES[f"factorised_head{name}"] = Case(None, model=functools.partial(people_models_over_places.FactorisedHead, normed=normed), forms=(columns(1, "sequence"), columns(2, "sequence")), proved=True,
-                                           data=lambda n: {"ids": torch.randint(0, 12, (n, 4)), "labels": torch.randint(0, 12, (n, 4))})
-CASES["matrix_twice"] = Case(None, model=people_models_over_places.MatrixTwice, data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)},
-                             forms=(columns(1, "sequence"), columns(2, "sequence")), proved=True)
-for name, pool in {"mean": lambda x: x.mean(1), "sum": lambda x: x.sum(1)}.items():
-    CASES[f"pooled_head_{name}"] = Case(None, model=functools.partial(people_models_over_places.PooledHead, pool=pool), forms=(columns(1, "sequence"), columns(2, "sequence")),
-                                        data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)})
+CASES |= people_over_places.cases(Case, sequences)
 # Losses whose rows are not the samples, or not those of both operands.
 for name, loss in {"listwise": lambda p: F.cross_entropy(p[:, :1].reshape(1, -1), torch.zeros(1, dtype=torch.long)), "classes_in_rows": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2])),
                    "summed": lambda p: F.cross_entropy(p.t(), torch.tensor([1, 0, 2]), reduction="sum"), "nll": lambda p: F.nll_loss(p.log_softmax(0).t(), torch.tensor([1, 0, 2]))}.items():
@@ -548,7 +521,7 @@ def exported(bench, name, case, kind, data):
     """The exporter's own check of what it wrote is another test's (export_checks.py)."""
     def write(path):
         piper_export.export(made(case), {k: v[:6].clone() for k, v in data.items()}, path, check=False)
-    return bench.exported_once(f"people_{name}.{kind}", [sys.modules[__name__], people_models, people_models_over_places, people_operators], {"case": name}, write)
+    return bench.exported_once(f"people_{name}.{kind}", [sys.modules[__name__], people_models, people_models_over_places, people_operators, people_over_places], {"case": name}, write)
 
 
 def containers(case, every):

@@ -36,6 +36,7 @@ class Numbering {
     run.samples = n;
     run.batch = kBatch;
     run.by_pieces = by_pieces;
+    run.known = known;
     run.slots.resize(8);
     run.slots[kX].put(0, {16 * n, 0, table.leaf("x", Over::kEach, 16)});
     run.slots[kY].put(0, {16 * n, 0, table.leaf("y", Over::kEach, 16)});
@@ -56,6 +57,7 @@ class Numbering {
   Over over(int32_t number) const { return table[number].over; }
 
   NumberTable table;
+  int32_t known = 0;  // numbers below are the model's
 
  private:
   std::vector<std::unique_ptr<Program>> programs_;
@@ -168,6 +170,42 @@ TEST_CASE("additions of whole values have one number, however they are put toget
         4, {call("add", {value(4)}, {value(4, kX), broadcast ? operand(kW, {4, 4}, {0, 1}) : value(4, kY)})});
   };
   CHECK(row(true) != row(false));
+}
+
+TEST_CASE("gradients of slices that are joined are the sum of those that the model adds up") {
+  Numbering numbers;
+  const auto columns = [](int64_t n, int slot, int64_t from, int64_t to) {
+    Operand of = operand(slot, {n, to - from}, {4, 1});
+    of.offset = 4 * from;
+    return of;
+  };
+  const auto spread = [&](int64_t n, int slot, Operand of, int64_t from, int64_t to) {
+    KernelCall made = call("slice_backward", {value(n, slot)}, {std::move(of)});
+    made.attrs = {{"shape", Shape{n, 4}}, {"dim", int64_t{1}}, {"start", from}, {"end", to}, {"step", int64_t{1}}};
+    return made;
+  };
+  const auto added = [&](int64_t n) {
+    return numbers.made(n, {spread(n, 4, columns(n, kX, 0, 1), 0, 1), spread(n, 5, columns(n, kX, 1, 4), 1, 4),
+                            call("add", {value(n, 6)}, {value(n, 5), value(n, kY)}),
+                            call("add", {value(n, 7)}, {value(n, 6), value(n, 4)})});
+  };
+  const auto joined = [&](int64_t n, std::vector<Operand> pieces) {
+    KernelCall made = call("cat", {value(n)}, std::move(pieces));
+    made.attrs = {{"dim", int64_t{1}}};
+    return numbers.made(n, {made, call("add", {value(n, 5)}, {value(n, kY), value(n)})});
+  };
+  const auto right = [&](int64_t n) { return joined(n, {columns(n, kX, 0, 1), columns(n, kX, 1, 4)}); };
+  CHECK(right(4) != added(4));  // of values that the model does not make nothing is followed
+  Numbering fresh;
+  std::swap(numbers.table, fresh.table);
+  const int32_t sum = added(4);
+  numbers.known = numbers.table.size();
+  CHECK(right(4) == sum);
+  CHECK(right(3) == sum);
+  CHECK(joined(4, {columns(4, kX, 1, 4), columns(4, kX, 0, 1)}) != sum);
+  CHECK(joined(4, {columns(4, kX, 3, 4), columns(4, kX, 1, 4)}) != sum);
+  CHECK(joined(4, {columns(4, kX, 0, 1), columns(4, kY, 1, 4)}) != sum);
+  CHECK(joined(4, {columns(4, kX, 0, 1), columns(4, kX, 1, 3), columns(4, kX, 3, 4)}) != sum);
 }
 
 TEST_CASE("what stands apart for each sample is no part of a sum over them") {

@@ -444,6 +444,7 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
     const std::vector<bool> repeated = take_repetitions_of_samples(call, axis, once);
     if (!repeated.empty()) return repetition(call, std::move(once), result, samples, shape, repeated);
   }
+  const std::vector<View> joined = call.kernel == Kernel::kCat && in_rows ? operands : std::vector<View>();
   const bool of_piece = result.over == Over::kPiece;
   std::string what = attrs_text(call, of_piece) + "\n" + (of_piece ? "of " + std::to_string(samples) + " " : "") +
                      std::to_string(i) + " " + std::string(dtype_name(out.dtype));
@@ -475,11 +476,58 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
   }
   if (!take_apart(made, table_, run_.made)) return table_.unknown("a sum of too many values");
   run_.made.push_back(table_.result(std::move(made)));
+  if (!joined.empty() && run_.made.back() >= run_.known)
+    if (const auto sum = sum_of_pieces(call, joined, result, samples)) return *sum;
   if (result.total) {
     View view = as_rows(out, run_.made.back());
     take_total(view, table_);
     return view.number;
   }
+  return run_.made.back();
+}
+
+// What joins the gradients of slices that together are all of a value, as the sum of those gradients, each with zeros
+// elsewhere: x + 0 is x. Autodiff joins them where nothing but the slices reads the value, and a conversion may leave
+// it no other reader. Followed where the model makes each of the addends.
+std::optional<int32_t> Evaluation::sum_of_pieces(const KernelCall& call, const std::vector<View>& operands,
+                                                 const RowResult& result, int64_t samples) {
+  const auto* const dim = plan::find_attr<int64_t>(call, "dim");
+  if (dim == nullptr || *dim < 0 || call.accumulate || call.outputs.size() != 1) return std::nullopt;
+  const auto axis = static_cast<size_t>(*dim);
+  NumberTable::Made sum;
+  sum.by = Kernel::kAdd;
+  sum.over = result.over;
+  sum.program = run_.index;
+  sum.call = call_;
+  const size_t before = run_.made.size();
+  int64_t start = 0;
+  bool known = axis < call.outputs[0].shape.size();
+  for (size_t i = 0; known && i < operands.size(); ++i) {
+    const int64_t end = start + call.inputs[i].shape[axis];
+    KernelCall piece;
+    piece.kernel = Kernel::kSliceBackward;
+    piece.inputs = {call.inputs[i]};
+    piece.outputs = call.outputs;
+    piece.attrs = {
+        {"shape", call.outputs[0].shape}, {"dim", *dim}, {"start", start}, {"end", end}, {"step", int64_t{1}}};
+    std::vector<View> read = {operands[i]};
+    int32_t none = -1;
+    const std::vector<RowResult> rows = apply(piece, read, samples, none);
+    known = none < 0 && rows[0].over == result.over && rows[0].sample_axis == result.sample_axis;
+    if (!known) break;
+    HeldValue held;
+    const int32_t addend = made(piece, std::move(read), rows[0], 0, samples, held);
+    known = addend < run_.known && table_[addend].addends.empty();
+    sum.addends.push_back(addend);
+    start = end;
+  }
+  if (!known || start != call.outputs[0].shape[axis] || sum.addends.size() < 2) {
+    run_.made.resize(before);
+    return std::nullopt;
+  }
+  sum.bytes = table_[sum.addends[0]].bytes;
+  std::sort(sum.addends.begin(), sum.addends.end());
+  run_.made.push_back(table_.result(std::move(sum)));
   return run_.made.back();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,8 @@ class Evaluation {
   View times(View sum, Over over, double places);
   int32_t repetition(const plan::KernelCall& call, std::vector<View> operands, const RowResult& result, int64_t samples,
                      const std::vector<int64_t>& shape, const std::vector<bool>& repeated);
+  std::optional<int32_t> sum_of_pieces(const plan::KernelCall& call, const std::vector<View>& operands,
+                                       const RowResult& result, int64_t samples);
   std::vector<RowResult> apply_to_totals(const Row& row, const plan::KernelCall& call, std::vector<View>& operands,
                                          int64_t samples, std::vector<RowResult> results);
   HeldValues& slot(int32_t slot) { return slot < 0 ? workspace_ : run_.slots[static_cast<size_t>(slot)]; }
