@@ -13,7 +13,7 @@
 
 namespace piper::evaluation {
 
-// Error P0335 at `asked`: the loss depends on a number of the whole batch in another way.
-Status take_means(ir::Graph& graph, const diag::Span& asked, diag::Diagnostics& diags);
+// `samples`: of a piece. Error P0335 at `asked`: the loss depends on a number of the whole batch in another way.
+Status take_means(ir::Graph& graph, int64_t samples, const diag::Span& asked, diag::Diagnostics& diags);
 
 }  // namespace piper::evaluation
