@@ -403,14 +403,10 @@ class TakeMeans {
   // A program adds to the step what an operator of its own makes: no view of a leaf, or of what a conversion makes.
   ValueId made_by_program(ValueId v, const ir::Op& like, ir::ChunkId chunk) {
     const ir::Op* op = maker(v);
-    while (op != nullptr && is_view(op->kind)) op = maker(op->operands[0]);
+    while (op != nullptr && ir::may_be_view(op->kind)) op = maker(op->operands[0]);
     if (op != nullptr && !ir::is_conversion(op->kind)) return v;
     ir::GraphBuilder b = builder(like, chunk);
     return finish(b, b.sum(b.reshape(v, {1}), {0}, false));
-  }
-  static bool is_view(OpKind kind) {
-    return kind == OpKind::kReshape || kind == OpKind::kPermute || kind == OpKind::kExpand || kind == OpKind::kSlice ||
-           kind == OpKind::kDetach;
   }
 
   void add_uncounted(ValueId v, const std::vector<Around>& around) {
