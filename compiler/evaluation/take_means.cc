@@ -254,7 +254,7 @@ class TakeMeans {
     return append(op, {narrow(op, chunk, inner), narrow(op, chunk, other)}, chunk);
   }
 
-  // Of a count that is kept from zero, the count: a mean of nothing is no number.
+  // The count alone, of one that is kept from zero: a mean of nothing is no number.
   ValueId without_guard(const ir::Op& op) const {
     double least = 0;
     ValueId x = op.operands.empty() ? ValueId() : op.operands[0];
