@@ -94,7 +94,7 @@ TEST_CASE("an evaluation without a term of the loss that has no samples is refut
   const auto proof = verify::verify(bundle);
   REQUIRE(!proof.ok());
   CHECK(proof.error().code == "P0641");
-  CHECK(proof.error().message.find("no program adds to \"loss\"") != std::string::npos);
+  CHECK_THAT(proof.error().message, Catch::Contains("no program makes for \"loss\" the model's call 9"));
 }
 
 TEST_CASE("an evaluation is read as it was written, and its files are checked with the others") {
