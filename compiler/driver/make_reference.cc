@@ -109,12 +109,13 @@ Result<Differentiated> differentiated(const Compilation& c, const Bound& step, c
 }
 
 // What an evaluation of it computes.
-Result<Differentiated> forwards_of(const Compilation& c, const Differentiated& model, const diag::Diagnostics& diags) {
+Result<Differentiated> forwards_of(const Compilation& c, const Differentiated& model, int64_t samples,
+                                   const diag::Diagnostics& diags) {
   diag::Diagnostics unheard = diags;
   Differentiated forwards;
-  PIPER_ASSIGN(forwards.graph, evaluation::forwards_of(model.graph, c.strategy.eval_span, unheard));
+  PIPER_ASSIGN(forwards.graph, evaluation::forwards_of(model.graph, samples, c.strategy.eval_span, unheard));
   if (model.uncast) {
-    PIPER_ASSIGN(forwards.uncast, evaluation::forwards_of(*model.uncast, c.strategy.eval_span, unheard));
+    PIPER_ASSIGN(forwards.uncast, evaluation::forwards_of(*model.uncast, samples, c.strategy.eval_span, unheard));
   }
   return forwards;
 }
@@ -226,7 +227,7 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
     if (is_one_piece || made.ok()) return made;
     PIPER_ASSIGN(Differentiated step, differentiated(c, {batch}, diags));
     if (part == Part::kEvaluation) {
-      PIPER_ASSIGN(step, forwards_of(c, step, diags));
+      PIPER_ASSIGN(step, forwards_of(c, step, batch, diags));
     }
     return of_samples(model, &step, batch);
   };
@@ -235,8 +236,8 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
     if (is_one_piece && !sizes->fewer.adds_up) return Status::failure("", "it reads samples together");
     if (part == Part::kStep) return merged(*sizes);
     TwoSizes forwards{sizes->few, sizes->many, {}, {}};
-    PIPER_ASSIGN(forwards.fewer, forwards_of(c, sizes->fewer, diags));
-    PIPER_ASSIGN(forwards.more, forwards_of(c, sizes->more, diags));
+    PIPER_ASSIGN(forwards.fewer, forwards_of(c, sizes->fewer, sizes->few.samples, diags));
+    PIPER_ASSIGN(forwards.more, forwards_of(c, sizes->more, sizes->many.samples, diags));
     return merged(forwards);
   };
   const auto made_of_pieces = [&]() -> Result<References> {
@@ -248,7 +249,7 @@ Result<References> references(const Compilation& c, const Result<TwoSizes>& size
       return Status::failure("", "one microbatch alone does not compute what the model computes");
     PIPER_ASSIGN(Differentiated model, differentiated(c, step, diags));
     if (part == Part::kEvaluation) {
-      PIPER_ASSIGN(model, forwards_of(c, model, diags));
+      PIPER_ASSIGN(model, forwards_of(c, model, samples, diags));
     }
     PIPER_ASSIGN(References made, of_pieces(model, step));
     bound_parts(made.reference, c.module.distribution, samples);

@@ -65,15 +65,16 @@ class ForwardCopy {
 
 }  // namespace
 
-Result<ir::Graph> forwards_of(const ir::Graph& step, const diag::Span& asked, diag::Diagnostics& diags) {
+Result<ir::Graph> forwards_of(const ir::Graph& step, int64_t samples, const diag::Span& asked,
+                              diag::Diagnostics& diags) {
   ir::Graph forwards = ForwardCopy(step).make();
-  PIPER_RETURN_IF_ERROR(take_means(forwards, asked, diags));
+  PIPER_RETURN_IF_ERROR(take_means(forwards, samples, asked, diags));
   return forwards;
 }
 
 Status keep_forwards(ir::Module& module, const diag::Span& asked, diag::Diagnostics& diags) {
   for (ir::ModelVariant& variant : module.variants) {
-    PIPER_ASSIGN(variant.chunked.graph, forwards_of(variant.chunked.graph, asked, diags));
+    PIPER_ASSIGN(variant.chunked.graph, forwards_of(variant.chunked.graph, variant.local_batch, asked, diags));
     variant.gradients.clear();
     variant.repeating.reset();
     variant.lowered = {};

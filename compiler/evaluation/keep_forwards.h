@@ -16,6 +16,8 @@ namespace piper::evaluation {
 
 // `asked`: where the strategy asks for it. Error P0335: take_means.
 Status keep_forwards(ir::Module& module, const diag::Span& asked, diag::Diagnostics& diags);
-Result<ir::Graph> forwards_of(const ir::Graph& step, const diag::Span& asked, diag::Diagnostics& diags);
+// The same of one graph, for pieces of so many samples.
+Result<ir::Graph> forwards_of(const ir::Graph& step, int64_t samples, const diag::Span& asked,
+                              diag::Diagnostics& diags);
 
 }  // namespace piper::evaluation

@@ -70,5 +70,7 @@ Takes takes(OpKind kind);
 bool is_conversion(OpKind kind);
 // A conversion for which ranks send each other something; the others are views.
 bool is_communication(OpKind kind);
+// Whether the result may show elements of its operand, in the operand's own memory.
+bool may_be_view(OpKind kind);
 
 }  // namespace piper::ir

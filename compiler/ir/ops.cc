@@ -55,5 +55,9 @@ bool is_communication(OpKind kind) {
   return kind == OpKind::kAllToAll || kind == OpKind::kAllReduce || kind == OpKind::kAllGather ||
          kind == OpKind::kReduceScatter;
 }
+bool may_be_view(OpKind kind) {
+  return kind == OpKind::kReshape || kind == OpKind::kPermute || kind == OpKind::kExpand || kind == OpKind::kSlice ||
+         kind == OpKind::kDetach;
+}
 
 }  // namespace piper::ir

@@ -4,6 +4,8 @@
 #include <set>
 #include <vector>
 
+#include "compiler/ir/op_traits.h"
+
 namespace piper::passes {
 namespace {
 
@@ -90,6 +92,16 @@ class Spread {
     return v;
   }
 
+  // The value whose elements a view shows.
+  ValueId viewed(ValueId v) const {
+    while (graph_.value(v).kind == ValueKind::kOpResult) {
+      const ir::Op& op = graph_.op(graph_.value(v).producer);
+      if (!ir::may_be_view(op.kind)) break;
+      v = op.operands[0];
+    }
+    return v;
+  }
+
   size_t first_of(size_t t) const {
     const ValueId number = source(terms_[t].value);
     const auto same = [&](const Term& term) { return source(term.value) == number; };
@@ -139,7 +151,9 @@ class Spread {
       graph_.op(made).chunk = chunk;
       v = graph_.op(made).results[0];
     };
-    if (is_exchanged(v)) {  // a program adds it up over the step: what a conversion makes, none does
+    // A program adds up over the step what an operator of its own makes: no view of a leaf, or of what a conversion
+    // makes.
+    if (is_exchanged(viewed(v)) || graph_.value(viewed(v)).kind != ValueKind::kOpResult) {
       make(OpKind::kReshape, ir::ReshapeAttrs{{1}}, {1});
       make(OpKind::kSum, ir::ReduceAttrs{{0}, false}, {});
     } else if (!graph_.type(v).shape.empty()) {

@@ -7,7 +7,8 @@ Each case trains with `eval: {every: 2, batches: 3}` and without: losses and sav
 file of the bundle but its manifest. The last `eval_loss` is that of PyTorch in eval() over all samples of the three batches at
 once, which is the mean over all of their terms, to 1e-6. `--eval-only` on the saved weights gives it again to the bit, and on the
 weights of `--save-best` the smallest of the log. Where nothing is dropped out, evaluating the first batch of the training gives
-the loss of its first step to 1e-6; that is all that is asked in bf16. `refusals`: what cannot be evaluated. `resumed_best`: what a run
+the loss of its first step to 1e-6; that is all that is asked in bf16. `losses`: the forms of evaluated_losses.py, whose training is
+PyTorch's, too. `refusals`: what cannot be evaluated. `resumed_best`: what a run
 that resumes does with the file of `--save-best`. Exit status 0: all agree.
 """
 import argparse
@@ -20,6 +21,7 @@ import torch
 
 import compositions
 import compositions_table as table
+import evaluated_losses
 import harness
 import small_models
 import zoo
@@ -30,7 +32,7 @@ ROWS = ("gpipe_optimizer", "1f1b_dp", "interleaved_1f1b_params", "zb_v_params", 
         "gpipe_slots_dp", "three_ranks", "four_replicas", "one_device_split", "places_vocab")
 ZOO = (("gpt", "one"), ("gpt", "pp2_nested"), ("gpt_dropout", "pp2_dp2"), ("gpt_dropout", "pp4_zb_v"), ("cnn", "dp2_mb2"),
        ("normed", "one"), ("normed", "pp2_1f1b"), ("counted", "one"), ("bert", "dp2"))
-FAST = ("refusals", "resumed_best", "1f1b_dp", "zb_v_params", "1f1b_experts_dp", "gpt_dropout-pp2_dp2", "normed-pp2_1f1b", "interleaved_1f1b_params-bf16", "places_vocab")
+FAST = ("losses", "refusals", "resumed_best", "1f1b_dp", "zb_v_params", "1f1b_experts_dp", "gpt_dropout-pp2_dp2", "normed-pp2_1f1b", "interleaved_1f1b_params-bf16", "places_vocab")
 
 
 class SmallModels:
@@ -237,7 +239,43 @@ def resumed_best_faults(case, launch):
     return faults
 
 
+def losses_faults(args):
+    from safetensors.torch import save_file
+    bench, faults = harness.Bench(args.bin, args.work, "pt2"), []
+    samples = evaluated_losses.BATCH * evaluated_losses.BATCHES
+    data, path = evaluated_losses.draw(samples), bench.work / "losses.safetensors"
+    save_file(data, path)
+    first = {name: t[:evaluated_losses.BATCH] for name, t in data.items()}
+    for name in evaluated_losses.LOSSES | evaluated_losses.REFUSED:
+        module = evaluated_losses.model(name)
+        file = bench.export(module, {k: v[-3:].clone() for k, v in data.items()}, f"loss_{name}.pt2", loss=name)
+        with torch.no_grad():
+            wanted = [module(**part).item() for part in (data, first)]
+        for strategy, text in evaluated_losses.STRATEGIES.items():
+            tag = f"losses.{name}-{strategy}"
+            (bench.work / f"{tag}.yaml").write_text(text)
+            plans, log = bench.work / f"{tag}.plans", bench.work / f"{tag}.jsonl"
+            status, said = bench.end_of([bench.bin / "piperc", file, "--strategy", bench.work / f"{tag}.yaml", "-o", plans])
+            if name in evaluated_losses.REFUSED or (name, strategy) in evaluated_losses.REFUSED_HERE:
+                if status != 1 or "error[P0335]" not in said:
+                    faults.append(f"{tag}: piperc exits with {status}, not P0335: {said[-300:]}")
+                continue
+            if status:
+                faults.append(f"{tag}: piperc exits with {status}: {said[-300:]}")
+                continue
+            log.unlink(missing_ok=True)
+            run = [bench.bin / "piper-run", plans, "--threads", 1, "--log", log]
+            bench.call([*run, "--eval-only", "--eval-data", path])
+            found = [row["eval_loss"] for row in evaluations(log).values()]
+            bench.call([*run, "--data", path, "--steps", 1])
+            found += [row["loss"] for row in map(json.loads, log.read_text().splitlines()) if "loss" in row]
+            faults += [f"{tag}: the {what} is {here!r}, of PyTorch {there!r}" for what, here, there in
+                       zip(("evaluation", "loss of a step"), found, wanted) if not apart(here, there) <= 2 * TOLERANCE]
+    return faults
+
+
 def cases(args):
+    yield "losses", None
     yield "refusals", ZooModel(args, "mlp", "one")
     yield "resumed_best", ZooModel(args, "gpt", "pp2_1f1b")
     for name in ROWS:
@@ -262,7 +300,9 @@ def main():
             continue
         count += 1
         try:
-            if tag == "refusals":
+            if tag == "losses":
+                faults = losses_faults(args)
+            elif tag == "refusals":
                 faults = refusal_faults(case)
             else:
                 faults = resumed_best_faults(case, args.launch) if tag == "resumed_best" else faults_of(case, tag, args.launch)

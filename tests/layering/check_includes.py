@@ -42,7 +42,7 @@ FOLDERS = {
     "compiler/experts": [BASE, PLAN, DIAG, IR, "compiler/analysis", "compiler/regions"],
     "compiler/tensors": [BASE, PLAN, DIAG, IR],
     "compiler/losses": [BASE, PLAN, DIAG, IR, "compiler/analysis"],
-    "compiler/evaluation": [BASE, PLAN, DIAG, IR],
+    "compiler/evaluation": [BASE, PLAN, DIAG, IR, "compiler/analysis"],
     "compiler/passes": [BASE, PLAN, DIAG, IR, "compiler/strategy", "compiler/autodiff", "compiler/analysis", "compiler/regions",
                         "compiler/experts", "compiler/tensors", "compiler/losses"],
     "compiler/directives": [BASE, PLAN, DIAG, IR, "compiler/strategy"],

@@ -83,6 +83,20 @@ TEST_CASE("an evaluation of a pipeline of replicas is proved, and has forwards a
   }
 }
 
+TEST_CASE("an evaluation without a term of the loss that has no samples is refuted") {
+  Bundle bundle = compiled::bundle("tiny_positions.onnx", kHead);
+  CHECK(verify::verify(bundle).ok());
+  for (Program& program : bundle.evaluation.at(0).programs)
+    if (program.of) {
+      REQUIRE(program.calls.back().kernel == Kernel::kAddInto);
+      program.calls.pop_back();
+    }
+  const auto proof = verify::verify(bundle);
+  REQUIRE(!proof.ok());
+  CHECK(proof.error().code == "P0641");
+  CHECK_THAT(proof.error().message, Catch::Contains("no program makes for \"loss\" the model's call 9"));
+}
+
 TEST_CASE("an evaluation is read as it was written, and its files are checked with the others") {
   Bundle bundle = pipeline();
   const TempFolder folder;

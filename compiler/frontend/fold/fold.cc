@@ -11,6 +11,7 @@
 #include "compiler/frontend/fold/evaluator.h"
 #include "compiler/frontend/fold/recognise_mask.h"
 #include "compiler/ir/copy_graph.h"
+#include "compiler/ir/op_traits.h"
 #include "schemas/forms/attends.h"
 #include "schemas/forms/form_program.h"
 
@@ -19,12 +20,6 @@ namespace {
 
 using ir::OpKind;
 using ir::ValueId;
-
-bool is_view(OpKind kind) {
-  for (OpKind view : {OpKind::kReshape, OpKind::kPermute, OpKind::kExpand, OpKind::kSlice, OpKind::kDetach})
-    if (kind == view) return true;
-  return false;
-}
 
 // Whether two of the corners of a tensor are two numbers.
 bool corners_differ(const Form& form, const std::vector<int64_t>& shape) {
@@ -399,7 +394,7 @@ class Folder {
         copy_.append_like(producer, OpKind::kExpand, std::move(attrs), {element_of(v)});
         return;
       }
-      if (is_view(op.kind) && is_repeated(v)) {
+      if (ir::may_be_view(op.kind) && is_repeated(v)) {
         copy_.append_like(producer, op.kind, op.attrs, {moved(op.operands[0])});
         return;
       }
@@ -417,7 +412,7 @@ class Folder {
     for (v = resolve(v); from_.value(v).kind == ir::ValueKind::kOpResult;) {
       const ir::Op& op = from_.op(from_.value(v).producer);
       if (op.kind == OpKind::kExpand || op.kind == OpKind::kFill) return true;
-      if (!is_view(op.kind) || (op.kind == OpKind::kReshape && !keeps_axes(op))) return false;
+      if (!ir::may_be_view(op.kind) || (op.kind == OpKind::kReshape && !keeps_axes(op))) return false;
       v = resolve(op.operands[0]);
     }
     return false;

@@ -259,7 +259,8 @@ class Comparison {
       return std::any_of(foreign.begin(), foreign.end(),
                          [&](const Term& other) { return same_value(term.view.number, other.view.number, table_); });
     });
-    if (!other_weight &&
+    // Where nothing is added in the place of what is missing, no other way to add a part explains it.
+    if (!foreign.empty() && !other_weight &&
         (std::any_of(missing.begin(), missing.end(), share) || std::any_of(foreign.begin(), foreign.end(), share))) {
       leave_open("a value without samples, of which every microbatch adds a part", name);
       return {};
