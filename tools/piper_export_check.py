@@ -8,6 +8,7 @@ import torch
 from piper_export_autograd import NO_GRAD
 from piper_export_error import ExportError, first_line
 from piper_export_state import State
+from piper_export_tracing import in_pairs
 
 # The second step's loss has a factor of 2 to the largest of these powers that leaves its gradients finite in their type.
 POWERS = (20, 10, 4, 0)
@@ -147,6 +148,9 @@ class Check:
         signature, copies, arguments, named = self.exported.graph_signature, {}, [], {}
         for spec in signature.input_specs:
             original = self.tensors.get(spec.target)
+            if original is not None and original.is_complex():
+                arguments.append(in_pairs(original.detach()))
+                continue
             if original is not None:
                 if id(original) not in copies:
                     copies[id(original)] = original.detach().clone().requires_grad_(original.requires_grad)
