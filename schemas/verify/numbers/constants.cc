@@ -28,6 +28,8 @@ std::optional<float> computed(const Maker& by, const std::vector<float>& x) {
 
 }  // namespace
 
+bool has_known_values(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
+
 int32_t constant_of(float value, NumberTable& table) {
   const std::string bytes(reinterpret_cast<const char*>(&value), sizeof value);
   return table.constant("constant " + plan::sha256(bytes), sizeof value, value);
@@ -36,10 +38,14 @@ int32_t constant_of(float value, NumberTable& table) {
 void take_reciprocal(NumberTable::Made& made, NumberTable& table) {
   if (made.by != Kernel::kDiv || made.operands.size() != 2 || made.operands[1].number < 0) return;
   const std::optional<float> by = table[made.operands[1].number].value;
-  if (!by || made.operands[1].dtype != DType::kF32 || !std::isnormal(*by) || !std::isnormal(1 / *by)) return;
+  const DType dtype = made.operands[1].dtype;
+  if (!by || !has_known_values(dtype) || !std::isnormal(*by) || !std::isnormal(1 / *by)) return;
   made.by = Kernel::kMul;
   made.divided = true;
-  made.operands[1].number = constant_of(1 / *by, table);
+  // One of bf16 is not rounded to it: it is no number that a plan has, but says by what is divided.
+  made.operands[1].number = dtype == DType::kF32 ? constant_of(1 / *by, table)
+                                                 : table.constant("reciprocal in bf16 of " + std::to_string(*by),
+                                                                  dtype_bytes(dtype), 1 / *by);
 }
 
 std::optional<int32_t> folded(const NumberTable::Made& made, NumberTable& table) {

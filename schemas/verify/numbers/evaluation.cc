@@ -252,7 +252,7 @@ View Evaluation::times(View sum, Over over, double places) {
   if (number.by == Kernel::kMul && is_whole(sum, table_))
     for (size_t i = 0; i < 2; ++i) {
       const View by = number.operands[i], other = number.operands[1 - i];
-      if (!table_[by.number].constant || !table_[by.number].value) continue;
+      if (!table_[by.number].constant || !table_[by.number].value || by.dtype != DType::kF32) continue;
       places *= *table_[by.number].value;
       sum.number = other.number, sum.offset = other.offset, sum.axes = other.axes;
       break;
