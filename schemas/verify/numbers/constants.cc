@@ -35,6 +35,10 @@ int32_t constant_of(float value, NumberTable& table) {
   return table.constant("constant " + plan::sha256(bytes), sizeof value, value);
 }
 
+int32_t reciprocal_in_bf16(float value, NumberTable& table) {
+  return table.constant("reciprocal in bf16 of " + std::to_string(value), dtype_bytes(DType::kBF16), 1 / value);
+}
+
 void take_reciprocal(NumberTable::Made& made, NumberTable& table) {
   if (made.by != Kernel::kDiv || made.operands.size() != 2 || made.operands[1].number < 0) return;
   const std::optional<float> by = table[made.operands[1].number].value;
@@ -42,10 +46,7 @@ void take_reciprocal(NumberTable::Made& made, NumberTable& table) {
   if (!by || !has_known_values(dtype) || !std::isnormal(*by) || !std::isnormal(1 / *by)) return;
   made.by = Kernel::kMul;
   made.divided = true;
-  // One of bf16 is not rounded to it: it is no number that a plan has, but says by what is divided.
-  made.operands[1].number = dtype == DType::kF32 ? constant_of(1 / *by, table)
-                                                 : table.constant("reciprocal in bf16 of " + std::to_string(*by),
-                                                                  dtype_bytes(dtype), 1 / *by);
+  made.operands[1].number = dtype == DType::kF32 ? constant_of(1 / *by, table) : reciprocal_in_bf16(*by, table);
 }
 
 std::optional<int32_t> folded(const NumberTable::Made& made, NumberTable& table) {

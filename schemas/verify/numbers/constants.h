@@ -20,6 +20,8 @@ inline constexpr const char* kOfConstants = "what is made of constants alone, wh
 bool has_known_values(DType dtype);
 // The number of a constant of one f32 element.
 int32_t constant_of(float value, NumberTable& table);
+// One over a number of bf16, not rounded to it: no number that a plan has, but it says by what is divided.
+int32_t reciprocal_in_bf16(float value, NumberTable& table);
 // x / c as x * (1 / c), where c has a value; nothing is changed otherwise.
 void take_reciprocal(NumberTable::Made& made, NumberTable& table);
 // The constant that a call makes of constants alone.

@@ -462,8 +462,9 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
   made.bytes = product(shape, 0) * dtype_bytes(out.dtype);
   made.program = run_.index;
   made.call = call_;
-  if (out.dtype == DType::kF32 && in_rows) {
+  if (has_known_values(out.dtype) && in_rows)
     take_reciprocal(made, table_);  // first: so a quotient of constants is the product that piperc folds
+  if (out.dtype == DType::kF32 && in_rows) {
     if (const auto constant = folded(made, table_)) {
       run_.made.push_back(*constant);
       return *constant;

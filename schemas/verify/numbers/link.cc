@@ -127,7 +127,6 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const
   for (const ConstantContent& constant : bundle.constants)
     if (constant.value && constant.dtype == DType::kF32)
       (void)constant_of(*constant.value, table);  // known from now on
-    else if (constant.value) table.learn("constant " + constant.sha256, dtype_bytes(constant.dtype), *constant.value);
 }
 
 void LinkedPrograms::make() {
