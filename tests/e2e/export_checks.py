@@ -150,7 +150,7 @@ class Trial:
                       torch.inference_mode.__enter__, torch.Tensor.register_hook, torch.autograd.grad, torch.autograd.Function.apply)))
 
     def in_16_bits(self):
-        """Gradients that are 0 but for roundings are no sign of a hook; clipped ones are, however small they are."""
+        """Gradients that are 0 except for roundings are no sign of a hook; clipped ones are, however small they are."""
         path = self.work / "rounded.pt2"
 
         def run(s, x, y):
@@ -167,7 +167,7 @@ class Trial:
                 path.unlink(missing_ok=True)
                 said = exported(lambda: Net(run, prepare), path)
                 binds = 0 < clips < 1
-                check(f"a gradient that is 0 but for roundings ({dtype}, clipped at {clips})", path.exists() != binds and
+                check(f"a gradient that is 0 except for roundings ({dtype}, clipped at {clips})", path.exists() != binds and
                       re.search("'a.(weight|bias)' is not in proportion" if binds else "^$", said), said)
 
     def not_checked(self):

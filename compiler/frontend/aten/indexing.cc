@@ -305,7 +305,7 @@ std::vector<int64_t> undone(const std::vector<int64_t>& order) {
   return back;
 }
 
-// A permutation of some axes, with `before` axes in front of them and `after` at the end that stay.
+// A permutation of some axes; `before` axes before them and `after` axes after them stay.
 std::vector<int64_t> within(const std::vector<int64_t>& order, int64_t before, int64_t after) {
   std::vector<int64_t> all(static_cast<size_t>(before + after) + order.size());
   std::iota(all.begin(), all.end(), int64_t{0});
