@@ -8,6 +8,10 @@ import torch
 from piper_export_autograd import NO_GRAD
 from piper_export_error import ExportError, first_line
 from piper_export_state import State
+from piper_export_tracing import in_pairs
+
+# The second step's loss has a factor of 2 to the largest of these powers that leaves its gradients finite in their type.
+POWERS = (20, 10, 4, 0)
 
 
 class _Marked(torch.fx.Interpreter):
@@ -65,6 +69,11 @@ class _Step:
             return (0.0, 0.0) if present is None else 2 * (_norm(present),)
         return _norm(mine - others), _norm(mine)
 
+    def smallest(self, name):
+        """Numbers below this one have fewer digits in the type of a gradient."""
+        gradient = self.gradients.get(name)
+        return 0.0 if gradient is None else torch.finfo(gradient.dtype).smallest_normal
+
 
 class Check:
     """Compares an exported program with the model's own step on the example inputs: the loss, every gradient, every buffer after
@@ -91,14 +100,15 @@ class Check:
             return "it has tensors on the meta device"
         try:
             own = self._own_step()
-            again = self._own_step(1.1 * 2**20, attributes=False)
-            if not again.is_finite():    # in 16 bits
-                again = self._own_step(1.1, attributes=False)
+            for power in POWERS:
+                again = self._own_step(1.1 * 2**power, attributes=False)
+                if again.is_finite():
+                    break
         except Exception as error:
             return f"on the example inputs it fails: {first_line(error)}"
         if not own.is_finite():
             return "its loss or a gradient is no finite number on the example inputs"
-        if (reason := self._unlike_itself(own, again)) is not None:
+        if (reason := self._unlike_itself(own, again, power)) is not None:
             return reason
         noise = {name: own.difference(again, name)[0] for name in own.gradients}
         del again
@@ -138,6 +148,9 @@ class Check:
         signature, copies, arguments, named = self.exported.graph_signature, {}, [], {}
         for spec in signature.input_specs:
             original = self.tensors.get(spec.target)
+            if original is not None and original.is_complex():
+                arguments.append(in_pairs(original.detach()))
+                continue
             if original is not None:
                 if id(original) not in copies:
                     copies[id(original)] = original.detach().clone().requires_grad_(original.requires_grad)
@@ -154,8 +167,8 @@ class Check:
             return outputs[kinds.index(torch.export.graph_signature.OutputKind.USER_OUTPUT)], lambda: named
         return _Step(forward, self.before, self.first_names)
 
-    def _unlike_itself(self, own, again):
-        """As compare: whether the model's second step is its first."""
+    def _unlike_itself(self, own, again, power):
+        """As compare: whether the model's second step, whose loss has a factor of 1.1 * 2**power, is its first."""
         largest = max((_norm(g) for g in own.gradients.values()), default=0.0)
         bent = [name for name in {**own.gradients, **again.gradients} for error, norm in [own.difference(again, name)]
                 if error > max(0.1 * norm, 1e-5 * largest, 1e-5 * abs(own.loss) / max(_norm(self.before[name]), 1e-3))]    # or rounding
@@ -169,6 +182,12 @@ class Check:
         if not same_loss:
             raise ExportError(f"forward depends on what the step before has left in {', '.join(changed[:5])}: a file has only what "
                               "a buffer or an input holds")
+        # A factor of a power of two changes no rounding, so that here only what a type is too small for makes a difference.
+        doubled = self._own_step(2.0**power)
+        bent = [name for name in bent for error, norm in [own.difference(doubled, name)]
+                if not error <= 1e-6 * norm + own.smallest(name)]
+        if not bent:
+            return None
         raise self._error(f"the gradient of '{bent[0]}' is not in proportion to that of the loss, so something changes it on its way")
 
     def _fault(self, own, other, noise):

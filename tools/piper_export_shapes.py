@@ -8,7 +8,7 @@ import torch
 from piper_export_error import ExportError, told
 from piper_export_pt2 import save_pt2
 from piper_export_state import State
-from piper_export_tracing import traced
+from piper_export_tracing import in_pairs, traced
 
 _MOST_OF_A_BUFFER = 2**30    # bytes
 
@@ -69,7 +69,7 @@ def export_shapes(model, inputs, path, shapes, as_traced, no_hooks, also):
     finally:
         state.restore_all()
     for table in (program.state_dict, program.constants):
-        table.update({name: buffers[name] for name in table if name in buffers})
+        table.update({name: in_pairs(buffers[name]) for name in table if name in buffers})
     tied = "".join(" ".join(names) + "\n" for names in ties.values() if len(names) > 1)
     save_pt2(program, path, shapes, {"piper.tied": tied, **notes})
     return path

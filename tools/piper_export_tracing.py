@@ -9,6 +9,7 @@ import torch
 import piper_export_vmap
 from piper_export_autograd import NO_GRAD
 from piper_export_decompose import keep_shapes, take_apart
+from piper_export_error import ExportError
 from piper_export_state import State
 from piper_export_written import WrittenLosses
 
@@ -55,4 +56,43 @@ def _trace(model, also, inputs, shapes=None):
     if also is not None:
         piper_export_vmap.retrace(program)
         take_apart(program, also)
+    pair_complex(program)
     return program
+
+
+def in_pairs(tensor):
+    """A tensor as a file holds it: complex numbers are pairs along a last axis."""
+    return torch.view_as_real(tensor.resolve_conj()).clone() if tensor.is_complex() else tensor
+
+
+def pair_complex(program):
+    """Complex buffers, which a file has no type for, become pairs that the program makes complex numbers of."""
+    graph, signature = program.graph_module.graph, program.graph_signature
+    placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
+    first = next(node for node in graph.nodes if node.op != "placeholder")
+    changed = {spec.target for spec in signature.output_specs}
+
+    def changes(user, node):
+        return isinstance(user.target, torch._ops.OpOverload) and user.target._schema.is_mutable and user.args[0] is node
+
+    for spec in signature.input_specs:
+        node = placeholders.get(getattr(spec.arg, "name", None))
+        value = None if node is None else node.meta.get("val")
+        if spec.target is None or not isinstance(value, torch.Tensor) or not value.is_complex():
+            continue
+        if (value.dtype != torch.complex64 or spec.target in changed or any(changes(user, node) for user in node.users)
+                or spec.kind == torch.export.graph_signature.InputKind.PARAMETER):
+            raise ExportError(f"'{spec.target}' has elements of {str(value.dtype).removeprefix('torch.')}: piper has no complex parameters, "
+                              "and complex buffers of complex64 that forward does not change. Store real numbers, with a last axis of 2, "
+                              "and use torch.view_as_complex in forward")
+        with graph.inserting_before(first):
+            made = graph.call_function(torch.ops.aten.view_as_complex.default, (node,))
+        user = next(iter(node.users), None)
+        made.meta = {**(user.meta if user is not None else {}), "val": value}
+        node.replace_all_uses_with(made, delete_user_cb=lambda user, made=made: user is not made)
+        made.meta["tensor_meta"] = node.meta.pop("tensor_meta", None)
+        node.meta["val"] = torch.view_as_real(value)
+        for table in (program.state_dict, program.constants):
+            if spec.target in table:
+                table[spec.target] = in_pairs(table[spec.target])
+    program.graph_module.recompile()

@@ -22,7 +22,11 @@ namespace piper::autodiff {
 // one that leaves out a result whose gradient is not zero (named with node and module), P0421 the loss does not depend
 // on any trained parameter (a warning where it does by steps alone: PyTorch has gradients of zeros, by which weights
 // decay), P0422 the loss is not a scalar.
-Result<std::vector<ir::ValueId>> differentiate(ir::Graph& graph, diag::Diagnostics& diags);
+//
+// `choices`: of the first of several graphs that differ in extents alone; the others follow them, so that their values
+// are the same by id.
+Result<std::vector<ir::ValueId>> differentiate(ir::Graph& graph, diag::Diagnostics& diags,
+                                               ir::BuilderChoices* choices = nullptr);
 
 // --- rules: one file per operator family under rules/, one function per operator, named in its row of ops.def.
 struct RuleContext {

@@ -22,8 +22,8 @@ using ir::ValueKind;
 // One walk from the last forward op to the first.
 class ReverseWalk {
  public:
-  ReverseWalk(Graph& graph, diag::Diagnostics& diags)
-      : graph_(graph), diags_(diags), num_values_(graph.num_values()), num_ops_(graph.num_ops()) {}
+  ReverseWalk(Graph& graph, diag::Diagnostics& diags, ir::BuilderChoices* choices)
+      : graph_(graph), diags_(diags), choices_(choices), num_values_(graph.num_values()), num_ops_(graph.num_ops()) {}
 
   Result<std::vector<ValueId>> run() {
     find_needs();
@@ -138,6 +138,7 @@ class ReverseWalk {
     GraphBuilder builder(graph_, op.scope, graph_.provenance().derived("autodiff", {op.prov}));
     builder.set_phase(ir::Phase::kBackward);
     builder.set_chunk(op.chunk);
+    builder.set_choices(choices_);
     return builder;
   }
 
@@ -275,6 +276,7 @@ class ReverseWalk {
 
   Graph& graph_;
   diag::Diagnostics& diags_;
+  ir::BuilderChoices* const choices_;
   const size_t num_values_, num_ops_;              // of the forward graph
   std::vector<bool> needs_, reached_;              // [value]
   std::vector<std::vector<ValueId>> first_reads_;  // [op]
@@ -285,8 +287,8 @@ class ReverseWalk {
 
 }  // namespace
 
-Result<std::vector<ValueId>> differentiate(Graph& graph, diag::Diagnostics& diags) {
-  return ReverseWalk(graph, diags).run();
+Result<std::vector<ValueId>> differentiate(Graph& graph, diag::Diagnostics& diags, ir::BuilderChoices* choices) {
+  return ReverseWalk(graph, diags, choices).run();
 }
 
 }  // namespace piper::autodiff

@@ -36,6 +36,27 @@ Boundary boundary_of(const ir::Module& module, const ir::Crossing& crossing, int
           d.chunks[crossing.from.index].devices[m], d.chunks[crossing.to.index].devices[m]};
 }
 
+std::string samples(int64_t count) { return std::to_string(count) + (count == 1 ? " sample" : " samples"); }
+
+// What the model does with the samples of a variant at an operator, in words.
+std::string does(const ir::ModelVariant& variant, size_t at) {
+  const ir::Graph& graph = variant.chunked.graph;
+  if (at >= graph.num_ops()) return "with " + samples(variant.local_batch) + ", the model ends there";
+  const ir::Op& op = graph.op(ir::OpId(at));
+  return "with " + samples(variant.local_batch) + ", the first operator that differs is '" +
+         std::string(ir::op_name(op.kind)) + "' of " + graph.provenance().describe(op.prov);
+}
+
+void tell_difference(const ir::ModelVariant& a, const ir::ModelVariant& b, diag::InFlight& error) {
+  const ir::Graph &first = a.chunked.graph, &second = b.chunked.graph;
+  size_t at = 0;
+  while (at < std::min(first.num_ops(), second.num_ops()) &&
+         first.op(ir::OpId(at)).kind == second.op(ir::OpId(at)).kind &&
+         first.op(ir::OpId(at)).operands == second.op(ir::OpId(at)).operands)
+    ++at;
+  for (const ir::ModelVariant* variant : {&a, &b}) error.note(does(*variant, at));
+}
+
 Status same_crossings(const ir::Module& module, diag::Diagnostics& diags) {
   const ir::ModelVariant& reference = module.variants[0];
   for (const ir::ModelVariant& other : module.variants) {
@@ -44,13 +65,18 @@ Status same_crossings(const ir::Module& module, diag::Diagnostics& diags) {
     while (at < std::min(wanted.size(), found.size()) && wanted[at].value == found[at].value) ++at;
     if (at == wanted.size() && at == found.size()) continue;
     auto error = diags.error("P0512");
-    error << "the model has another structure for " << other.local_batch
-          << (other.local_batch == 1 ? " sample than for " : " samples than for ") << reference.local_batch
-          << "; use device groups of one size";
-    const auto hands_on = [](const ir::ModelVariant& variant, const ir::Crossing& crossing) {
-      return "with " + std::to_string(variant.local_batch) + " samples, a stage sends '" +
-             variant.chunked.graph.value(crossing.value).name + "'";
+    error << "the model has another structure for " << samples(other.local_batch) << " than for "
+          << reference.local_batch << "; use device groups of one size";
+    const auto name = [](const ir::ModelVariant& variant, const ir::Crossing& crossing) {
+      return variant.chunked.graph.value(crossing.value).name;
     };
+    const auto hands_on = [&](const ir::ModelVariant& variant, const ir::Crossing& crossing) {
+      return "with " + samples(variant.local_batch) + ", a stage sends '" + name(variant, crossing) + "'";
+    };
+    if (at < wanted.size() && at < found.size() && name(reference, wanted[at]) == name(other, found[at])) {
+      tell_difference(reference, other, error);
+      return error;
+    }
     if (at < wanted.size()) error.note(hands_on(reference, wanted[at]));
     if (at < found.size()) error.note(hands_on(other, found[at]));
     return error;

@@ -270,6 +270,15 @@ class Graph {
 Result<std::vector<TensorType>> infer_types(OpKind kind, const Attrs& attrs,
                                             const std::vector<const TensorType*>& operands);
 
+// What the short forms of builders left out as they would change nothing, in the order of their calls. Built with the
+// same choices, graphs that differ in extents alone have the same values by id: with one sample in a piece, more would
+// be left out.
+struct BuilderChoices {
+  std::vector<bool> left_out;
+  bool follows = false;
+  size_t next = 0;
+};
+
 // Appends ops with inferred types under one scope and provenance. A misfit is the importer's or a
 // rule's bug or a broken model: it is kept as the first failure (`status()`), and an op with an
 // f32 [] result is returned so that the caller can go on without a check per call.
@@ -300,13 +309,20 @@ class GraphBuilder {
   ValueId sum(ValueId x, std::vector<int64_t> dims, bool keepdim);
   ValueId sum_to_shape(ValueId x, const std::vector<int64_t>& shape);  // reverse of a broadcast
   const Status& status() const { return status_; }
+  // Notes what short forms leave out in `choices`, or follows them; null: neither.
+  void set_choices(BuilderChoices* choices) { choices_ = choices; }
+  // Whether an operator is left out that `may` be.
+  bool leaves_out(bool may);
 
  private:
+  std::vector<int64_t> summed(const std::vector<int64_t>& dims, const std::vector<int64_t>& shape);
+
   Graph& graph_;
   ScopeId scope_;
   ProvId prov_;
   Phase phase_ = Phase::kForward;
   ChunkId chunk_;
+  BuilderChoices* choices_ = nullptr;
   Status status_;
 };
 

@@ -110,7 +110,7 @@ ValueId GraphBuilder::range(int64_t count, WeightSource::Range range) {
 }
 
 ValueId GraphBuilder::reshape(ValueId x, std::vector<int64_t> shape) {
-  if (type(x).shape == shape) return x;
+  if (leaves_out(type(x).shape == shape)) return x;
   return add1(OpKind::kReshape, {x}, ReshapeAttrs{std::move(shape)});
 }
 
@@ -133,15 +133,15 @@ ValueId GraphBuilder::transpose(ValueId x, int64_t a, int64_t b) {
 }
 
 ValueId GraphBuilder::expand(ValueId x, std::vector<int64_t> shape) {
-  if (type(x).shape == shape) return x;
+  if (leaves_out(type(x).shape == shape)) return x;
   return add1(OpKind::kExpand, {x}, ExpandAttrs{std::move(shape)});
 }
 
 ValueId GraphBuilder::slice(ValueId x, int64_t dim, int64_t start, int64_t end, int64_t step) {
   const std::vector<int64_t>& shape = type(x).shape;
   dim = axis_from_front(dim, shape.size());
-  if (dim >= 0 && dim < static_cast<int64_t>(shape.size()) && start == 0 && step == 1 &&
-      end == shape[static_cast<size_t>(dim)])
+  if (leaves_out(dim >= 0 && dim < static_cast<int64_t>(shape.size()) && start == 0 && step == 1 &&
+                 end == shape[static_cast<size_t>(dim)]))
     return x;
   return add1(OpKind::kSlice, {x}, SliceAttrs{dim, start, end, step});
 }
@@ -177,13 +177,31 @@ ValueId GraphBuilder::sum(ValueId x, std::vector<int64_t> dims, bool keepdim) {
 
 ValueId GraphBuilder::sum_to_shape(ValueId x, const std::vector<int64_t>& shape) {
   const std::vector<int64_t> from = type(x).shape;
-  if (from == shape) return x;
   if (from.size() < shape.size()) return reshape(x, shape);  // refused unless only extents of 1 differ
   size_t lead = from.size() - shape.size();
   std::vector<int64_t> dims;
   for (size_t i = 0; i < from.size(); ++i)
     if (i < lead || (shape[i - lead] == 1 && from[i] != 1)) dims.push_back(static_cast<int64_t>(i));
-  return reshape(sum(x, std::move(dims), true), shape);
+  return reshape(sum(x, summed(dims, from), true), shape);
+}
+
+bool GraphBuilder::leaves_out(bool may) {
+  if (choices_ == nullptr) return may;
+  if (!choices_->follows) choices_->left_out.push_back(may);
+  else if (choices_->next < choices_->left_out.size()) return choices_->left_out[choices_->next++] && may;
+  return may;
+}
+
+// The axes that must be summed, and those of extent 1 that are where choices are followed.
+std::vector<int64_t> GraphBuilder::summed(const std::vector<int64_t>& dims, const std::vector<int64_t>& shape) {
+  if (choices_ == nullptr) return dims;
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const auto dim = static_cast<int64_t>(i);
+    const bool must = std::find(dims.begin(), dims.end(), dim) != dims.end();
+    if (!leaves_out(!must) && (must || shape[i] == 1)) out.push_back(dim);
+  }
+  return out;
 }
 
 }  // namespace piper::ir

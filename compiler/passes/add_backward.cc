@@ -5,8 +5,11 @@
 namespace piper::passes {
 
 Status add_backward(ir::Module& module, diag::Diagnostics& diags) {
+  ir::BuilderChoices choices;
   for (ir::ModelVariant& variant : module.variants) {
-    PIPER_ASSIGN(variant.gradients, autodiff::differentiate(variant.chunked.graph, diags));
+    PIPER_ASSIGN(variant.gradients, autodiff::differentiate(variant.chunked.graph, diags, &choices));
+    choices.follows = true;
+    choices.next = 0;
   }
   return Status();
 }

@@ -83,6 +83,10 @@ Status check_sequences(const ir::Graph& graph, const ir::Distribution& distribut
                  std::to_string(rest.uneven[0].second) + ", which " +
                  std::to_string(distribution.cuts[static_cast<size_t>(seed->cut)].places()) +
                  " devices cannot share equally");
+    else if (!rest.mixed.empty())
+      error.note("parameter '" + graph.value(rest.mixed[0].first).name + "' is also read by " +
+                 graph.provenance().describe(graph.op(rest.mixed[0].second).prov) +
+                 ", which needs the whole sequence, so all readers of the parameter have it");
     else error.note("a sequence is axis 1 of the model's inputs, of ids [B, S] or of numbers [B, S, ..]");
     return error;
   }

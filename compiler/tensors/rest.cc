@@ -34,6 +34,8 @@ struct Decided {
   std::map<OpId, PartAlong> at_rest;    // ... that are, by their results
   std::set<ValueId> not_scattered;      // shares
   std::map<ValueId, PartAlong> wanted;  // shares of which a later reader wants a part
+  std::set<ValueId> apart;              // parameters whose gradient is added up before what is the same at every place
+  std::map<ValueId, OpId> mixed;        // parameters that are read whole, and so beside no parts: by what
   bool operator==(const Decided&) const = default;
 };
 
@@ -69,6 +71,7 @@ class RestWalk {
     for (const ir::Graph::Output& output : graph_.outputs)
       if (is_part(output.value)) found_.outputs.emplace_back(output.value, found_.part[output.value.index]);
     share_parameters();
+    found_.mixed.assign(decided_.mixed.begin(), decided_.mixed.end());
     return std::move(found_);
   }
 
@@ -329,7 +332,8 @@ class RestWalk {
       return;
     }
     if (!has_gradient_[v.index]) return;
-    if (parameter_of(v).valid()) use_parameter(v, here(op).cut, id);
+    if (const ValueId parameter = parameter_of(v); parameter.valid() && decided_.apart.count(parameter) == 0)
+      use_parameter(v, here(op).cut, id);
     else found_.entered.push_back({id, operand, {}});
   }
 
@@ -413,6 +417,20 @@ class RestWalk {
     if (!v.valid()) return;
     if (const ValueId parameter = parameter_of(v); parameter.valid()) used_[parameter].push_back({cut, id});
   }
+  struct Use {
+    int32_t cut = -1;
+    OpId op;
+  };
+  // Whether all who read it as a whole make terms of parameters alone, as of a penalty.
+  bool are_beside_terms(const std::vector<Use>& uses) const {
+    return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+      const ir::Op& op = graph_.op(use.op);
+      if (use.cut >= 0) return !columns_.share[op.results[0].index];
+      return std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+        return !v.valid() || graph_.value(v).kind == ir::ValueKind::kConstant || parameter_of(v).valid();
+      });
+    });
+  }
   void share_parameters() {
     for (const auto& [parameter, chunk] : columns_.shared) used_.erase(parameter);
     // What operators of the columns read whole, or take their part of, has the same gradient at every place.
@@ -424,7 +442,13 @@ class RestWalk {
       const int32_t cut = uses[0].cut;
       const bool alike = !p.matrix && p.shards == 1 &&
                          std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.cut == cut; });
+      if (!alike && !p.matrix && p.shards == 1 && are_beside_terms(uses)) {
+        decided_.apart.insert(parameter);
+        continue;
+      }
       if (alike && cut >= 0) found_.shared.emplace_back(parameter, graph_.op(uses[0].op).chunk);
+      const auto whole = std::find_if(uses.begin(), uses.end(), [](const Use& use) { return use.cut < 0; });
+      if (!alike && whole != uses.end()) decided_.mixed.emplace(parameter, whole->op);
       for (const Use& use : uses) {
         if (alike || use.cut < 0) continue;
         const ValueId result = graph_.op(use.op).results[0];
@@ -435,10 +459,6 @@ class RestWalk {
     }
   }
 
-  struct Use {
-    int32_t cut = -1;
-    OpId op;
-  };
   const ir::Graph& graph_;
   const ir::Uses& uses_;
   const std::vector<ChunkCut>& chunks_;

@@ -552,7 +552,7 @@ struct ConstantContent {
   std::string name, sha256;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
-  std::optional<float> value = {};  // of one f32 element
+  std::optional<float> value = {};  // of one element of f32 or bf16
 };
 
 struct Bundle {

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "schemas/plan/convert_elements.h"
 #include "schemas/plan/file_bytes.h"
 #include "schemas/plan/names.h"
 #include "schemas/plan/safetensors.h"
@@ -121,8 +122,10 @@ Status write_weights(const std::string& path, const std::vector<WeightTensor>& t
 
 std::optional<float> one_element(DType dtype, std::string_view bytes) {
   float value = 0;
-  if (dtype != DType::kF32 || bytes.size() != sizeof value) return std::nullopt;
-  std::memcpy(&value, bytes.data(), sizeof value);
+  if (bytes.size() != static_cast<size_t>(dtype_bytes(dtype))) return std::nullopt;
+  if (dtype == DType::kF32) std::memcpy(&value, bytes.data(), sizeof value);
+  else if (dtype == DType::kBF16) convert_elements(dtype, bytes.data(), DType::kF32, &value, 1);
+  else return std::nullopt;
   return value;
 }
 

@@ -464,3 +464,27 @@ class Checkpointed(nn.Module):
 
 
 CASES.append(("checkpoint: gradient_checkpointing_enable", Checkpointed, RIGHT, ("pt2",), {}))
+
+
+# ---------------------------------------------------------------- complex buffers
+for _persistent in (True, False):
+    def _turns(s, persistent=_persistent):
+        s.register_buffer("turns", torch.polar(torch.ones(3, 2), torch.arange(6.).view(3, 2)), persistent=persistent)
+
+    @case(f"complex buffer: rotations{', saved' if _persistent else ''}", prepare=_turns)
+    def _(s, x, y):
+        z = torch.view_as_complex(hidden(s, x).view(-1, 2, 2)) * s.turns[1:2].view(1, 2) + s.turns[2:].conj()
+        return ends(s, torch.view_as_real(z).flatten(1), y)
+
+
+@case("complex buffer: of two f64", "'turns' has elements of complex128: .* Store real numbers", containers=("pt2",),
+      prepare=lambda s: s.register_buffer("turns", torch.ones(2, dtype=torch.complex128)))
+def _(s, x, y):
+    return ends(s, hidden(s, x) * torch.view_as_real(s.turns).sum().float(), y)
+
+
+@case("complex buffer: that forward changes", "'turns' has elements of complex64: .* that forward does not change", containers=("pt2",),
+      prepare=lambda s: s.register_buffer("turns", torch.ones(2, dtype=torch.complex64)))
+def _(s, x, y):
+    s.turns.mul_(2)
+    return ends(s, hidden(s, x) * torch.view_as_real(s.turns).sum(), y)

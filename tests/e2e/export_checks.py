@@ -149,6 +149,27 @@ class Trial:
                   torch.is_grad_enabled() and all("piper_export" not in f.__module__ for f in (
                       torch.inference_mode.__enter__, torch.Tensor.register_hook, torch.autograd.grad, torch.autograd.Function.apply)))
 
+    def in_16_bits(self):
+        """Gradients that are 0 except for roundings are no sign of a hook; clipped ones are, however small they are."""
+        path = self.work / "rounded.pt2"
+
+        def run(s, x, y):
+            h = torch.tanh(s.a(x.to(s.a.weight.dtype)))
+            if s.clips and not torch.compiler.is_compiling():
+                h.grad_fn.register_prehook(lambda outer: (outer[0].clamp(-s.clips, s.clips),))
+            return F.cross_entropy(s.q(torch.tanh(h[..., None] * s.m.weight))[..., 0], y.argmax(1))    # q.bias has no effect
+
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            for clips in (0, 1e-3, 1e4):
+                def prepare(s, dtype=dtype, clips=clips):
+                    s.q, s.clips = nn.Linear(4, 1), clips
+                    s.to(dtype)
+                path.unlink(missing_ok=True)
+                said = exported(lambda: Net(run, prepare), path)
+                binds = 0 < clips < 1
+                check(f"a gradient that is 0 except for roundings ({dtype}, clipped at {clips})", path.exists() != binds and
+                      re.search("'a.(weight|bias)' is not in proportion" if binds else "^$", said), said)
+
     def not_checked(self):
         """Where nothing can be compared the exporter says so in a line, and writes the file."""
         path = self.work / "unchecked.pt2"
@@ -192,6 +213,7 @@ def main():
             trial.try_case(name, *rest)
     if not args.only:
         trial.state_is_kept()
+        trial.in_16_bits()
         trial.not_checked()
     print(f"{len(faults)} faults")
     sys.exit(1 if faults else 0)

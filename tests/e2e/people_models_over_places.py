@@ -216,3 +216,46 @@ class PooledHead(nn.Module):
         x = self.a(x)
         x = x + self.down(torch.relu(self.up(x)))
         return (self.head(self.pool(x)) - y[:, 0]).pow(2).mean()
+
+
+class PenaltyOnAll(nn.Module):
+    """The loss has a penalty on all parameters, some of which are read beside parts of a sequence."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Embedding(7, 4), nn.LayerNorm(4), nn.Linear(4, 7)
+        self.pos = nn.Parameter(torch.randn(1, 6, 4))
+
+    def forward(self, ids, labels):
+        h = torch.tanh(self.norm(self.first(ids) + self.pos))
+        penalty = sum(p.pow(2).sum() for p in self.parameters()) + self.first.weight.abs().sum()
+        return torch.nn.functional.cross_entropy(self.last(h).view(-1, 7), labels.view(-1)) + 0.01 * penalty
+
+
+class PlacesInStages(nn.Module):
+    """What is the same for all samples is added to them: with one sample in a piece, gradients are not summed over an axis."""
+
+    def __init__(self, case):
+        super().__init__()
+        self.pos, self.a, self.b = nn.Parameter(torch.randn(1, 6, 4)), nn.Linear(4, 4), nn.Linear(4, 3)
+        self.scale = nn.Parameter(torch.randn(1, 6, 3))
+
+    def forward(self, x, y):
+        h = torch.tanh(self.a(x + self.pos))
+        return (self.b(h) * self.scale - y).pow(2).mean()
+
+
+class LossInBf16(nn.Module):
+    """`error`: of (prediction, y), all in bf16; times a parameter, beside a term without samples."""
+
+    def __init__(self, case, error):
+        super().__init__()
+        self.a, self.w, self.error = nn.Linear(4, 3), nn.Parameter(torch.zeros(())), error
+        self.bfloat16()
+
+    def forward(self, x, y, mask):
+        return self.error(self.a(x.bfloat16()), y.bfloat16()) * torch.exp(-self.w) + self.w
+
+
+ERRORS_IN_BF16 = {"mean": lambda p, y: (p - y).abs().mean(), "mse": torch.nn.functional.mse_loss,
+                  "sum": lambda p, y: (p - y).pow(2).sum() / p.numel()}

@@ -48,3 +48,29 @@ for _mode in ("nearest", "bilinear"):
     for _factors in ((2.3, 1.1), (1.05, 1.1), (2.2, 3.05)):
         LOSSES[f"resized_{_mode}_by_{_factors[0]}"] = (lambda m, p, y, mask, mode=_mode, factors=_factors: error(p, y).mean() + F.interpolate(
             _image(m, p), scale_factor=factors, mode=mode).pow(2).mean(), _numbers(20))
+
+
+def _rows(x):
+    return torch.arange(x.shape[0])[:, None]
+
+
+def _grid(p):
+    """[B, 2, 3, 3]"""
+    return torch.stack([p[..., None] * row for row in torch.tensor([[1., 2, 3], [2., -1, 1]])], 1)
+
+
+def _places(y):
+    return torch.stack([(y[:, 0] > 0).long(), (y[:, 1] > 0).long() + 1], 1)
+
+
+# Elements of every sample by indices of its own: [B, 2] of p or of a grid.
+for _name, _picked in {"rows": lambda p, at: _grid(p)[:, 1][_rows(p), at],
+                       "negative_rows": lambda p, at: p[_rows(p), at - 3],
+                       "cells": lambda p, at: _grid(p)[_rows(p), at - 1, at][..., 0],
+                       "axes_apart": lambda p, at: _grid(p)[_rows(p), :, at].sum((-1, -2)),
+                       "two_counted": lambda p, at: _grid(p)[_rows(p)[..., None], torch.arange(2)[:, None], at[:, None]].sum((1, 3)),
+                       "samples_last": lambda p, at: p.t()[at, _rows(p)],
+                       "put": lambda p, at: torch.zeros(p.shape).index_put((_rows(p), at), p[:, :1] * p[:, 1:]),
+                       "added": lambda p, at: p.index_put((_rows(p), at.flip(1)), p[:, 1:], accumulate=True)}.items():
+    LOSSES[f"index_by_sample_{_name}"] = (
+        lambda m, p, y, mask, picked=_picked: error(p, y).mean() + picked(p, _places(y)).pow(2).mean(), _nothing)

@@ -49,3 +49,8 @@ def two_on_one_device(microbatches):
 # The third microbatch is run before the second.
 THIRD_FIRST = (f"piper: 1\nmodel: {{batch: {BATCH}}}\nper_microbatch: [norm]\ndirectives:\n  - {{op: split, num_microbatches: 4}}\n"
                f"  - {{op: order, filters: [[{{MB: 2, PASS: F}}], [{{MB: 1, PASS: F}}]]}}\noptimizer: {{sgd: {{lr: {LR}}}}}\n")
+
+# Pieces of one sample in the first stage, and of two in the second.
+FEWER_IN_FIRST = (f"piper: 1\nmodel: {{batch: {BATCH}}}\nannotate:\n  - {{tag: PP, starts: [a, b]}}\ndirectives:\n"
+                  "  - {op: replicate, filter: {PP: 0}, devices: [0, 1, 2, 3]}\n  - {op: replicate, filter: {PP: 1}, devices: [4, 5]}\n"
+                  f"schedule: {{family: 1f1b, microbatches: 2}}\noptimizer: {{sgd: {{lr: {LR}}}}}\n")

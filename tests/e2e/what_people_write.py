@@ -30,7 +30,7 @@ import people_operators
 import people_over_places
 import piper_export
 from people_models import NO_WEIGHTS, NORMS, NormTwice, NoWeightsFirst, StepsAcrossStages, TermOfFirstStage, TermTimesTotal, Transformers, WeightsOfLastStage, error
-from people_strategies import BATCH, LR, REPLICAS, THIRD_FIRST, columns, family, strategy, two_on_one_device
+from people_strategies import BATCH, FEWER_IN_FIRST, LR, REPLICAS, THIRD_FIRST, columns, family, strategy, two_on_one_device
 
 STEPS = 3
 
@@ -427,6 +427,11 @@ CASES["norm_of_both_stages"] = Case(None, model=people_models.NormOfBothStages, 
 CASES["factors_of_layers"] = Case(None, model=people_models_over_places.FactorsOfLayers, forms=(1, 8, columns(2), columns(8), family("1f1b")))
 for name, (loss, more) in people_operators.LOSSES.items():
     CASES[name] = Case(loss, more=more, kinds=("pt2",), forms=(2, 8))
+CASES["penalty_on_all"] = Case(None, model=people_models_over_places.PenaltyOnAll, data=lambda n: {k: torch.randint(0, 7, (n, 6)) for k in ("ids", "labels")},
+                               forms=(1, columns(1, "sequence"), columns(2, "sequence")))
+CASES["places_in_stages"] = Case(None, model=people_models_over_places.PlacesInStages, data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)}, forms=(1, 8, FEWER_IN_FIRST))
+for name, loss in people_models_over_places.ERRORS_IN_BF16.items():    # bf16 rounds more than losses may differ
+    CASES[f"loss_in_bf16_{name}"] = Case(None, model=functools.partial(people_models_over_places.LossInBf16, error=loss), forms=(2,), own_masks=True)
 CASES["frozen_norm"] = Case(None, model=people_models.FrozenNorm, forms=(1, 2, 8), kinds=("pt2",))
 for name, factor in {"sum": lambda t, mask: t * mask.sum(), "reciprocal": lambda t, mask: t / mask.sum(), "expanded": lambda t, mask: (t.expand(3) * mask.mean()).sum()}.items():
     CASES[f"a_term_by_a_total_{name}"] = Case(None, model=functools.partial(TermTimesTotal, factor=factor), forms=(family("gpipe", 4), family("1f1b"), family("zero_bubble")))

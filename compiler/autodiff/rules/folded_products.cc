@@ -1,5 +1,6 @@
 #include "compiler/autodiff/rules/folded_products.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -55,12 +56,12 @@ std::optional<double> constant_value(const ir::Graph& graph, ValueId value) {
 ValueId scalar(const RuleContext& ctx, double value, DType dtype) {
   const ir::Graph& graph = ctx.b.graph();
   const double rounded = dtype == DType::kF32 ? static_cast<double>(static_cast<float>(value)) : value;
-  for (const ir::Constant& constant : graph.constants()) {
+  const std::vector<ir::Constant>& all = graph.constants();
+  const auto made = std::find_if(all.begin(), all.end(), [&](const ir::Constant& constant) {
     const ir::TensorType& type = graph.type(constant.value);
-    if (type.shape.empty() && type.dtype == dtype && constant_value(graph, constant.value) == rounded)
-      return constant.value;
-  }
-  return ctx.b.scalar(value, dtype);
+    return type.shape.empty() && type.dtype == dtype && constant_value(graph, constant.value) == rounded;
+  });
+  return ctx.b.leaves_out(made != all.end()) ? made->value : ctx.b.scalar(value, dtype);
 }
 
 ValueId multiply(const RuleContext& ctx, ValueId g, ValueId x) {

@@ -5,18 +5,27 @@
 
 namespace piper::autodiff::rules {
 
+namespace {
+constexpr double kLargestF16 = 65504;
+}  // namespace
+
 std::vector<ValueId> sum(const RuleContext& ctx) {
   const auto& attrs = std::get<ir::ReduceAttrs>(ctx.op.attrs);
   return {ctx.b.expand(keep_dims(ctx, grad(ctx), attrs, 0), operand_type(ctx, 0).shape)};
 }
 
-// Divided before it is expanded, while it is small.
+// Divided before it is expanded, while it is small. 16 bits hold most counts, and few reciprocals of them.
 std::vector<ValueId> mean(const RuleContext& ctx) {
   const auto& attrs = std::get<ir::ReduceAttrs>(ctx.op.attrs);
   const std::vector<int64_t> shape = operand_type(ctx, 0).shape;
   double count = 1;
   for (int64_t dim : attrs.dims) count *= static_cast<double>(shape[static_cast<size_t>(dim)]);
-  return {ctx.b.expand(keep_dims(ctx, scale(ctx, grad(ctx), 1.0 / count), attrs, 0), shape)};
+  const ValueId g = grad(ctx);
+  const DType dtype = ctx.b.type(g).dtype;
+  const bool divides = dtype == DType::kBF16 || (dtype == DType::kF16 && count <= kLargestF16);
+  const ValueId share =
+      divides && count != 1 ? ctx.b.add1(OpKind::kDiv, {g, ctx.b.scalar(count, dtype)}) : scale(ctx, g, 1.0 / count);
+  return {ctx.b.expand(keep_dims(ctx, share, attrs, 0), shape)};
 }
 
 // g / (number of ties) where x is the maximum

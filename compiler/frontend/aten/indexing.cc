@@ -240,20 +240,94 @@ Item index_add(Call& c) {
 }
 
 namespace {
-// x[arange(n), j]: for each i along the first indexed axis the element j[i] of the second. Gathered along the second,
-// which keeps samples apart that are along the first.
-bool per_row(Call& c, ValueId x, const Indexed& where, ValueId& out) {
-  if (where.indices.size() != 2) return false;
-  const int64_t n = c.extent(x, where.first);
-  const ValueId rows = where.indices[0], picked = where.indices[1];
-  if (c.rank(rows) != 1 || c.rank(picked) != 1 || c.extent(picked, 0) != n || counting_axis(c, rows, n) != 0)
-    return false;
-  const int64_t axis = where.first + 1;
-  Extents parted(c.shape(x).size(), 1), wide = c.shape(x);
-  parted[static_cast<size_t>(where.first)] = n;
-  wide[static_cast<size_t>(axis)] = 1;
-  const ValueId index = c.expand(c.reshape(wrapped(c, picked, c.extent(x, axis)), std::move(parted)), std::move(wide));
-  out = c.squeeze(c.op(OpKind::kGather, {x, index}, ir::DimAttrs{axis}), axis);
+// Index tensors of which some count along an axis of their common shape each, and the others, which are next to each
+// other, pick elements of one merged axis: x[arange(n)[:, None], j] is gathered along j's axis. So samples stay apart
+// that are along an axis that is counted.
+struct Picked {
+  size_t from = 0, to = 0;     // the indices that pick
+  ValueId index;               // into their merged axis; an axis for each that counts, one for all others
+  ir::Shape merged;            // of x
+  std::vector<int64_t> order;  // of the common shape's axes: those of `index`, in which the others are one
+  ir::Shape parted;            // of `index`, before that
+};
+
+// The axis of the common shape along which each index counts, or -1. No two have the same.
+std::vector<int64_t> counting_axes(Call& c, ValueId x, const Indexed& where) {
+  std::vector<int64_t> axes;
+  for (size_t k = 0; k < where.indices.size(); ++k) {
+    const int64_t n = c.extent(x, where.first + static_cast<int64_t>(k));
+    int64_t axis = counting_axis(c, where.indices[k], n);
+    if (axis >= 0) axis += static_cast<int64_t>(where.shape.size()) - c.rank(where.indices[k]);
+    const bool free = axis >= 0 && where.shape[static_cast<size_t>(axis)] == n &&
+                      std::find(axes.begin(), axes.end(), axis) == axes.end();
+    axes.push_back(free ? axis : -1);
+  }
+  return axes;
+}
+
+bool picked_apart(Call& c, ValueId x, const Indexed& where, Picked& out) {
+  const std::vector<int64_t> axes = counting_axes(c, x, where);
+  const auto picks = [](int64_t axis) { return axis < 0; };
+  const auto begin = std::find_if(axes.begin(), axes.end(), picks), end = std::find_if_not(begin, axes.end(), picks);
+  if (begin == end || end - begin == std::ssize(axes) || std::any_of(end, axes.end(), picks)) return false;
+  out.from = static_cast<size_t>(begin - axes.begin());
+  out.to = static_cast<size_t>(end - axes.begin());
+  const auto extent_of = [&](size_t k) { return c.extent(x, where.first + static_cast<int64_t>(k)); };
+  int64_t extent = 1;
+  for (size_t k = out.from; k < out.to; ++k) {
+    const ValueId i = wrapped(c, where.indices[k], extent_of(k)), scale = c.scalar_i64(extent_of(k));
+    out.index = k == out.from ? i : c.op(OpKind::kAdd, {c.op(OpKind::kMul, {out.index, scale}), i});
+    extent *= extent_of(k);
+  }
+  ir::Shape flat;
+  for (size_t k = 0; k < axes.size(); ++k)
+    if (k == out.from) {
+      for (int64_t axis = 0; axis < std::ssize(where.shape); ++axis)
+        if (std::find(axes.begin(), axes.end(), axis) == axes.end()) out.order.push_back(axis);
+      flat.push_back(-1);
+    } else if (axes[k] >= 0) {
+      out.order.push_back(axes[k]);
+      flat.push_back(extent_of(k));
+    }
+  for (int64_t axis : out.order) out.parted.push_back(where.shape[static_cast<size_t>(axis)]);
+  out.index = c.reshape(c.permute(c.expand(out.index, where.shape), out.order), std::move(flat));
+  out.merged = c.shape(x);
+  const auto first = out.merged.begin() + where.first;
+  out.merged.erase(first + static_cast<std::ptrdiff_t>(out.from), first + static_cast<std::ptrdiff_t>(out.to));
+  out.merged.insert(out.merged.begin() + where.first + static_cast<std::ptrdiff_t>(out.from), extent);
+  return true;
+}
+
+// What undoes a permutation.
+std::vector<int64_t> undone(const std::vector<int64_t>& order) {
+  std::vector<int64_t> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return back;
+}
+
+// A permutation of some axes; `before` axes before them and `after` axes after them stay.
+std::vector<int64_t> within(const std::vector<int64_t>& order, int64_t before, int64_t after) {
+  std::vector<int64_t> all(static_cast<size_t>(before + after) + order.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  for (size_t i = 0; i < order.size(); ++i) all[static_cast<size_t>(before) + i] = before + order[i];
+  return all;
+}
+
+bool gathered(Call& c, ValueId x, const Indexed& where, ValueId& out) {
+  Picked picked;
+  if (!picked_apart(c, x, where, picked)) return false;
+  const int64_t before = where.first, axis = before + static_cast<int64_t>(picked.from);
+  const int64_t after = c.rank(x) - before - std::ssize(where.indices);
+  const auto from = static_cast<std::ptrdiff_t>(before), to = from + c.rank(picked.index);
+  Extents parted(picked.merged.size(), 1), wide = picked.merged, result = picked.merged;
+  const ir::Shape index = c.shape(picked.index);
+  std::copy(index.begin(), index.end(), parted.begin() + from);
+  wide[static_cast<size_t>(axis)] = index[picked.from];
+  const ValueId places = c.expand(c.reshape(picked.index, std::move(parted)), std::move(wide));
+  const ValueId y = c.op(OpKind::kGather, {c.reshape(x, picked.merged), places}, ir::DimAttrs{axis});
+  result.erase(result.begin() + from, result.begin() + to);
+  result.insert(result.begin() + from, picked.parted.begin(), picked.parted.end());
+  out = c.permute(c.reshape(y, std::move(result)), within(undone(picked.order), before, after));
   return true;
 }
 }  // namespace
@@ -267,7 +341,7 @@ Item index(Call& c) {
     return c.fail("indexing of this form");
   ValueId view;
   if (as_view(c, x, where.first, where.indices, where.shape, view)) return made(view);
-  if (per_row(c, x, where, view)) return made(view);
+  if (gathered(c, x, where, view)) return made(view);
   const ir::Shape& wide = where.shape;
   Extents merged = c.shape(x), result = merged;
   const auto from = static_cast<std::ptrdiff_t>(where.first);
@@ -312,15 +386,32 @@ bool is_permutation(Call& c, ValueId index) {
   return op.kind == OpKind::kTopk && value.result_index == 1 &&
          std::get<ir::TopkAttrs>(op.attrs).k == c.extent(op.operands[0], 0);
 }
+
+// As gathered; the indexed axes of x are its first ones.
+bool scattered(Call& c, ValueId x, const Indexed& where, ValueId given, ValueId& out) {
+  Picked picked;
+  if (!picked_apart(c, x, where, picked)) return false;
+  const ir::Shape shape = c.shape(x), index = c.shape(picked.index);
+  const int64_t after = c.rank(x) - std::ssize(where.indices);
+  Extents all = where.shape, parted = index, source = index;
+  all.insert(all.end(), shape.end() - after, shape.end());
+  source.insert(source.end(), shape.end() - after, shape.end());
+  parted.resize(source.size(), 1);
+  const ValueId places = c.expand(c.reshape(picked.index, std::move(parted)), source);
+  given = c.permute(c.expand(given, std::move(all)), within(picked.order, 0, after));
+  const OpKind kind = c.flag("accumulate") ? OpKind::kScatterAdd : OpKind::kScatter;
+  out = c.op(kind, {c.reshape(x, picked.merged), places, c.reshape(given, std::move(source))},
+             ir::DimAttrs{static_cast<int64_t>(picked.from)});
+  out = c.reshape(out, shape);
+  return true;
+}
 }  // namespace
 
 Item index_put(Call& c) {
   if (Item chosen; put_by_mask(c, chosen)) return chosen;
   Indexed where = index_tensors(c);
   ValueId x = c.tensor("self");
-  const std::vector<int64_t> joined = joining_order(c, x, where);
-  std::vector<int64_t> parted(joined.size());
-  for (size_t i = 0; i < joined.size(); ++i) parted[static_cast<size_t>(joined[i])] = static_cast<int64_t>(i);
+  const std::vector<int64_t> joined = joining_order(c, x, where), parted = undone(joined);
   x = c.permute(x, joined);
   if (!c.flag("accumulate") && where.ok && where.indices.size() == 1 && c.rank(x) == 1 &&
       is_permutation(c, where.indices[0])) {
@@ -332,10 +423,10 @@ Item index_put(Call& c) {
   const ir::Shape& wide = where.shape;
   ValueId given = c.as(c.arg("values"), c.dtype(x));
   // The indexed axes go to the front, and back.
-  std::vector<int64_t> order(c.shape(x).size()), back(order.size()), of_values;
+  std::vector<int64_t> order(c.shape(x).size()), of_values;
   std::iota(order.begin(), order.end(), int64_t{0});
   std::rotate(order.begin(), order.begin() + where.first, order.begin() + where.first + indexed);
-  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  const std::vector<int64_t> back = undone(order);
   if (where.first > 0) {
     ir::Shape all = c.shape(x);
     all.erase(all.begin() + where.first, all.begin() + where.first + indexed);
@@ -348,6 +439,9 @@ Item index_put(Call& c) {
     x = c.permute(x, order);
   }
   const auto result = [&](ValueId y) { return made(c.permute(where.first > 0 ? c.permute(y, back) : y, parted)); };
+  Indexed in_front = where;
+  in_front.first = 0;
+  if (ValueId y; scattered(c, x, in_front, given, y)) return result(y);
   const ir::Shape shape = c.shape(x);
   ValueId flat;
   int64_t extent = 1;
@@ -355,19 +449,6 @@ Item index_put(Call& c) {
     const ValueId i = wrapped(c, where.indices[k], shape[k]);
     flat = k == 0 ? i : c.binary(OpKind::kAdd, c.binary(OpKind::kMul, flat, static_cast<double>(shape[k])), i);
     extent *= shape[k];
-  }
-  // x[arange(n), j] = values: along the second axis, which keeps samples apart that are along the first.
-  if (where.indices.size() == 2 && c.rank(where.indices[0]) == 1 && wide == ir::Shape{shape[0]} &&
-      counting_axis(c, where.indices[0], shape[0]) == 0) {
-    Extents rows(shape.size(), 1), source = shape, dense = shape;
-    rows[0] = shape[0];
-    source[1] = 1;
-    dense.erase(dense.begin() + 1);
-    const ValueId j = c.expand(wrapped(c, where.indices[1], shape[1]), wide);
-    const ValueId places = c.expand(c.reshape(j, std::move(rows)), source);
-    const ValueId values = c.reshape(c.expand(given, std::move(dense)), source);
-    const OpKind kind = c.flag("accumulate") ? OpKind::kScatterAdd : OpKind::kScatter;
-    return result(c.op(kind, {x, places, values}, ir::DimAttrs{1}));
   }
   std::vector<int64_t> tail(shape.begin() + static_cast<std::ptrdiff_t>(where.indices.size()), shape.end());
   std::vector<int64_t> merged = tail, source = tail, rows = tail;

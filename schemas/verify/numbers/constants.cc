@@ -28,18 +28,25 @@ std::optional<float> computed(const Maker& by, const std::vector<float>& x) {
 
 }  // namespace
 
+bool has_known_values(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
+
 int32_t constant_of(float value, NumberTable& table) {
   const std::string bytes(reinterpret_cast<const char*>(&value), sizeof value);
   return table.constant("constant " + plan::sha256(bytes), sizeof value, value);
 }
 
+int32_t reciprocal_in_bf16(float value, NumberTable& table) {
+  return table.constant("reciprocal in bf16 of " + std::to_string(value), dtype_bytes(DType::kBF16), 1 / value);
+}
+
 void take_reciprocal(NumberTable::Made& made, NumberTable& table) {
   if (made.by != Kernel::kDiv || made.operands.size() != 2 || made.operands[1].number < 0) return;
   const std::optional<float> by = table[made.operands[1].number].value;
-  if (!by || made.operands[1].dtype != DType::kF32 || !std::isnormal(*by) || !std::isnormal(1 / *by)) return;
+  const DType dtype = made.operands[1].dtype;
+  if (!by || !has_known_values(dtype) || !std::isnormal(*by) || !std::isnormal(1 / *by)) return;
   made.by = Kernel::kMul;
   made.divided = true;
-  made.operands[1].number = constant_of(1 / *by, table);
+  made.operands[1].number = dtype == DType::kF32 ? constant_of(1 / *by, table) : reciprocal_in_bf16(*by, table);
 }
 
 std::optional<int32_t> folded(const NumberTable::Made& made, NumberTable& table) {

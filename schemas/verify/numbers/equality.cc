@@ -45,6 +45,7 @@ class Comparison {
   Comparison(const Bundle& bundle, const Exchanges& exchanges)
       : bundle_(bundle),
         leaves_(bundle),
+        table_(knowing(bundle.constants)),
         reference_(number_reference(bundle.reference.front(), leaves_, table_)),
         num_known_(table_.size()),
         plan_(bundle, leaves_, exchanges, reference_.by_pieces, table_) {}
@@ -78,6 +79,15 @@ class Comparison {
   }
 
  private:
+  // Values of constants that the model may divide by, too.
+  static NumberTable knowing(const std::vector<ConstantContent>& constants) {
+    NumberTable table;
+    for (const ConstantContent& constant : constants)
+      if (constant.value && constant.dtype == DType::kBF16)
+        table.learn("constant " + constant.sha256, dtype_bytes(constant.dtype), *constant.value);
+    return table;
+  }
+
   // An input is one value to programs, whatever it is fed with: labels in the place of tokens are found here alone.
   Status check_feeds() const {
     const Reference& reference = bundle_.reference.front();

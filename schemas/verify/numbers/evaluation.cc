@@ -252,7 +252,7 @@ View Evaluation::times(View sum, Over over, double places) {
   if (number.by == Kernel::kMul && is_whole(sum, table_))
     for (size_t i = 0; i < 2; ++i) {
       const View by = number.operands[i], other = number.operands[1 - i];
-      if (!table_[by.number].constant || !table_[by.number].value) continue;
+      if (!table_[by.number].constant || !table_[by.number].value || by.dtype != DType::kF32) continue;
       places *= *table_[by.number].value;
       sum.number = other.number, sum.offset = other.offset, sum.axes = other.axes;
       break;
@@ -463,8 +463,9 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
   made.bytes = product(shape, 0) * dtype_bytes(out.dtype);
   made.program = run_.index;
   made.call = call_;
-  if (out.dtype == DType::kF32 && in_rows) {
+  if (has_known_values(out.dtype) && in_rows)
     take_reciprocal(made, table_);  // first: so a quotient of constants is the product that piperc folds
+  if (out.dtype == DType::kF32 && in_rows) {
     if (const auto constant = folded(made, table_)) {
       run_.made.push_back(*constant);
       return *constant;

@@ -118,7 +118,8 @@ class LinearShares {
       if (std::find(shares.begin(), shares.end(), addend) != shares.end()) continue;
       const Number& number = call_.table[call_.whole.operands[addend].number];
       if (number.value && *number.value == 0) continue;
-      const bool known = number.value || !number.constant || call_.row->form == RowForm::kAdd;
+      const bool known =
+          (number.value && number.bytes == sizeof(float)) || !number.constant || call_.row->form == RowForm::kAdd;
       return known ? Linear::kNo : Linear::kOpen;
     }
     return Linear::kYes;

@@ -125,7 +125,8 @@ LinkedPrograms::LinkedPrograms(const Bundle& bundle, const Leaves& leaves, const
       if (slot.writes && is_value(slot.role)) makers_[label(chunks_[p], slot)].push_back(run.index);
   }
   for (const ConstantContent& constant : bundle.constants)
-    if (constant.value) (void)constant_of(*constant.value, table);  // known from now on
+    if (constant.value && constant.dtype == DType::kF32)
+      (void)constant_of(*constant.value, table);  // known from now on
 }
 
 void LinkedPrograms::make() {

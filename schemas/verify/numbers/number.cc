@@ -70,6 +70,8 @@ int32_t NumberTable::constant(const std::string& key, int64_t bytes, std::option
   number.bytes = bytes;
   number.constant = true;
   const int32_t id = intern("leaf " + key, std::move(number));
+  const auto learnt = learnt_.find(key);
+  if (!value && learnt != learnt_.end() && learnt->second.first == bytes) value = learnt->second.second;
   if (value) numbers_[static_cast<size_t>(id)].value = value;
   return id;
 }

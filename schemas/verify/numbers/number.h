@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "schemas/plan/plan.h"
@@ -94,6 +95,8 @@ class NumberTable {
   // `sum`, `marked`: Number::sum and total.
   int32_t total(const std::string& key, int64_t bytes, int32_t sum, bool marked);
   int32_t constant(const std::string& key, int64_t bytes, std::optional<float> value = std::nullopt);
+  // The value of a constant of this key and so many bytes, should there be one.
+  void learn(const std::string& key, int64_t bytes, float value) { learnt_[key] = {bytes, value}; }
   int32_t unknown(const std::string& why);
   // The same, where the call itself is at fault, and no missing row or rule.
   int32_t unfit(const std::string& why, int32_t program, int32_t call);
@@ -120,7 +123,8 @@ class NumberTable {
 
   std::vector<Number> numbers_;
   std::unordered_map<std::string, int32_t> ids_;
-  std::unordered_map<int32_t, std::vector<int32_t>> copies_;  // by what was copied
+  std::unordered_map<int32_t, std::vector<int32_t>> copies_;           // by what was copied
+  std::unordered_map<std::string, std::pair<int64_t, float>> learnt_;  // of constants, by key: bytes and value
 };
 
 // A view as the key of a table.

@@ -199,12 +199,27 @@ class ProgramCalls {
     const bool mean = call.kernel == Kernel::kMean;
     if ((!mean && call.kernel != Kernel::kSum) || operands.size() != 1 || operands[0].number < 0) return false;
     const Operand& out = call.outputs[0];
-    if (out.dtype != DType::kF32 || out.strides != plan::contiguous_strides(out.shape)) return false;
+    if (!has_known_values(out.dtype) || out.strides != plan::contiguous_strides(out.shape)) return false;
+    if (out.dtype == DType::kBF16 && (!mean || !is_in_bf16(added_by_mean(call)))) return false;
     std::vector<View> once = operands;
     const bool repeated = repetitions(call, once[0]) > 1;
+    if (repeated && out.dtype == DType::kBF16) return false;
     const Over over = sum_of(call, once).over;
     return (repeated && over != Over::kEach && over != Over::kUnknown) ||
            (mean && over == Over::kSum && table_[operands[0].number].over == Over::kEach);
+  }
+  // How many elements are added for each of a mean, by which bf16 can divide if it holds the number.
+  double added_by_mean(const KernelCall& call) const {
+    return static_cast<double>(of_step(plan::elements(call.inputs[0]))) /
+           static_cast<double>(std::max<int64_t>(plan::elements(call.outputs[0]), 1));
+  }
+  static bool is_in_bf16(double count) {
+    const auto exact = static_cast<float>(count);
+    uint16_t narrow = 0;
+    float rounded = 0;
+    convert_elements(DType::kF32, &exact, DType::kBF16, &narrow, 1);
+    convert_elements(DType::kBF16, &narrow, DType::kF32, &rounded, 1);
+    return exact == rounded;
   }
   RowResult sum_of(const KernelCall& call, std::vector<View>& operands) {
     if (table_[operands[0].number].over == Over::kPiece) return {Over::kPiece, -1, ""};
@@ -219,13 +234,13 @@ class ProgramCalls {
     product.outputs = call.outputs;
     product.accumulate = sum.accumulate;
     double times = static_cast<double>(repetitions(call, operands[0]));
-    if (call.kernel == Kernel::kMean)
-      times *= static_cast<double>(std::max<int64_t>(plan::elements(out), 1)) /
-               static_cast<double>(of_step(plan::elements(call.inputs[0])));
+    if (call.kernel == Kernel::kMean) times /= added_by_mean(call);
     HeldValue held;
     const RowResult result = sum_of(sum, operands);
     View factor;
-    factor.number = constant_of(static_cast<float>(times), table_);
+    factor.dtype = out.dtype;
+    factor.number = out.dtype == DType::kF32 ? constant_of(static_cast<float>(times), table_)
+                                             : reciprocal_in_bf16(static_cast<float>(added_by_mean(call)), table_);
     View added = as_rows(out, evaluation_.made(sum, std::move(operands), result, 0, run_.samples, held));
     held = {};
     const int32_t number =

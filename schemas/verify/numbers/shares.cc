@@ -25,7 +25,7 @@ double unrounded(float value) {
 void take_factors(View& value, double& times, NumberTable& table) {
   for (;;) {
     const Number& number = table[value.number];
-    if (number.value && number.constant) {
+    if (number.value && number.constant && number.bytes == sizeof(float)) {
       times *= unrounded(*number.value);
       value.number = constant_of(1, table);
       return;
@@ -41,7 +41,7 @@ void take_factors(View& value, double& times, NumberTable& table) {
     for (size_t i = 0; i < 2 && !factor; ++i) {
       const View &by = number.operands[i], &other = number.operands[1 - i];
       if (by.number >= 0 && other.number >= 0 && table[by.number].value && table[by.number].constant &&
-          is_whole(other, table) && table[other.number].bytes == number.bytes)
+          has_known_values(by.dtype) && is_whole(other, table) && table[other.number].bytes == number.bytes)
         factor = i;
     }
     if (!factor) return;
