@@ -261,7 +261,6 @@ void rename_reserved(ir::Graph& graph) {
                                                   "place", "loss_scale", "saved"};
   for (size_t v = 0; v < graph.num_values(); ++v) {
     ir::Value& value = graph.value(ir::ValueId(v));
-    if (value.kind != ir::ValueKind::kOpResult && value.kind != ir::ValueKind::kConstant) continue;
     if (kReserved.contains(value.name)) value.name += ".of_model";
   }
 }

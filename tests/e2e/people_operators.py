@@ -21,6 +21,15 @@ def _keys_of_one(module):
     module.w, module.v = (nn.Parameter(torch.linspace(*ends, 15).view(1, 1, 5, 3)) for ends in ((-1, 1), (1, -0.5)))
 
 
+# Slots of a step's own are called so.
+STEP_NAMES = ("loss", "dropped", "seed_step", "sample_offset", "place", "loss_scale", "saved")
+
+
+def _called_like_a_step(module):
+    for name in STEP_NAMES:
+        setattr(module, name, nn.Parameter(torch.linspace(0.5, 1.5, 3)))
+
+
 def _nothing(module):
     pass
 
@@ -31,6 +40,7 @@ def _image(m, p):
 
 
 LOSSES = {
+    "parameters_called_like_a_step": (lambda m, p, y, mask: error(p * sum(getattr(m, name).tanh() for name in STEP_NAMES), y).mean(), _called_like_a_step),
     "bounds_that_are_equal": (lambda m, p, y, mask: error(p, y).mean() + p.clamp(m.w, m.v).pow(2).mean(), _equal_bounds),
     "counts_per_bin_at_edges": (lambda m, p, y, mask: (error(p, y) * torch.histc((10 * m.w).round() / 10, bins=7, min=-0.3, max=0.4)[1]).mean(), _numbers(21)),
 }
