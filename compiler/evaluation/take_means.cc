@@ -343,7 +343,8 @@ class TakeMeans {
       for (size_t i = around.size(); i-- > 0;) v = around_tensor(around[i], v, chunk);
       v = narrow(last, chunk, v);
     }
-    return made_by_program(v, last, chunk);
+    ir::GraphBuilder b = builder(last, chunk);
+    return finish(b, b.made_by_program(v));
   }
 
   bool are_of_one_number(const std::vector<Around>& around) const {
@@ -398,15 +399,6 @@ class TakeMeans {
   ValueId negative(const ir::Op& like, ValueId v, ir::ChunkId chunk) {
     ir::GraphBuilder b = builder(like, chunk);
     return finish(b, b.add1(OpKind::kNeg, {v}));
-  }
-
-  // A program adds to the step what an operator of its own makes: no view of a leaf, or of what a conversion makes.
-  ValueId made_by_program(ValueId v, const ir::Op& like, ir::ChunkId chunk) {
-    const ir::Op* op = maker(v);
-    while (op != nullptr && ir::may_be_view(op->kind)) op = maker(op->operands[0]);
-    if (op != nullptr && !ir::is_conversion(op->kind)) return v;
-    ir::GraphBuilder b = builder(like, chunk);
-    return finish(b, b.sum(b.reshape(v, {1}), {0}, false));
   }
 
   void add_uncounted(ValueId v, const std::vector<Around>& around) {

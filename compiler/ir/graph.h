@@ -308,6 +308,9 @@ class GraphBuilder {
   ValueId cast(ValueId x, DType to);
   ValueId sum(ValueId x, std::vector<int64_t> dims, bool keepdim);
   ValueId sum_to_shape(ValueId x, const std::vector<int64_t>& shape);  // reverse of a broadcast
+  // The number x, of shape [], by an operator of its own: x itself where it is made by one that is no conversion, also
+  // where x is a view of that. Programs add up over the step what they make themselves.
+  ValueId made_by_program(ValueId x);
   const Status& status() const { return status_; }
   // Notes what short forms leave out in `choices`, or follows them; null: neither.
   void set_choices(BuilderChoices* choices) { choices_ = choices; }

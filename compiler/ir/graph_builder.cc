@@ -4,6 +4,7 @@
 
 #include "compiler/ir/attrs_text.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/op_traits.h"
 #include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 #include "schemas/plan/convert_elements.h"
@@ -183,6 +184,17 @@ ValueId GraphBuilder::sum_to_shape(ValueId x, const std::vector<int64_t>& shape)
   for (size_t i = 0; i < from.size(); ++i)
     if (i < lead || (shape[i - lead] == 1 && from[i] != 1)) dims.push_back(static_cast<int64_t>(i));
   return reshape(sum(x, summed(dims, from), true), shape);
+}
+
+ValueId GraphBuilder::made_by_program(ValueId x) {
+  ValueId viewed = x;
+  const auto maker = [&] {
+    const Value& value = graph_.value(viewed);
+    return value.kind == ValueKind::kOpResult ? &graph_.op(value.producer) : nullptr;
+  };
+  while (maker() != nullptr && may_be_view(maker()->kind)) viewed = maker()->operands[0];
+  const bool made = maker() != nullptr && !is_conversion(maker()->kind);
+  return made ? reshape(x, {}) : sum(reshape(x, {1}), {0}, false);
 }
 
 bool GraphBuilder::leaves_out(bool may) {

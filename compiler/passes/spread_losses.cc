@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "compiler/ir/op_traits.h"
+#include "schemas/base/check.h"
 
 namespace piper::passes {
 namespace {
@@ -92,16 +92,6 @@ class Spread {
     return v;
   }
 
-  // The value whose elements a view shows.
-  ValueId viewed(ValueId v) const {
-    while (graph_.value(v).kind == ValueKind::kOpResult) {
-      const ir::Op& op = graph_.op(graph_.value(v).producer);
-      if (!ir::may_be_view(op.kind)) break;
-      v = op.operands[0];
-    }
-    return v;
-  }
-
   size_t first_of(size_t t) const {
     const ValueId number = source(terms_[t].value);
     const auto same = [&](const Term& term) { return source(term.value) == number; };
@@ -145,20 +135,10 @@ class Spread {
       graph_.op(made).chunk = chunk;
       v = graph_.op(made).results[0];
     }
-    const auto make = [&](OpKind kind, ir::Attrs attrs, std::vector<int64_t> shape) {
-      const OpId made = graph_.append(kind, std::move(attrs), {v}, {{graph_.type(v).dtype, std::move(shape)}},
-                                      ir::ScopeId(), ir::ProvId());
-      graph_.op(made).chunk = chunk;
-      v = graph_.op(made).results[0];
-    };
-    // A program adds up over the step what an operator of its own makes: no view of a leaf, or of what a conversion
-    // makes.
-    if (is_exchanged(viewed(v)) || graph_.value(viewed(v)).kind != ValueKind::kOpResult) {
-      make(OpKind::kReshape, ir::ReshapeAttrs{{1}}, {1});
-      make(OpKind::kSum, ir::ReduceAttrs{{0}, false}, {});
-    } else if (!graph_.type(v).shape.empty()) {
-      make(OpKind::kReshape, ir::ReshapeAttrs{}, {});
-    }
+    ir::GraphBuilder b(graph_, ir::ScopeId(), ir::ProvId());
+    b.set_chunk(chunk);
+    v = b.made_by_program(v);
+    PIPER_CHECK(b.status().ok(), "a term of the loss");
     return v;
   }
 

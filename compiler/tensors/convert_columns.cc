@@ -197,7 +197,7 @@ void ConvertColumns::add_up(const FollowedCuts& found, const Rest& rest) {
     if (found_sum == whole.end()) return;
     const OpId made = graph_.value(number).producer;
     ir::GraphBuilder b = builder_(graph_.op(made), of_experts ? ir::CutDim::kSequence : dim_of(made));
-    number = b.sum(b.reshape(found_sum->second, {1}), {0}, false);
+    number = b.made_by_program(found_sum->second);
     PIPER_CHECK(b.status().ok(), "a number of the step");
   };
   for (ValueId& dropped : graph_.dropped) add_over_step(dropped, true);

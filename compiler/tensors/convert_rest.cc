@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "compiler/ir/shapes.h"
 #include "schemas/base/check.h"
 
 namespace piper::tensors {
@@ -31,11 +32,6 @@ Shape places_first(size_t rank, PartAlong along) {
     if (d != places) dims.push_back(d);
   return dims;
 }
-Shape inverse(const Shape& dims) {
-  Shape back(dims.size());
-  for (size_t d = 0; d < dims.size(); ++d) back[static_cast<size_t>(dims[d])] = static_cast<int64_t>(d);
-  return back;
-}
 
 // [places, part..] of the whole.
 ValueId by_places(ir::GraphBuilder& b, ValueId whole, PartAlong along, int64_t places) {
@@ -59,7 +55,7 @@ ValueId gather(ir::GraphBuilder& b, ValueId part, PartAlong along, const ChunkCu
   const Shape all = with_places(whole, along, cut.places), dims = places_first(all.size(), along);
   Shape first;
   for (const int64_t d : dims) first.push_back(all[static_cast<size_t>(d)]);
-  return b.reshape(b.permute(b.reshape(x, first), inverse(dims)), whole);
+  return b.reshape(b.permute(b.reshape(x, first), ir::inverse_permutation(dims)), whole);
 }
 
 }  // namespace

@@ -298,13 +298,6 @@ bool picked_apart(Call& c, ValueId x, const Indexed& where, Picked& out) {
   return true;
 }
 
-// What undoes a permutation.
-std::vector<int64_t> undone(const std::vector<int64_t>& order) {
-  std::vector<int64_t> back(order.size());
-  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  return back;
-}
-
 // A permutation of some axes; `before` axes before them and `after` axes after them stay.
 std::vector<int64_t> within(const std::vector<int64_t>& order, int64_t before, int64_t after) {
   std::vector<int64_t> all(static_cast<size_t>(before + after) + order.size());
@@ -327,7 +320,7 @@ bool gathered(Call& c, ValueId x, const Indexed& where, ValueId& out) {
   const ValueId y = c.op(OpKind::kGather, {c.reshape(x, picked.merged), places}, ir::DimAttrs{axis});
   result.erase(result.begin() + from, result.begin() + to);
   result.insert(result.begin() + from, picked.parted.begin(), picked.parted.end());
-  out = c.permute(c.reshape(y, std::move(result)), within(undone(picked.order), before, after));
+  out = c.permute(c.reshape(y, std::move(result)), within(ir::inverse_permutation(picked.order), before, after));
   return true;
 }
 }  // namespace
@@ -411,7 +404,7 @@ Item index_put(Call& c) {
   if (Item chosen; put_by_mask(c, chosen)) return chosen;
   Indexed where = index_tensors(c);
   ValueId x = c.tensor("self");
-  const std::vector<int64_t> joined = joining_order(c, x, where), parted = undone(joined);
+  const std::vector<int64_t> joined = joining_order(c, x, where), parted = ir::inverse_permutation(joined);
   x = c.permute(x, joined);
   if (!c.flag("accumulate") && where.ok && where.indices.size() == 1 && c.rank(x) == 1 &&
       is_permutation(c, where.indices[0])) {
@@ -426,7 +419,7 @@ Item index_put(Call& c) {
   std::vector<int64_t> order(c.shape(x).size()), of_values;
   std::iota(order.begin(), order.end(), int64_t{0});
   std::rotate(order.begin(), order.begin() + where.first, order.begin() + where.first + indexed);
-  const std::vector<int64_t> back = undone(order);
+  const std::vector<int64_t> back = ir::inverse_permutation(order);
   if (where.first > 0) {
     ir::Shape all = c.shape(x);
     all.erase(all.begin() + where.first, all.begin() + where.first + indexed);

@@ -441,7 +441,7 @@ int32_t Evaluation::made(const KernelCall& call, std::vector<View> operands, con
   const bool may_repeat = result.over == Over::kEach || result.over == Over::kPiece;
   if (std::vector<View> once = operands; may_repeat && in_rows && !call.accumulate) {
     const int32_t axis = result.over == Over::kEach ? result.sample_axis : -1;
-    const std::vector<bool> repeated = take_repetitions_of_samples(call, axis, once);
+    const std::vector<bool> repeated = take_repeated_axes(call, axis, once);
     if (!repeated.empty()) return repetition(call, std::move(once), result, samples, shape, repeated);
   }
   const std::vector<View> joined = call.kernel == Kernel::kCat && in_rows ? operands : std::vector<View>();

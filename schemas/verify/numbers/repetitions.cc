@@ -55,8 +55,7 @@ size_t take_repetitions(const plan::KernelCall& call, std::vector<View>& operand
   return repeated;
 }
 
-std::vector<bool> take_repetitions_of_samples(const plan::KernelCall& call, int32_t samples,
-                                              std::vector<View>& operands) {
+std::vector<bool> take_repeated_axes(const plan::KernelCall& call, int32_t samples, std::vector<View>& operands) {
   const Row* const row = find_row(call.kernel.id());
   const bool product = row != nullptr && row->form == RowForm::kRowsByMatrix;
   if (call.outputs.size() != 1 || (!product && !by_places(call)) || call.kernel == Kernel::kCopy) return {};

@@ -18,7 +18,6 @@ namespace piper::verify {
 size_t take_repetitions(const plan::KernelCall& call, std::vector<View>& operands);
 // Which axes of a result, but `samples`, every operand is the same along; empty: along none of several places. Operands
 // are left with one place there. `samples`: the axis of a result of which each sample has its own; -1: there is none.
-std::vector<bool> take_repetitions_of_samples(const plan::KernelCall& call, int32_t samples,
-                                              std::vector<View>& operands);
+std::vector<bool> take_repeated_axes(const plan::KernelCall& call, int32_t samples, std::vector<View>& operands);
 
 }  // namespace piper::verify
