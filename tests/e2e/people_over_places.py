@@ -19,6 +19,9 @@ def cases(Case, sequences):
     for name, options in {"": {}, "_wide": {"sizes": (4, 8, 16, 16, 3)}, "_frozen": {"sizes": (4, 8, 16, 16, 3), "frozen": (1,)}}.items():
         found[f"bottleneck{name}"] = Case(None, model=functools.partial(models.Bottleneck, **options), forms=(1, columns(2), columns(8)),
                                           said="With two samples in each piece, everything is proved")
+    for name, batch_first, forms in (("", True, (1, 2, columns(2))), ("_tokens_first", False, (2, columns(2))), ("_sequence", True, (columns(2, "sequence"),))):
+        found[f"standard_layers{name}"] = Case(None, model=functools.partial(models.StandardLayers, batch_first=batch_first), kinds=("pt2",), proved=not name, forms=forms,
+                                               data=lambda n: {"x": torch.randn(n, 6, 4), "y": torch.randn(n, 6, 3)})
     found["squared_matrix"] = Case(None, model=models.SquaredMatrix, forms=(1, columns(2), columns(8)))
     for name, use in {"twice": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.3 * F.cross_entropy(m.head(torch.tanh(h)), y),
                       "bias_squared": lambda m, h, y: F.cross_entropy(m.head(h), y) + 0.1 * m.head.bias.pow(2).sum(),
